@@ -1,0 +1,1 @@
+"""backfill: a batch-job scheduler built around backfilling."""

@@ -1,0 +1,1 @@
+"""Metrics and the independent schedule checker."""

@@ -1,0 +1,1 @@
+"""The compiled decision core: state, queue, placement, profile, events, loop."""

@@ -1,0 +1,47 @@
+"""One error class per party at fault; every message can be acted on."""
+
+
+class BackfillError(Exception):
+    """Root of all errors that backfill raises on purpose. `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+
+class UsageError(BackfillError):
+    """The call is at fault: an unknown name, an option out of its bounds, options that exclude each other."""
+
+    exit_code = 2
+
+
+class MissingExtra(UsageError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, needed_for: str, extra: str) -> None:
+        super().__init__(f"{needed_for} needs an optional package; install it with: pip install 'backfill[{extra}]'")
+
+
+class InputError(BackfillError):
+    """The input is at fault. The message names file, line, field, value and what was expected, as far as known."""
+
+    exit_code = 3
+
+
+class WorkloadError(InputError):
+    """A workload cannot be read or makes no sense."""
+
+
+class PlatformError(InputError):
+    """A platform cannot be read or makes no sense."""
+
+
+class ScheduleError(InputError):
+    """A schedule file cannot be read."""
+
+
+class PolicyError(BackfillError):
+    """The policy is at fault: it broke a rule of the core, or does not compile."""
+
+
+def at(file: str, line: int | None, what: str) -> str:
+    """`file:line: what`, the form of every message about an input."""
+    return f"{file}:{line}: {what}" if line is not None else f"{file}: {what}"

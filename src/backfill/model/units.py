@@ -1,0 +1,52 @@
+"""Units live at the edges: inside, time is int64 microseconds and sizes are int64 bytes."""
+
+import math
+import re
+
+SECOND = 1_000_000  # microseconds
+TIME_MAX = 10**11 * SECOND  # no legal time lies beyond +-10^11 s
+NEVER = 2**62  # later than every legal time
+
+_SPAN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|m|min|h|d|w)?", re.IGNORECASE)
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")
+_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([kmgtp]?)(i?b)?", re.IGNORECASE)
+_SPAN_UNITS = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "min": 60 * SECOND, "h": 3600 * SECOND,
+               "d": 86_400 * SECOND, "w": 604_800 * SECOND}  # fmt: skip
+
+
+def parse_span(text: str) -> int:
+    """A span of time in microseconds: `90`, `1.5h`, `2d`, `D-HH:MM:SS`, `HH:MM:SS`. Raises ValueError."""
+    text = text.strip()
+    if match := _SPAN.fullmatch(text):
+        return round(float(match[1]) * _SPAN_UNITS[(match[2] or "s").lower()])
+    if match := _CLOCK.fullmatch(text):
+        days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        return round((days * 86_400 + hours * 3600 + minutes * 60 + seconds) * SECOND)
+    raise ValueError(f"{text!r} is not a span of time; expected for instance 90, 1.5h, 2d or 1-12:00:00")
+
+
+def parse_size(text: str) -> int:
+    """A whole number that may carry K, M, G, T or P (powers of 1024): `32G`, `512`. Raises ValueError."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a size; expected a number that may carry K, M, G or T")
+    value: float = float(match[1]) * 1024 ** float(" kmgtp".index(match[2].lower() or " "))
+    if not math.isfinite(value) or value >= 2**62:
+        raise ValueError(f"{text!r} is too large")
+    return round(value)
+
+
+def seconds_text(micros: int) -> str:
+    """Seconds with up to six decimals and no trailing zeros."""
+    whole, part = divmod(abs(micros), SECOND)
+    text = f"{whole}.{part:06d}".rstrip("0").rstrip(".") if part else str(whole)
+    return "-" + text if micros < 0 else text
+
+
+def span_text(micros: float) -> str:
+    """A span for people: `42 s`, `17 min`, `3.2 h`, `5.1 d`."""
+    seconds = micros / SECOND
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s" if seconds == round(seconds) or abs(seconds) >= 10 else f"{seconds:.2g} s"

@@ -1,0 +1,208 @@
+"""A workload: the table of jobs that a log, a file or a generator hands to a scheduler."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.errors import WorkloadError
+from backfill.model.units import NEVER, TIME_MAX
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SPREAD = ("node", "site", "any")  # where a gang may sit; Jobs.spread holds the index
+ANY = SPREAD.index("any")
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """A list of whole numbers per job, end to end: the items of job i are items[first[i]:first[i + 1]]."""
+
+    first: Ints  # shape (jobs + 1,)
+    items: Ints  # shape (first[-1],)
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[int]]) -> "Ragged":
+        """From one sequence per job."""
+        first = np.zeros(len(lists) + 1, np.int64)
+        np.cumsum([len(items) for items in lists], out=first[1:])
+        return cls(first, np.array([item for items in lists for item in items], np.int64))
+
+    @classmethod
+    def empty(cls, jobs: int) -> "Ragged":
+        """No items for any of `jobs` jobs."""
+        return cls(np.zeros(jobs + 1, np.int64), np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def __getitem__(self, job: int) -> Ints:
+        return self.items[self.first[job] : self.first[job + 1]]
+
+    def take(self, rows: Ints) -> "Ragged":
+        """The lists of these rows, in this order."""
+        if not len(self.items):
+            return Ragged.empty(len(rows))
+        return Ragged.of([self[row].tolist() for row in rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A text column with few distinct values: a code per job into `names`; -1 is no value."""
+
+    codes: NDArray[np.int32]
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Labels":
+        """From one text per job, codes in order of first appearance; an empty text is no value."""
+        known: dict[str, int] = {"": -1}
+        codes = np.fromiter((known.setdefault(text, len(known) - 1) for text in texts), np.int32, len(texts))
+        return cls(codes, tuple(known)[1:])
+
+    @classmethod
+    def none(cls, jobs: int) -> "Labels":
+        """No value for any of `jobs` jobs."""
+        return cls(np.full(jobs, -1, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, job: int) -> str:
+        return self.names[self.codes[job]] if self.codes[job] >= 0 else ""
+
+    def take(self, rows: Ints) -> "Labels":
+        """The labels of these rows, in this order."""
+        return Labels(self.codes[rows], self.names)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Jobs:
+    """A table of jobs, one row each in file order. Times are int64 microseconds.
+
+    A job is a gang of `tasks` equal tasks that start together; each holds `demand` of every resource. Columns that
+    are left out get their defaults; shapes, signs and bounds are checked here, once.
+    """
+
+    job: NDArray[Any]  # ids, unique: text or integers
+    submit: Ints
+    runtime: Ints  # true run time, never shown to a policy
+    walltime: Ints  # requested time; a job is killed at it
+    tasks: Ints = None  # type: ignore[assignment]  # default 1
+    demand: Ints = None  # type: ignore[assignment]  # shape (jobs, resources), per task; default one cpu
+    spread: NDArray[np.int8] = None  # type: ignore[assignment]  # index into SPREAD; default any
+    licences: Ragged = None  # type: ignore[assignment]  # indexes into Workload.licences, one item per copy
+    deadline: Ints = None  # type: ignore[assignment]  # NEVER = none
+    priority: Floats = None  # type: ignore[assignment]  # higher goes first
+    user: Labels = None  # type: ignore[assignment]
+    group: Labels = None  # type: ignore[assignment]
+    project: Labels = None  # type: ignore[assignment]
+    site: Labels = None  # type: ignore[assignment]  # pins the job to a site
+    after: Ragged = None  # type: ignore[assignment]  # rows of the jobs that must have ended
+    waited: Ints = None  # type: ignore[assignment]  # the wait that the log recorded; -1 = unknown
+
+    def __post_init__(self) -> None:
+        n = len(self.job)
+        defaults: dict[str, Any] = {
+            "tasks": lambda: np.ones(n, np.int64),
+            "demand": lambda: np.ones((n, 1), np.int64),
+            "spread": lambda: np.full(n, ANY, np.int8),
+            "licences": lambda: Ragged.empty(n),
+            "deadline": lambda: np.full(n, NEVER, np.int64),
+            "priority": lambda: np.zeros(n),
+            "after": lambda: Ragged.empty(n),
+            "waited": lambda: np.full(n, -1, np.int64),
+        }
+        for column in fields(self):
+            value = getattr(self, column.name)
+            if value is None:
+                value = defaults.get(column.name, lambda: Labels.none(n))()
+                object.__setattr__(self, column.name, value)
+            if len(value) != n:
+                raise WorkloadError(f"column {column.name} has {len(value)} rows; expected {n}")
+        for name, low, high in (
+            ("submit", -TIME_MAX, TIME_MAX),
+            ("runtime", 0, TIME_MAX),
+            ("walltime", 0, TIME_MAX),
+            ("tasks", 1, 2**40),
+            ("demand", 0, 2**62),
+        ):
+            values = getattr(self, name)
+            bad = (values < low) | (values > high)
+            if bad.any():
+                row = int(np.argwhere(bad)[0][0])
+                raise WorkloadError(
+                    f"job {self.job[row]}: {name} is {values[row]}; expected {low} to {high} (times in microseconds)"
+                )
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def __getitem__(self, column: str) -> Any:
+        return getattr(self, column)
+
+    def __iter__(self) -> Iterator[str]:
+        return (column.name for column in fields(self))
+
+    def take(self, rows: Ints) -> "Jobs":
+        """These rows, in this order. A job that must come after one that is not taken is freed of that condition."""
+        columns: dict[str, Any] = {
+            name: value.take(rows) if isinstance(value := self[name], Ragged | Labels) else value[rows] for name in self
+        }
+        if len(self.after.items):
+            place = {int(row): i for i, row in enumerate(rows)}
+            columns["after"] = Ragged.of([[place[r] for r in self.after[row].tolist() if r in place] for row in rows])
+        return Jobs(**columns)
+
+    def replace(self, **columns: Any) -> "Jobs":
+        """The same table with these columns instead."""
+        return replace(self, **columns)
+
+    @property
+    def procs(self) -> Ints:
+        """Processors of the whole job: tasks x cpus per task."""
+        return self.tasks * self.demand[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A table of jobs with its names, where it came from, and what was left out or assumed on the way in."""
+
+    jobs: Jobs
+    name: str = "jobs"
+    resources: tuple[str, ...] = ("cpus",)  # columns of jobs.demand; cpus first
+    licences: tuple[str, ...] = ()
+    sha256: str = ""  # of the file's bytes, or of the generator's name and arguments
+    cpus: int | None = None  # size of the machine, where the source states it
+    dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows left out
+    notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each
+
+    def __post_init__(self) -> None:
+        if self.jobs.demand.shape[1:] != (len(self.resources),):
+            raise WorkloadError(f"{self.name}: demand has {self.jobs.demand.shape[1:]} columns for {self.resources}")
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def with_jobs(self, jobs: Jobs, *notes: str) -> "Workload":
+        """The same workload with another table, and these sentences added to its notes."""
+        return replace(self, jobs=jobs, notes=(*self.notes, *notes))
+
+    def head(self, count: int) -> "Workload":
+        """The first `count` jobs in file order."""
+        if count >= len(self):
+            return self
+        return self.with_jobs(self.jobs.take(np.arange(count)))
+
+    def at_load(self, factor: float) -> "Workload":
+        """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond."""
+        if not factor > 0 or not np.isfinite(factor):
+            raise WorkloadError(f"load factor is {factor}; expected a finite number > 0")
+        if factor == 1 or not len(self):
+            return self
+        first = self.jobs.submit.min()
+        submit = first + np.rint((self.jobs.submit - first) / factor).astype(np.int64)
+        return self.with_jobs(self.jobs.replace(submit=submit), f"inter-arrival times divided by {factor:g}")

@@ -1,0 +1,1 @@
+"""Text to Workload and back: SWF, CSV, Parquet."""

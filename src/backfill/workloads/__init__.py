@@ -1,0 +1,1 @@
+"""Generators with the published distributions."""
