@@ -1,1 +1,62 @@
-"""Generators with the published distributions."""
+"""Generators with the published distributions, and the table that names them."""
+
+import inspect
+import types
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, get_args
+from urllib.parse import parse_qsl
+
+from backfill.model.errors import UsageError
+from backfill.model.workload import Workload
+
+# Name -> module:function, imported when asked for. A model is a function of plain arguments that returns a Workload;
+# its keyword arguments are the keys of the `model:NAME?key=value` form.
+MODELS: dict[str, str] = {
+    "lublin": "backfill.workloads.lublin:lublin",
+}
+
+
+def model(name: str) -> Callable[..., Workload]:
+    """The generator of that name. Raises UsageError, which lists the known names."""
+    if name not in MODELS:
+        raise UsageError(f"unknown workload model {name!r}; known: {', '.join(sorted(MODELS))}")
+    module, _, function = MODELS[name].partition(":")
+    found: Callable[..., Workload] = getattr(import_module(module), function)
+    return found
+
+
+def generate(text: str) -> Workload:
+    """The workload that `NAME?key=value&...` describes; a leading `model:` is allowed.
+
+    Raises UsageError for an unknown model, key or value, and names the known ones.
+    """
+    name, _, query = text.removeprefix("model:").partition("?")
+    function = model(name)
+    known = inspect.signature(function, eval_str=True).parameters
+    arguments: dict[str, Any] = {}
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise UsageError(f"model {name}: {query!r} is not of the form key=value&key=value") from None
+    for key, value in pairs:
+        if key not in known:
+            raise UsageError(f"model {name}: unknown key {key!r}; known: {', '.join(known)}")
+        if key in arguments:
+            raise UsageError(f"model {name}: {key} is given twice")
+        arguments[key] = _parsed(name, key, value, known[key].annotation)
+    if missing := [k for k, p in known.items() if p.default is p.empty and k not in arguments]:
+        raise UsageError(f"model {name} needs {', '.join(missing)}, for instance {name}?{missing[0]}=1000")
+    return function(**arguments)
+
+
+def _parsed(name: str, key: str, text: str, annotation: Any) -> Any:
+    """`text` as the widest of str, float and int that the argument's annotation allows."""
+    allowed = get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    if str in allowed:
+        return text
+    kind, what = (float, "a number") if float in allowed else (int, "a whole number")
+    try:
+        return kind(text)
+    except ValueError:
+        raise UsageError(f"model {name}: {key} is {text!r}; expected {what}") from None

@@ -1,0 +1,305 @@
+"""The Lublin-Feitelson model: sizes, run times and arrivals of rigid jobs on a parallel supercomputer.
+
+* Sizes: serial with probability `serial_prob`; otherwise log2 of the size is uniform in two stages, and rounded to a
+  power of two with probability `pow2_prob`.
+* Run times: their natural logarithm is a mixture of two gammas; the share of the first, short one falls linearly with
+  the size, p = pa * size + pb. Values above e^12 s (45 h) are drawn again.
+* Arrivals: e^gamma(aarr * arar, barr) seconds between jobs, drawn again above e^13 s, on a clock that runs faster in
+  busy hours: each half-hour of the day is worth its share of the gamma(anum, bnum) distribution.
+
+Source: U. Lublin, D. G. Feitelson, The workload on parallel supercomputers: modeling the characteristics of rigid
+jobs, J. Parallel Distrib. Comput. 63(11), 1105-1122, 2003. Parameter values and cut-offs as in the authors' public
+generator (lublin99, Parallel Workloads Archive).
+
+Differences from that generator: a seed; sizes never exceed the machine (its rounding does so where the machine is no
+power of two); submit times are rounded down once each, where it rounds down every step and so drifts by half a second
+a job. Everything is drawn from the raw 64-bit words of PCG64, whose stream numpy guarantees, and every number is
+rounded to an integer before it is added up, so a seed gives the same jobs with every numpy and on every machine,
+unless log, exp or cos differ there in the last bit exactly at a rounding edge (less than one job in 10^8).
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from backfill.model.errors import UsageError
+from backfill.model.units import SECOND, TIME_MAX
+from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload
+
+VERSION = 1  # raise it whenever the same arguments give other jobs
+RUNTIME_LOG_MAX = 12  # e^12 s, about two days
+INTERVAL_LOG_MAX = 13  # e^13 s, about five days
+BUCKETS = 48  # half-hours of a day
+BUCKET_MS = 1_800_000
+CYCLE_START = 11  # the gamma of the daily cycle begins in this half-hour, at the quietest time
+BLOCK = 1 << 14  # jobs drawn together; each block has seeds of its own, so a longer workload begins with a shorter one
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """One sample's parameters under their published names. Times are logarithms of seconds, sizes log2 of processors.
+
+    The published `uhi` and `umed` belong to a machine of 128; here they are offsets, so that they scale with it.
+    """
+
+    serial_prob: float
+    pow2_prob: float
+    ulow: float
+    uhi_offset: float  # log2(cpus) - uhi, the largest size
+    umed_offset: float  # uhi - umed, the break between the two uniform stages; published range 1.5 to 3.5
+    uprob: float  # share of [ulow, umed]
+    a1: float
+    b1: float
+    a2: float
+    b2: float
+    pa: float
+    pb: float
+    aarr: float  # of the rush hours; times arar = of the whole day
+    barr: float
+    anum: float  # half-hours
+    bnum: float
+    arar: float
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(value) for value in asdict(self).values()):
+            raise UsageError("lublin: every parameter must be a finite number")
+        if min(self.a1, self.a2, self.aarr * self.arar) < 1 or min(self.b1, self.b2, self.barr) <= 0:
+            raise UsageError("lublin: expected a1, a2 and aarr * arar >= 1, and b1, b2 and barr > 0")
+        if min(self.anum, self.bnum) <= 0 or not 0 <= self.uprob <= 1:
+            raise UsageError("lublin: expected anum and bnum > 0 and uprob from 0 to 1")
+        if min(self.serial_prob, self.pow2_prob) < 0 or self.serial_prob + self.pow2_prob > 1:
+            raise UsageError("lublin: expected serial_prob and pow2_prob >= 0 that add up to at most 1")
+
+
+# Fitted to all jobs together. The default, because the model's workloads in the literature (lublin_256 among them) come
+# from it; the public generator as shipped mixes the two types below.
+ALL = Parameters(
+    serial_prob=0.244, pow2_prob=0.576, ulow=0.8, uhi_offset=0, umed_offset=2.5, uprob=0.86,
+    a1=4.2, b1=0.94, a2=312, b2=0.03, pa=-0.0054, pb=0.78,
+    aarr=10.2303, barr=0.4871, anum=8.1737, bnum=3.9631, arar=1.0225,
+)  # fmt: skip
+BATCH = Parameters(
+    serial_prob=0.2927, pow2_prob=0.6686, ulow=1.2, uhi_offset=0, umed_offset=2, uprob=0.875,
+    a1=6.57, b1=0.823, a2=639.1, b2=0.0156, pa=-0.003, pb=0.6986,
+    aarr=6.0415, barr=0.8531, anum=6.1271, bnum=5.2740, arar=1.0519,
+)  # fmt: skip
+INTERACTIVE = Parameters(
+    serial_prob=0.1541, pow2_prob=0.625, ulow=1, uhi_offset=1.5, umed_offset=2.5, uprob=0.705,
+    a1=3.8351, b1=0.6605, a2=7.073, b2=0.6856, pa=-0.0118, pb=0.9156,
+    aarr=6.5510, barr=0.6621, anum=8.9186, bnum=3.6680, arar=0.9797,
+)  # fmt: skip
+SAMPLES = {
+    "all": {"all": ALL},
+    "batch": {"batch": BATCH},
+    "interactive": {"interactive": INTERACTIVE},
+    "mixed": {"batch": BATCH, "interactive": INTERACTIVE},
+}
+
+
+def lublin(
+    jobs: int,
+    cpus: int = 256,
+    *,
+    seed: int = 0,
+    sample: str | Parameters = "all",
+    load: float | None = None,
+    umed_offset: float | None = None,
+    estimate_factor: float = 1.0,
+) -> Workload:
+    """`jobs` jobs for a machine of `cpus` processors, times in whole seconds, the day beginning at time 0.
+
+    seed:            >= 0; the same arguments give the same jobs; without a load, fewer jobs are the first of more.
+    sample:          `all` (one type of job), `batch`, `interactive`, `mixed` (both arrive side by side; the group
+                     column tells them apart), or Parameters of your own.
+    load:            offered load, sum of procs * run time / (cpus * last submit). Intervals are stretched on the clock
+                     of the busy hours, so the day stays 24 h long. None keeps the published arrival rate.
+    umed_offset:     replaces that of the sample (see Parameters); a smaller one makes parallel jobs larger.
+    estimate_factor: the model has no user estimates; walltime = run time * U[1, factor], rounded up. 1 = exact.
+
+    Raises UsageError for arguments out of their bounds.
+    """
+    if jobs < 1 or not 2 <= cpus <= 2**40 or seed < 0:
+        raise UsageError(
+            f"lublin: jobs is {jobs}, cpus {cpus}, seed {seed}; expected jobs >= 1, cpus from 2 to 2^40, seed >= 0"
+        )
+    if load is not None and not 0 < load < math.inf:
+        raise UsageError(f"lublin: load is {load}; expected a number > 0")
+    if not 1 <= estimate_factor <= 1e6:
+        raise UsageError(f"lublin: estimate_factor is {estimate_factor}; expected 1 to 1000000")
+    if isinstance(sample, str) and sample not in SAMPLES:
+        raise UsageError(f"lublin: unknown sample {sample!r}; known: {', '.join(SAMPLES)}")
+    types = SAMPLES[sample] if isinstance(sample, str) else {"own": sample}
+
+    # One row per type of job and job; `mixed` draws enough of each type to take the first `jobs` of both together.
+    days = [_half_hours(p) for p in types.values()]
+    drawn = [_draw(p, jobs, cpus, umed_offset, estimate_factor, (seed, t)) for t, p in enumerate(types.values())]
+    kind = np.repeat(np.arange(len(types)), jobs)
+    busy, procs, runtime, walltime = (np.concatenate(columns) for columns in zip(*drawn, strict=True))
+    submit = np.concatenate([_clock(column[0], day) for column, day in zip(drawn, days, strict=True)])
+    first = np.argsort(submit, kind="stable")[:jobs]
+    kind, busy, procs, runtime, walltime, submit = (c[first] for c in (kind, busy, procs, runtime, walltime, submit))
+
+    if load is not None:
+        last_submit_ms = int(1000 * int((procs * runtime).sum()) / (cpus * load))
+        if last_submit_ms > TIME_MAX // 1000:
+            raise UsageError(
+                f"lublin: at load {load} the last job comes in {last_submit_ms / 1000:.3g} s; expected more"
+            )
+        # The type whose last job comes last decides, so that exactly that instant is the last submit.
+        stretch = min(_busy(last_submit_ms, day) / int(busy[kind == t].max())
+                      for t, day in enumerate(days) if (kind == t).any())  # fmt: skip
+        for t, day in enumerate(days):
+            submit[kind == t] = _clock(np.rint(busy[kind == t] * stretch).astype(np.int64), day)
+        order = np.argsort(submit, kind="stable")
+        kind, procs, runtime, walltime, submit = (c[order] for c in (kind, procs, runtime, walltime, submit))
+
+    arguments = {
+        "jobs": jobs, "cpus": cpus, "seed": seed, "sample": {name: asdict(p) for name, p in types.items()},
+        "load": load, "umed_offset": umed_offset, "estimate_factor": estimate_factor,
+    }  # fmt: skip
+    identity = json.dumps(["lublin", VERSION, arguments], sort_keys=True)
+    estimates = "walltime = run time" if estimate_factor == 1 else f"walltime = run time x U[1, {estimate_factor:g}]"
+    return Workload(
+        jobs=Jobs(
+            job=np.arange(1, jobs + 1),
+            submit=submit // 1000 * SECOND,
+            runtime=runtime * SECOND,
+            walltime=walltime * SECOND,
+            tasks=procs,
+            group=Labels(kind.astype(np.int32), tuple(types)) if len(types) > 1 else Labels.none(jobs),
+        ),
+        name="lublin",
+        sha256=hashlib.sha256(identity.encode()).hexdigest(),
+        cpus=cpus,
+        notes=(f"{estimates}: the model has no user estimates",),
+    )
+
+
+def _draw(
+    p: Parameters, jobs: int, cpus: int, umed_offset: float | None, estimate_factor: float, key: tuple[int, int]
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Arrivals (ms on the busy clock), sizes, run times and walltimes (s) of the first jobs of one type."""
+    uhi = math.log2(cpus) - p.uhi_offset
+    umed = uhi - (p.umed_offset if umed_offset is None else umed_offset)
+    if not p.ulow < umed < uhi:
+        raise UsageError(
+            f"lublin: the sizes of {cpus} cpus break at 2^{umed:.3g}; expected it between 2^{p.ulow:.3g} and"
+            f" 2^{uhi:.3g}: choose another umed_offset, or more cpus"
+        )
+    blocks = []
+    for block in range(-(-jobs // BLOCK)):
+        gaps, sizes, runs, estimates = (_Uniform(*key, column, block) for column in range(4))
+        gap_ms = np.rint(np.exp(_intervals(p, gaps)) * 1000).astype(np.int64)
+        procs = _procs(p, cpus, umed, uhi, sizes)
+        runtime = np.exp(_runtimes(p, procs, runs)).astype(np.int64)
+        walltime = np.ceil(runtime * (1 + (estimate_factor - 1) * estimates(BLOCK))).astype(np.int64)
+        blocks.append((gap_ms, procs, runtime, walltime))
+    gap_ms, procs, runtime, walltime = (np.concatenate(columns)[:jobs] for columns in zip(*blocks, strict=True))
+    return np.cumsum(gap_ms), procs, runtime, walltime
+
+
+def _procs(p: Parameters, cpus: int, umed: float, uhi: float, uniform: "_Uniform") -> Ints:
+    kind, stage, within = uniform(BLOCK), uniform(BLOCK), uniform(BLOCK)
+    low = np.where(stage <= p.uprob, p.ulow, umed)
+    high = np.where(stage <= p.uprob, umed, uhi)
+    log2 = low + within * (high - low)
+    power_of_two = kind <= p.serial_prob + p.pow2_prob
+    log2 = np.where(power_of_two, np.floor(log2 + 0.5), log2)
+    procs = np.minimum(np.exp2(log2) + 0.5, np.where(power_of_two, 1 << (cpus.bit_length() - 1), cpus))
+    return np.where(kind <= p.serial_prob, 1, procs.astype(np.int64))
+
+
+def _runtimes(p: Parameters, procs: Ints, uniform: "_Uniform") -> Floats:
+    share = np.clip(p.pa * procs + p.pb, 0, 1)
+
+    def draw(rows: Ints) -> Floats:
+        first = uniform(len(rows)) <= share[rows]
+        return np.where(first, p.b1, p.b2) * _gamma(np.where(first, p.a1, p.a2), uniform)
+
+    return _at_most(RUNTIME_LOG_MAX, len(procs), draw)
+
+
+def _intervals(p: Parameters, uniform: "_Uniform") -> Floats:
+    return _at_most(INTERVAL_LOG_MAX, BLOCK, lambda rows: p.barr * _gamma(np.full(len(rows), p.aarr * p.arar), uniform))
+
+
+def _half_hours(p: Parameters) -> Ints:
+    """What each half-hour of the day is worth on the busy clock, in ms. Shape (48,); a day is worth about a day."""
+    worth = np.zeros(BUCKETS)
+    for i in range(CYCLE_START, CYCLE_START + BUCKETS):
+        share = _gamma_cdf(p.anum, (i + 0.5) / p.bnum) - _gamma_cdf(p.anum, (i - 0.5) / p.bnum)
+        worth[(i - 1) % BUCKETS] = share
+    rounded: Ints = np.maximum(1, np.rint(worth / worth.mean() * BUCKET_MS)).astype(np.int64)
+    return rounded
+
+
+def _clock(busy: Ints, worth: Ints) -> Ints:
+    """Time of day and year (ms) at which the busy clock shows `busy` (ms)."""
+    edges = np.concatenate([[0], np.cumsum(worth)])
+    day, rest = np.divmod(busy, edges[-1])
+    bucket = np.searchsorted(edges, rest, side="right") - 1
+    into = (rest - edges[bucket]) * BUCKET_MS // worth[bucket]
+    at: Ints = (day * BUCKETS + bucket) * BUCKET_MS + into
+    return at
+
+
+def _busy(at: int, worth: Ints) -> int:
+    """The inverse of _clock."""
+    day, bucket = divmod(at // BUCKET_MS, BUCKETS)
+    return int(day * worth.sum() + worth[:bucket].sum() + at % BUCKET_MS * worth[bucket] // BUCKET_MS)
+
+
+class _Uniform:
+    """Uniform numbers in the open interval (0, 1): the upper 52 bits of PCG64's words, each plus a half."""
+
+    def __init__(self, seed: int, *key: int) -> None:
+        self._bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key))
+
+    def __call__(self, count: int) -> Floats:
+        words = self._bits.random_raw(count) >> np.uint64(12)
+        return (words.astype(np.float64) + 0.5) * 2.0**-52
+
+
+def _at_most(limit: float, count: int, draw: Callable[[Ints], Floats]) -> Floats:
+    """draw(rows) for all rows, again for those above the limit until there are none."""
+    values = np.empty(count)
+    rows = np.arange(count)
+    while len(rows):
+        values[rows] = draw(rows)
+        rows = rows[values[rows] > limit]
+    return values
+
+
+def _gamma(shape: Floats, uniform: _Uniform) -> Floats:
+    """One number per shape >= 1 from the gamma distribution of scale 1.
+
+    Source: G. Marsaglia, W. W. Tsang, A simple method for generating gamma variables, ACM TOMS 26(3), 2000; normal
+    numbers by Box and Muller.
+    """
+    values = np.empty(len(shape))
+    rows = np.arange(len(shape))
+    while len(rows):
+        d = shape[rows] - 1 / 3
+        normal = np.sqrt(-2 * np.log(uniform(len(rows)))) * np.cos(2 * np.pi * uniform(len(rows)))
+        root = np.maximum(1 + normal / np.sqrt(9 * d), 0)
+        v = root * root * root
+        with np.errstate(divide="ignore"):  # log 0 = -inf refuses the number, as it should
+            accepted = np.log(uniform(len(rows))) < normal * normal / 2 + d * (1 - v + np.log(v))
+        values[rows[accepted]] = (d * v)[accepted]
+        rows = rows[~accepted]
+    return values
+
+
+def _gamma_cdf(a: float, x: float) -> float:
+    """Regularised lower incomplete gamma function P(a, x) by its power series."""
+    term = total = 1 / a
+    n = a
+    while term > 1e-17 * total:
+        n += 1
+        term *= x / n
+        total += term
+    return total * math.exp(a * math.log(x) - x - math.lgamma(a))
