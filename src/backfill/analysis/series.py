@@ -1,0 +1,73 @@
+"""Step functions over time: processors held, jobs and processors waiting; made for plots and thinned honestly."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from backfill.model.schedule import Schedule
+from backfill.model.workload import Floats, Ints, Workload
+
+BINS = 1000
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Binned:
+    """A step function thinned to bins: what a plot of it needs."""
+
+    edges: Ints  # shape (bins + 1,), microseconds, strictly increasing
+    mean: Floats  # shape (bins,), weighted by time
+    most: Ints  # shape (bins,), the greatest value at any instant of the bin
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Steps:
+    """A step function of time: values[i] from times[i] until times[i + 1], and zero before and after."""
+
+    times: Ints  # shape (k,), microseconds, strictly increasing
+    values: Ints  # shape (k,), the last one is 0
+
+    @classmethod
+    def of(cls, begin: Ints, end: Ints, weight: Ints) -> "Steps":
+        """The sum of `weight` over the half-open intervals [begin, end)."""
+        times, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
+        change = np.zeros(len(times), np.int64)
+        np.add.at(change, place, np.concatenate([weight, -weight]))
+        return cls(times, np.cumsum(change))
+
+    def binned(self, begin: int, end: int, bins: int = BINS) -> Binned:
+        """The mean over time and the maximum in each of at most `bins` equal parts of [begin, end)."""
+        edges = np.unique(begin + np.linspace(0, end - begin, bins + 1).astype(np.int64))
+        inside = self.times[(self.times > begin) & (self.times < end)]
+        cuts = np.union1d(edges, inside)[:-1]  # the value is constant from each cut to the next
+        if not len(cuts):
+            return Binned(edges[:0], np.zeros(0), np.zeros(0, np.int64))
+        at = np.searchsorted(self.times, cuts, side="right") - 1
+        values = np.where(at >= 0, self.values[np.maximum(at, 0)], 0) if len(self.times) else np.zeros_like(cuts)
+        first = np.searchsorted(cuts, edges[:-1])
+        area = np.add.reduceat(values * np.diff(cuts, append=end).astype(np.float64), first)
+        return Binned(edges, area / np.diff(edges), np.maximum.reduceat(values, first))
+
+
+def held_cpus(workload: Workload, schedule: Schedule) -> Steps:
+    """Processors held over time; utilization is this over the processors that the platform has."""
+    ran = schedule.ran
+    return Steps.of(schedule.start[ran], schedule.end[ran], workload.jobs.procs[ran])
+
+
+def waiting_jobs(schedule: Schedule) -> Steps:
+    """The length of the queue over time: a job waits on [eligible, start)."""
+    ran = schedule.ran
+    return Steps.of(schedule.eligible[ran], schedule.start[ran], np.ones(int(ran.sum()), np.int64))
+
+
+def waiting_cpus(workload: Workload, schedule: Schedule) -> Steps:
+    """Processors asked for by the jobs in the queue, over time."""
+    ran = schedule.ran
+    return Steps.of(schedule.eligible[ran], schedule.start[ran], workload.jobs.procs[ran])
+
+
+def window(*schedules: Schedule) -> tuple[int, int]:
+    """From the first submit to the last end of the jobs that ran in any of them; (0, 0) where none did."""
+    begin = [int(s.submit[s.ran].min()) for s in schedules if s.ran.any()]
+    end = [int(s.end[s.ran].max()) for s in schedules if s.ran.any()]
+    return (min(begin), max(end)) if begin else (0, 0)

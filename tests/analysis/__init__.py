@@ -1,0 +1,1 @@
+"""What is said about schedules: metrics, series, the independent checker."""
