@@ -1,0 +1,194 @@
+"""The loop: events of one instant, one pass of the policy, what it decided. The world supplies what is going to happen.
+
+`advance` handles at most `budget` passes and returns, so that Python can draw a bar, honour Ctrl-C or take a snapshot.
+The stepping form for plain Python policies is the same two kernels with the policy called between them.
+"""
+
+import numpy as np
+from numba import float64, int8, int64, types
+
+from backfill.core.events import pop_end, pop_timer, push_end
+from backfill.core.profile import FUTURE, trim
+from backfill.core.queue import enqueue
+from backfill.core.record import kernel, record
+from backfill.core.state import PolicyT, StateT
+from backfill.core.verbs import OK, release
+
+WORLD = [  # all that a policy must not see
+    ("stepping", int64),  # --ties step: one pass per event
+    ("overrun", int64),  # --overrun extend: a job stays beyond its walltime, and its limit is an event
+    ("runtime", int64[::1]),  # how long a job will hold its nodes at speed 1
+    ("kill", int64[::1]),  # how long it may hold them
+    ("speed", float64[::1]),  # of each node
+    ("cursor", int64),  # next job to be submitted
+    ("rejected", int8[::1]),  # jobs that never enter
+    ("before", int64[::1]),  # jobs that must end before this one may wait
+    ("after_first", int64[::1]),  # the jobs that wait for job j are after_item[after_first[j]:after_first[j + 1]]
+    ("after_item", int64[::1]),
+    ("eligible", int64[::1]),
+    ("end", int64[::1]),
+    ("starts", int64),
+    # heap of ends: time, start number, job
+    ("end_time", int64[::1]),
+    ("end_serial", int64[::1]),
+    ("end_job", int64[::1]),
+    ("ends", int64),
+    # heap of limits of jobs that will outlive them
+    ("over_time", int64[::1]),
+    ("over_serial", int64[::1]),
+    ("over_job", int64[::1]),
+    ("overs", int64),
+    ("gone", int8[::1]),  # ended for the books, its end event is still to come (stepping)
+    ("instant", int64),  # the instant whose events are being stepped through
+    ("handled", int64),  # events so far
+]
+World, WorldT = record("World", WORLD, globals())
+
+
+@kernel()
+def next_instant(state, world):
+    """When something happens next; FUTURE when nothing will."""
+    t = FUTURE
+    if world.cursor < state.jobs:
+        t = state.submit[world.cursor]
+    if world.ends > 0:
+        t = min(t, world.end_time[0])
+    if world.overs > 0:
+        t = min(t, world.over_time[0])
+    if state.timed > 0:
+        t = min(t, state.timers[0])
+    return max(t, state.now)
+
+
+@kernel()
+def _finish(state, world, job):
+    """A running job ends now."""
+    if world.gone[job] == 0:
+        release(state, job)
+    state.ended_jobs[state.ended] = job
+    state.ended += 1
+    world.end[job] = state.now
+    for i in range(world.after_first[job], world.after_first[job + 1]):
+        later = world.after_item[i]
+        world.before[later] -= 1
+        if world.before[later] == 0 and later < world.cursor:
+            _admit(state, world, later)
+
+
+@kernel()
+def _admit(state, world, job):
+    """A job joins the queue, unless it is rejected or others must end first."""
+    if world.rejected[job] or world.before[job] > 0:
+        return
+    world.eligible[job] = state.now
+    enqueue(state, job)
+    state.arrived[state.arrivals] = job
+    state.arrivals += 1
+
+
+@kernel()
+def _end_first(state, world):
+    job = world.end_job[0]
+    world.ends = pop_end(world.end_time, world.end_serial, world.end_job, world.ends)
+    _finish(state, world, job)
+
+
+@kernel()
+def open_instant(state, world):
+    """Take in the next batch of events (stepping: the next event). False when nothing will happen any more."""
+    t = next_instant(state, world)
+    if t == FUTURE or state.error[0] != OK:
+        return False
+    state.now = t
+    state.ended = 0
+    state.arrivals = 0
+    state.decisions = 0
+    if world.stepping:
+        _step(state, world)
+    else:
+        while world.ends > 0 and world.end_time[0] <= t:
+            _end_first(state, world)
+            world.handled += 1
+        while world.overs > 0 and world.over_time[0] <= t:
+            world.overs = pop_end(world.over_time, world.over_serial, world.over_job, world.overs)
+        while state.timed > 0 and state.timers[0] <= t:
+            state.timed = pop_timer(state.timers, state.timed)
+        while world.cursor < state.jobs and state.submit[world.cursor] <= t:
+            world.cursor += 1
+            _admit(state, world, world.cursor - 1)
+            world.handled += 1
+    return True
+
+
+@kernel()
+def _step(state, world):
+    """One event: submits of an instant come before its ends, and jobs that end at their limit are gone from the books."""
+    if world.instant != state.now:
+        world.instant = state.now
+        _leave_books(state, world)
+    while state.timed > 0 and state.timers[0] <= state.now:
+        state.timed = pop_timer(state.timers, state.timed)
+    if world.cursor < state.jobs and state.submit[world.cursor] <= state.now:
+        world.cursor += 1
+        _admit(state, world, world.cursor - 1)
+    elif world.ends > 0 and world.end_time[0] <= state.now:
+        _end_first(state, world)
+    world.handled += 1
+
+
+@kernel()
+def _leave_books(state, world):
+    i = 0
+    while i < state.active and state.limit[i] <= state.now:
+        job = state.running[i]
+        if state.start_time[job] + world.runtime[job] <= state.now:
+            world.gone[job] = 1
+            release(state, job)
+        else:
+            i += 1
+
+
+@kernel()
+def close_instant(state, world):
+    """Find out when the jobs that the policy started will end."""
+    for i in range(state.decisions):
+        job = state.started[i]
+        hold = world.runtime[job]
+        if not state.pool:
+            slowest = world.speed[state.held[state.held_first[job], 0]]
+            for pair in range(state.held_first[job], state.held_first[job] + state.held_count[job]):
+                slowest = min(slowest, world.speed[state.held[pair, 0]])
+            hold = np.int64(np.ceil(hold / slowest))
+        elif world.speed[0] != 1.0:
+            hold = np.int64(np.ceil(hold / world.speed[0]))
+        if not world.overrun:
+            hold = min(hold, world.kill[job])
+        elif hold > state.walltime[job]:
+            world.overs = push_end(
+                world.over_time,
+                world.over_serial,
+                world.over_job,
+                world.overs,
+                state.now + state.walltime[job],
+                world.starts,
+                job,
+            )
+        world.ends = push_end(
+            world.end_time, world.end_serial, world.end_job, world.ends, state.now + hold, world.starts, job
+        )
+        world.starts += 1
+
+
+@kernel(int64, PolicyT, PolicyT, StateT, WorldT, int64)
+def advance(arrange, decide, state, world, budget):
+    """At most `budget` passes. Returns how many; fewer than asked for means that nothing will happen any more.
+
+    arrange: what sorts a queue whose order changes with time, before each pass (queue.py).
+    """
+    done = 0
+    while done < budget and open_instant(state, world):
+        arrange(state)
+        decide(state)
+        close_instant(state, world)
+        done += 1
+    return done

@@ -1,0 +1,103 @@
+"""The orders of the queue: one score per name, lowest first; ties go by submit, then file order.
+
+Sources: Carastan-Santos and de Camargo, SC'17 (F1 to F4); Tang et al., Cluster 2009 (WFP3, UNICEF); Zhang et al.,
+SC'20, for the exact forms (algorithms: docs/reference/policies.md).
+"""
+
+import math
+
+import numpy as np
+
+from backfill.core.record import kernel
+
+ORDERS = ("fcfs", "priority", "sjf", "ljf", "saf", "laf", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4")
+FCFS, PRIORITY, SJF, LJF, SAF, LAF, LXF, WFP3, UNICEF, F1, F2, F3, F4 = range(13)
+DYNAMIC = (LXF, WFP3, UNICEF)  # their score contains the wait: they change at every pass
+FORMULAS = {
+    "fcfs": "submit",
+    "priority": "-priority",
+    "sjf": "r",
+    "ljf": "-r",
+    "saf": "r n",
+    "laf": "-r n",
+    "lxf": "-(wait + r) / r",
+    "wfp3": "-(wait / r)^3 n",
+    "unicef": "-wait / (log2(max(n, 2)) r)",
+    "f1": "log10(r) n + 870 log10(s)",
+    "f2": "sqrt(r) n + 25600 log10(s)",
+    "f3": "r n + 6860000 log10(s)",
+    "f4": "r sqrt(n) + 530000 log10(s)",
+}
+MICRO = 1e-6
+
+
+@kernel()
+def rounded(x):
+    """To 1e-9 relative: logarithms differ in the last bit between machines, and an order must not."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(float(np.rint(mantissa * 2.0**30)), exponent - 30)
+
+
+@kernel()
+def rank_changes(order):
+    """Whether an order depends on the present instant."""
+    return order == LXF or order == WFP3 or order == UNICEF
+
+
+@kernel()
+def score(order, wait, walltime, cpus, since, priority):
+    """The score of one job, lowest first.
+
+    wait, walltime, since (submit less the first submit): microseconds. In the formulas r is the walltime in seconds,
+    0.1 where it is 0; n the processors of the whole job; s = max(1, since) in seconds.
+    """
+    r = walltime * MICRO if walltime > 0 else 0.1
+    n = float(cpus)
+    w = wait * MICRO
+    if order == FCFS:
+        return float(since)
+    if order == PRIORITY:
+        return -priority
+    if order == SJF:
+        return r
+    if order == LJF:
+        return -r
+    if order == SAF:
+        return r * n
+    if order == LAF:
+        return -r * n
+    if order == LXF:
+        return -(w + r) / r
+    if order == WFP3:
+        return -(w / r) * (w / r) * (w / r) * n
+    if order == UNICEF:
+        return rounded(-w / (math.log2(max(n, 2.0)) * r))
+    s = math.log10(max(1.0, since * MICRO))
+    if order == F1:
+        return rounded(math.log10(r) * n + 870.0 * s)
+    if order == F2:
+        return rounded(math.sqrt(r) * n + 25_600.0 * s)
+    if order == F3:
+        return rounded(r * n + 6_860_000.0 * s)
+    return rounded(r * math.sqrt(n) + 530_000.0 * s)
+
+
+@kernel()
+def scores(order, walltime, cpus, since, priority, out):
+    """The scores of all jobs under a static order, into out."""
+    for job in range(len(out)):
+        out[job] = score(order, 0, walltime[job], cpus[job], since[job], priority[job])
+
+
+def ranks(order, walltime, cpus, submit, priority):
+    """(rank of each job, job at each rank), both shape (jobs,), int32, under a static order."""
+    jobs = len(submit)
+    if order == FCFS or order in DYNAMIC or not jobs:
+        identity = np.arange(jobs, dtype=np.int32)
+        return identity, identity
+    key = np.empty(jobs)
+    scores(order, walltime, cpus, submit - submit[0], priority, key)
+    ranked = np.argsort(key, kind="stable").astype(np.int32)
+    rank = np.empty(jobs, np.int32)
+    rank[ranked] = np.arange(jobs, dtype=np.int32)
+    return rank, ranked

@@ -1,0 +1,95 @@
+"""Where a gang sits: on one node, on one site or anywhere, on the most powerful nodes that can hold it.
+
+These kernels take the availability to place in as an argument, so the same rule serves what is free now, what is free
+at a shadow time, and what stays free over a whole window. They know no State.
+Slow twin: tests/reference/world.py, place.
+"""
+
+import numpy as np
+
+from backfill.core.record import kernel
+
+NODE, SITE, ANY = 0, 1, 2
+
+
+@kernel()
+def tasks_that_fit(room, node, demand, job, most):
+    """How many tasks of a job a node can take, at most `most`."""
+    for k in range(demand.shape[1]):
+        if demand[job, k] > 0:
+            most = min(most, max(room[node, k], 0) // demand[job, k])
+    return most
+
+
+@kernel()
+def may_host(hosts, node, licence, begin, end):
+    """Whether a node may use all licences of items begin to end."""
+    for item in range(begin, end):
+        if hosts[node, licence[item]] == 0:
+            return False
+    return True
+
+
+@kernel()
+def licences_free(room, licence, count, begin, end):
+    """Whether all licences of items begin to end are there: all or none."""
+    for item in range(begin, end):
+        if room[licence[item]] < count[item, 0]:
+            return False
+    return True
+
+
+@kernel()
+def place_gang(room, demand, job, tasks, spread, pin, site, hosts, licence, begin, end, placed):
+    """Find nodes for all tasks of a job within `room` (m, k); write pairs (node, tasks) to `placed`.
+
+    Returns the number of pairs, 0 where the gang does not fit. Nodes are tried in order of power.
+    """
+    nodes = room.shape[0]
+    if spread == NODE or tasks == 1:
+        for node in range(nodes):
+            if (
+                (pin < 0 or site[node] == pin)
+                and tasks_that_fit(room, node, demand, job, tasks) == tasks
+                and may_host(hosts, node, licence, begin, end)
+            ):
+                placed[0, 0], placed[0, 1] = node, tasks
+                return 1
+        return 0
+    first = 0
+    while first < nodes:
+        here = site[first] if spread == SITE else np.int64(-1)
+        pairs = 0
+        left = tasks
+        for node in range(first, nodes):
+            if (
+                left > 0
+                and (here < 0 or site[node] == here)
+                and (pin < 0 or site[node] == pin)
+                and may_host(hosts, node, licence, begin, end)
+            ):
+                fit = tasks_that_fit(room, node, demand, job, left)
+                if fit > 0:
+                    placed[pairs, 0], placed[pairs, 1] = node, fit
+                    pairs += 1
+                    left -= fit
+        if left == 0:
+            return pairs
+        if here < 0:
+            return 0
+        first = _next_site(site, first)
+    return 0
+
+
+@kernel()
+def _next_site(site, node):
+    """The first later node of a site that did not appear up to `node`."""
+    for later in range(node + 1, len(site)):
+        fresh = True
+        for earlier in range(later):
+            if site[earlier] == site[later]:
+                fresh = False
+                break
+        if fresh:
+            return later
+    return len(site)

@@ -1,0 +1,481 @@
+"""Availability over future time: one lane per node (or licence), K resources each.
+
+A lane is a step function. Its breakpoints lie in blocks of at most BLOCK; a block knows the least and the greatest
+availability of its entries and a lift that is added to all of them, so a search skips blocks, a booking over many
+blocks touches each once, and a cut moves one block. Entries before the horizon are the past and go away by and by.
+
+An amount is always (matrix, row, factor): `matrix[row, k] * factor` of resource k.
+Slow twin: tests/reference/profile.py.
+"""
+
+import numpy as np
+from numba import int64
+
+from backfill.core.record import doubled, doubled_rows, kernel, record
+
+BLOCK = 64
+PAST = -(2**62)
+FUTURE = 2**62
+TAKE, GIVE = np.int64(1), np.int64(-1)  # np.int64, here and elsewhere, so that a constant does not compile anew
+
+PROFILE = [
+    ("columns", int64),  # K
+    ("horizon", int64),  # entries that end before it are never read again
+    ("time", int64[::1]),  # (blocks * BLOCK,): instant from which an entry holds
+    ("room", int64[:, ::1]),  # (blocks * BLOCK, K): availability, less the lift of the block
+    ("count", int64[::1]),  # (blocks,): entries in use
+    ("lift", int64[:, ::1]),  # (blocks, K)
+    ("least", int64[:, ::1]),  # (blocks, K): least availability of the entries, lift included
+    ("most", int64[:, ::1]),
+    ("lane", int64[:, ::1]),  # (lanes, width): blocks of a lane in the order of time
+    ("blocks", int64[::1]),  # (lanes,): how many of them
+    ("idle", int64[::1]),  # (blocks,): stack of unused blocks
+    ("idles", int64),
+    ("saved", int64),  # open savepoints
+    ("noted", int64),  # bookings in the journal
+    ("note", int64[:, ::1]),  # (notes, 3 + K): lane, begin, end, amounts
+]
+Profile, ProfileT = record("Profile", PROFILE, globals())
+
+
+def new_profile(capacity: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> object:
+    """All of `capacity` (lanes, K), free for ever."""
+    lanes, k = capacity.shape
+    blocks = lanes + 8
+    profile = Profile(
+        columns=k,
+        horizon=PAST,
+        time=np.zeros(blocks * BLOCK, np.int64),
+        room=np.zeros((blocks * BLOCK, k), np.int64),
+        count=np.zeros(blocks, np.int64),
+        lift=np.zeros((blocks, k), np.int64),
+        least=np.zeros((blocks, k), np.int64),
+        most=np.zeros((blocks, k), np.int64),
+        lane=np.zeros((lanes, 8), np.int64),
+        blocks=np.zeros(lanes, np.int64),
+        idle=np.zeros(blocks, np.int64),
+        idles=0,
+        saved=0,
+        noted=0,
+        note=np.zeros((8, 3 + k), np.int64),
+    )
+    clear(profile, np.ascontiguousarray(capacity))
+    return profile
+
+
+@kernel()
+def clear(profile, capacity):
+    """Forget all bookings: every lane is free from the beginning of time."""
+    lanes, k = capacity.shape
+    for b in range(len(profile.count)):
+        profile.idle[b] = len(profile.count) - 1 - b
+    profile.idles = len(profile.count)
+    profile.horizon = PAST
+    profile.saved = 0
+    profile.noted = 0
+    for lane in range(lanes):
+        b = _take_block(profile)
+        profile.count[b] = 1
+        profile.time[b * BLOCK] = PAST
+        for c in range(k):
+            profile.room[b * BLOCK, c] = capacity[lane, c]
+            profile.lift[b, c] = 0
+            profile.least[b, c] = capacity[lane, c]
+            profile.most[b, c] = capacity[lane, c]
+        profile.lane[lane, 0] = b
+        profile.blocks[lane] = 1
+
+
+@kernel()
+def _take_block(profile):
+    if profile.idles == 0:
+        old = len(profile.count)
+        profile.time = doubled(profile.time)
+        profile.room = doubled_rows(profile.room)
+        profile.count = doubled(profile.count)
+        profile.lift = doubled_rows(profile.lift)
+        profile.least = doubled_rows(profile.least)
+        profile.most = doubled_rows(profile.most)
+        profile.idle = doubled(profile.idle)
+        for b in range(old):
+            profile.idle[b] = 2 * old - 1 - b
+        profile.idles = old
+    profile.idles -= 1
+    return profile.idle[profile.idles]
+
+
+@kernel()
+def _insert_block(profile, lane, d, b):
+    """Put block b at place d of the lane."""
+    n = profile.blocks[lane]
+    if n == profile.lane.shape[1]:
+        wider = np.empty((profile.lane.shape[0], 2 * n), np.int64)
+        for one in range(profile.lane.shape[0]):
+            for i in range(n):
+                wider[one, i] = profile.lane[one, i]
+        profile.lane = wider
+    i = n
+    while i > d:
+        profile.lane[lane, i] = profile.lane[lane, i - 1]
+        i -= 1
+    profile.lane[lane, d] = b
+    profile.blocks[lane] = n + 1
+
+
+@kernel()
+def _drop_block(profile, lane, d):
+    profile.idle[profile.idles] = profile.lane[lane, d]
+    profile.idles += 1
+    profile.blocks[lane] -= 1
+    for i in range(d, profile.blocks[lane]):
+        profile.lane[lane, i] = profile.lane[lane, i + 1]
+
+
+@kernel()
+def _bound(profile, b):
+    """Compute the least and the greatest availability of block b anew."""
+    first, last = b * BLOCK, b * BLOCK + profile.count[b]
+    for c in range(profile.columns):
+        low = high = profile.room[first, c]
+        for e in range(first + 1, last):
+            value = profile.room[e, c]
+            low = min(low, value)
+            high = max(high, value)
+        profile.least[b, c] = low + profile.lift[b, c]
+        profile.most[b, c] = high + profile.lift[b, c]
+
+
+@kernel()
+def _block_at(profile, lane, t):
+    """Place in the lane of the block that holds instant t."""
+    low, high = 0, profile.blocks[lane]
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if profile.time[profile.lane[lane, middle] * BLOCK] <= t:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def _entry_at(profile, b, t):
+    """The last entry of block b that begins at t or earlier."""
+    low, high = b * BLOCK, b * BLOCK + profile.count[b]
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if profile.time[middle] <= t:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def trim(profile, now):
+    """Let the past go: whole blocks that end before `now`."""
+    profile.horizon = now
+    for lane in range(len(profile.blocks)):
+        while profile.blocks[lane] > 1 and profile.time[profile.lane[lane, 1] * BLOCK] <= now:
+            _drop_block(profile, lane, 0)
+
+
+@kernel()
+def _shed(profile, b):
+    """Drop the past entries of a first block. Returns how many went."""
+    keep = _entry_at(profile, b, profile.horizon)
+    gone = keep - b * BLOCK
+    if gone > 0:
+        for e in range(keep, b * BLOCK + profile.count[b]):
+            profile.time[e - gone] = profile.time[e]
+            for c in range(profile.columns):
+                profile.room[e - gone, c] = profile.room[e, c]
+        profile.count[b] -= gone
+        _bound(profile, b)
+    return gone
+
+
+@kernel()
+def _split(profile, lane, d):
+    """Halve the block at place d."""
+    b = profile.lane[lane, d]
+    new = _take_block(profile)
+    half = BLOCK // 2
+    for e in range(half):
+        profile.time[new * BLOCK + e] = profile.time[b * BLOCK + half + e]
+        for c in range(profile.columns):
+            profile.room[new * BLOCK + e, c] = profile.room[b * BLOCK + half + e, c]
+    for c in range(profile.columns):
+        profile.lift[new, c] = profile.lift[b, c]
+    profile.count[b] = half
+    profile.count[new] = BLOCK - half
+    _bound(profile, b)
+    _bound(profile, new)
+    _insert_block(profile, lane, d + 1, new)
+
+
+@kernel()
+def _cut(profile, lane, t):
+    """Make t a breakpoint. Its block and entry can be found by _block_at and _entry_at."""
+    d = _block_at(profile, lane, t)
+    b = profile.lane[lane, d]
+    e = _entry_at(profile, b, t)
+    if profile.time[e] == t:
+        return
+    if profile.count[b] == BLOCK:
+        if d > 0 or profile.horizon == PAST or _shed(profile, b) == 0:
+            _split(profile, lane, d)
+        _cut(profile, lane, t)
+        return
+    i = b * BLOCK + profile.count[b]
+    while i > e + 1:
+        profile.time[i] = profile.time[i - 1]
+        for c in range(profile.columns):
+            profile.room[i, c] = profile.room[i - 1, c]
+        i -= 1
+    profile.time[i] = t
+    for c in range(profile.columns):
+        profile.room[i, c] = profile.room[e, c]
+    profile.count[b] += 1
+
+
+@kernel()
+def _join(profile, lane, t):
+    """Take the breakpoint t away where nothing changes at it."""
+    d = _block_at(profile, lane, t)
+    b = profile.lane[lane, d]
+    e = _entry_at(profile, b, t)
+    first = b * BLOCK
+    if profile.time[e] != t:
+        return
+    if e > first:
+        before, lifted = e - 1, b
+    elif d > 0:
+        lifted = profile.lane[lane, d - 1]
+        before = lifted * BLOCK + profile.count[lifted] - 1
+    else:
+        return
+    for c in range(profile.columns):
+        if profile.room[e, c] + profile.lift[b, c] != profile.room[before, c] + profile.lift[lifted, c]:
+            return
+    profile.count[b] -= 1
+    for i in range(e, first + profile.count[b]):
+        profile.time[i] = profile.time[i + 1]
+        for c in range(profile.columns):
+            profile.room[i, c] = profile.room[i + 1, c]
+    if profile.count[b] == 0:
+        _drop_block(profile, lane, d)
+    elif profile.count[b] < BLOCK // 4:
+        if d + 1 < profile.blocks[lane]:
+            _merge(profile, lane, d)
+        elif d > 0:
+            _merge(profile, lane, d - 1)
+
+
+@kernel()
+def _merge(profile, lane, d):
+    """Move the entries of the next block into the block at place d, where there is room to spare."""
+    b, gone = profile.lane[lane, d], profile.lane[lane, d + 1]
+    base, n = b * BLOCK + profile.count[b], profile.count[gone]
+    if profile.count[b] + n > BLOCK // 2:
+        return
+    for e in range(n):
+        profile.time[base + e] = profile.time[gone * BLOCK + e]
+        for c in range(profile.columns):
+            profile.room[base + e, c] = profile.room[gone * BLOCK + e, c] + profile.lift[gone, c] - profile.lift[b, c]
+    profile.count[b] += n
+    for c in range(profile.columns):
+        profile.least[b, c] = min(profile.least[b, c], profile.least[gone, c])
+        profile.most[b, c] = max(profile.most[b, c], profile.most[gone, c])
+    _drop_block(profile, lane, d + 1)
+
+
+@kernel()
+def book(profile, lane, begin, end, matrix, row, factor):
+    """Take the amount (give it back where factor < 0) on [begin, end) of a lane."""
+    if end <= begin:
+        return
+    if profile.saved > 0:
+        _note(profile, lane, begin, end, matrix, row, factor)
+    _cut(profile, lane, begin)
+    _cut(profile, lane, end)
+    d = _block_at(profile, lane, begin)
+    while d < profile.blocks[lane]:
+        b = profile.lane[lane, d]
+        first, last = b * BLOCK, b * BLOCK + profile.count[b]
+        if profile.time[first] >= end:
+            break
+        whole = profile.time[first] >= begin and (
+            profile.time[last - 1] < end
+            and (d + 1 == profile.blocks[lane] or profile.time[profile.lane[lane, d + 1] * BLOCK] <= end)
+        )
+        if whole:
+            for c in range(profile.columns):
+                amount = matrix[row, c] * factor
+                profile.lift[b, c] -= amount
+                profile.least[b, c] -= amount
+                profile.most[b, c] -= amount
+        else:
+            e = _entry_at(profile, b, begin) if profile.time[first] < begin else first
+            while e < last and profile.time[e] < end:
+                for c in range(profile.columns):
+                    profile.room[e, c] -= matrix[row, c] * factor
+                e += 1
+            _bound(profile, b)
+        d += 1
+    _join(profile, lane, end)
+    _join(profile, lane, begin)
+
+
+@kernel()
+def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
+    """The first s in [begin, before) with the amount free on [s, min(s + length, until)); FUTURE where there is none.
+
+    `before` = `until` = FUTURE gives the earliest start. A job that holds a start already passes it as `until`: from
+    there on the room lies under its own booking, so a better start is found without lifting the job out.
+    """
+    d = _block_at(profile, lane, begin)
+    b = profile.lane[lane, d]
+    e = _entry_at(profile, b, begin)
+    start = begin
+    blocked = False
+    while True:
+        first, last = b * BLOCK, b * BLOCK + profile.count[b]
+        somewhere = everywhere = True
+        for c in range(profile.columns):
+            amount = matrix[row, c] * factor
+            somewhere = somewhere and profile.most[b, c] >= amount
+            everywhere = everywhere and profile.least[b, c] >= amount
+        if not somewhere:
+            blocked = True
+        elif everywhere:
+            if blocked:
+                start = profile.time[first]
+                blocked = False
+        else:
+            while e < last:
+                t = profile.time[e]
+                if t >= until or (not blocked and t - start >= length):
+                    break
+                fits = True
+                for c in range(profile.columns):
+                    fits = fits and profile.room[e, c] + profile.lift[b, c] >= matrix[row, c] * factor
+                if not fits:
+                    blocked = True
+                    if t >= before:
+                        return FUTURE
+                elif blocked:
+                    start = t
+                    blocked = False
+                e += 1
+        d += 1
+        if not blocked and start >= before:
+            return FUTURE
+        if d == profile.blocks[lane]:
+            return FUTURE if blocked else start
+        b = profile.lane[lane, d]
+        e = b * BLOCK
+        if not blocked and (profile.time[e] - start >= length or profile.time[e] >= until):
+            return start
+        if blocked and profile.time[e] >= before:
+            return FUTURE
+
+
+@kernel()
+def least_over(profile, lane, begin, end, out, row):
+    """Write the least availability of a lane over [begin, end), and at `begin` itself, to out[row]."""
+    d = _block_at(profile, lane, begin)
+    b = profile.lane[lane, d]
+    e = _entry_at(profile, b, begin)
+    for c in range(profile.columns):
+        out[row, c] = profile.room[e, c] + profile.lift[b, c]
+    while d < profile.blocks[lane]:
+        b = profile.lane[lane, d]
+        last = b * BLOCK + profile.count[b]
+        if profile.time[b * BLOCK] >= end:
+            return
+        while e < last and profile.time[e] < end:
+            for c in range(profile.columns):
+                out[row, c] = min(out[row, c], profile.room[e, c] + profile.lift[b, c])
+            e += 1
+        d += 1
+        if d < profile.blocks[lane]:
+            e = profile.lane[lane, d] * BLOCK
+
+
+@kernel()
+def most_over(profile, lane, begin, end, out, row, column):
+    """Write the greatest availability of a lane over [begin, end) to out[row, column:]."""
+    d = _block_at(profile, lane, begin)
+    b = profile.lane[lane, d]
+    e = _entry_at(profile, b, begin)
+    for c in range(profile.columns):
+        out[row, column + c] = profile.room[e, c] + profile.lift[b, c]
+    while d < profile.blocks[lane]:
+        b = profile.lane[lane, d]
+        first, last = b * BLOCK, b * BLOCK + profile.count[b]
+        if profile.time[first] >= end:
+            return
+        if e == first and d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] <= end:
+            for c in range(profile.columns):
+                out[row, column + c] = max(out[row, column + c], profile.most[b, c])
+        else:
+            while e < last and profile.time[e] < end:
+                for c in range(profile.columns):
+                    out[row, column + c] = max(out[row, column + c], profile.room[e, c] + profile.lift[b, c])
+                e += 1
+        d += 1
+        if d < profile.blocks[lane]:
+            e = profile.lane[lane, d] * BLOCK
+
+
+@kernel()
+def next_change(profile, lane, after):
+    """The first breakpoint of a lane later than `after`; FUTURE where there is none."""
+    d = _block_at(profile, lane, after)
+    b = profile.lane[lane, d]
+    e = _entry_at(profile, b, after) + 1
+    if e < b * BLOCK + profile.count[b]:
+        return profile.time[e]
+    return profile.time[profile.lane[lane, d + 1] * BLOCK] if d + 1 < profile.blocks[lane] else FUTURE
+
+
+@kernel()
+def _note(profile, lane, begin, end, matrix, row, factor):
+    if profile.noted == len(profile.note):
+        profile.note = doubled_rows(profile.note)
+    profile.note[profile.noted, 0] = lane
+    profile.note[profile.noted, 1] = begin
+    profile.note[profile.noted, 2] = end
+    for c in range(profile.columns):
+        profile.note[profile.noted, 3 + c] = matrix[row, c] * factor
+    profile.noted += 1
+
+
+@kernel()
+def savepoint(profile):
+    """From here bookings are noted. Returns the mark that `rollback` and `commit` take; savepoints nest."""
+    profile.saved += 1
+    return profile.noted
+
+
+@kernel()
+def rollback(profile, mark):
+    """Undo every booking since the savepoint with this mark, the last one first, and close it."""
+    profile.saved -= 1
+    saved, profile.saved = profile.saved, 0
+    amount = np.empty((1, profile.columns), np.int64)
+    for n in range(profile.noted - 1, mark - 1, -1):
+        for c in range(profile.columns):
+            amount[0, c] = profile.note[n, 3 + c]
+        book(profile, profile.note[n, 0], profile.note[n, 1], profile.note[n, 2], amount, np.int64(0), GIVE)
+    profile.noted = mark
+    profile.saved = saved
+
+
+@kernel()
+def commit(profile, mark):
+    """Keep the bookings since the savepoint, and close it."""
+    profile.saved -= 1
+    if profile.saved == 0:
+        profile.noted = 0

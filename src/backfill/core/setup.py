@@ -1,0 +1,152 @@
+"""A State at the beginning of time, from a workload and a platform."""
+
+from typing import Any
+
+import numpy as np
+
+from backfill.core.order import DYNAMIC, ranks
+from backfill.core.profile import FUTURE, new_profile
+from backfill.core.state import NO_TIME, State
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints, Jobs
+
+DEEP = 512  # queue length from which a static order is searched by its tree
+SMALL = 8  # first size of arrays that grow
+
+
+def new_state(
+    jobs: Jobs,
+    platform: Platform,
+    *,
+    orders: tuple[int, ...],
+    index: bool,
+    params: Any,
+    memory_i: int,
+    memory_f: int,
+    seed: int,
+    estimate: Ints,
+    licences: dict[int, int] | None = None,
+    watched: int = -1,
+) -> Any:
+    """A State in which nothing has happened yet.
+
+    jobs: in queue order, resources as the platform's. orders: codes of the queue's order and of the order in which
+    candidates are tried, once where they are the same.  index: search deep queues by a tree.
+    """
+    n, (nodes, k) = len(jobs), platform.capacity.shape
+    l = len(platform.licences)
+    need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
+    simple = nodes == 1 and l == 0
+    index = index and not set(orders) & set(DYNAMIC)
+    leaves = 1 << max(n - 1, 1).bit_length() if index else 1
+    slots = len(orders)
+    rank = np.empty((slots, n), np.int32)
+    ranked = np.empty((slots, n), np.int32)
+    for slot, order in enumerate(orders):
+        rank[slot], ranked[slot] = ranks(order, estimate, np.ascontiguousarray(need[:, 0]), jobs.submit, jobs.priority)
+    first, items, counts = _licence_items(jobs, l)
+    none = np.zeros(0, np.int32)
+
+    def times(size: int = n) -> Ints:
+        return np.full(size, NO_TIME, np.int64)
+
+    def zeros(*shape: int) -> Any:
+        return np.zeros(shape, np.int64)
+
+    return State(
+        now=NO_TIME,
+        jobs=n,
+        submit=jobs.submit,
+        walltime=estimate,
+        tasks=jobs.tasks,
+        demand=np.ascontiguousarray(jobs.demand),
+        need=need,
+        spread=jobs.spread,
+        pin=jobs.site.codes,
+        deadline=jobs.deadline,
+        priority=jobs.priority,
+        user=jobs.user.codes,
+        group=jobs.group.codes,
+        project=jobs.project.codes,
+        licence_first=first,
+        licence=items,
+        licence_count=counts,
+        nodes=nodes,
+        resources=k,
+        pool=int(simple),
+        capacity=platform.capacity,
+        site=platform.site,
+        hosts=platform.hosts.astype(np.int8),
+        copies=platform.copies,
+        free=platform.capacity.copy(),
+        total=platform.capacity.sum(axis=0),
+        licence_free=platform.copies.copy(),
+        waiting=0,
+        slots=slots,
+        order=np.array(orders, np.int64),
+        queue=np.empty((slots, n + 1), np.int64),
+        front=zeros(slots),
+        back=zeros(slots),
+        at=zeros(slots),
+        rank=rank,
+        ranked=ranked,
+        deep=0,
+        deep_at=DEEP if index else FUTURE,
+        leaves=leaves,
+        tree_need=np.full((slots * 2 * leaves, k), FUTURE, np.int64),
+        tree_walltime=np.full(slots * 2 * leaves, FUTURE, np.int64),
+        key=np.empty(n),
+        running=np.empty(n + 1, np.int64),
+        limit=np.empty(n + 1, np.int64),
+        active=0,
+        start_time=times(),
+        reason=np.full(n, -1, np.int8),
+        reserved=times(),
+        promise=times(),
+        looked=zeros(n),
+        placed=zeros(nodes, 2),
+        placements=0,
+        held=zeros(SMALL if simple else n + SMALL, 2),
+        held_used=0,
+        held_first=zeros(n),
+        held_count=zeros(n),
+        extra=zeros(nodes, k),
+        licence_extra=zeros(l),
+        room=zeros(nodes, k),
+        licence_room=zeros(l),
+        licence_least=zeros(1, 1),
+        plan=new_profile(platform.capacity),
+        licence_plan=new_profile(platform.copies.reshape(-1, 1)),
+        licence_capacity=platform.copies.reshape(-1, 1).copy(),
+        rooms=zeros(SMALL, 3 + k),
+        rooms_begin=0,
+        rooms_end=0,
+        arrived=np.empty(n + 1, np.int64),
+        arrivals=0,
+        ended_jobs=np.empty(n + 1, np.int64),
+        ended=0,
+        started=np.empty(n + 1, np.int64),
+        decisions=0,
+        overdue=0,
+        timers=zeros(SMALL),
+        timed=0,
+        param=params,
+        memory_i=zeros(memory_i),
+        memory_f=np.zeros(memory_f),
+        random=np.array([seed, 0], np.uint64),
+        watched=watched,
+        history=zeros(SMALL, 2),
+        entries=0,
+        counters=zeros(8),
+        error=zeros(5),
+    )
+
+
+def _licence_items(jobs: Jobs, licences: int) -> tuple[Ints, Ints, Any]:
+    """The licences of each job as (first item per job, licence, copies), equal ones counted together."""
+    if not len(jobs.licences.items):
+        return np.zeros(len(jobs) + 1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
+    job = np.repeat(np.arange(len(jobs)), np.diff(jobs.licences.first))
+    pairs, counts = np.unique(job * licences + jobs.licences.items, return_counts=True)
+    first = np.searchsorted(pairs, np.arange(len(jobs) + 1) * licences)
+    return first.astype(np.int64), pairs % licences, counts.astype(np.int64).reshape(-1, 1)

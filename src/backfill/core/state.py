@@ -1,0 +1,114 @@
+"""The State: all that a policy may know and touch at one instant. The true run time is not in it.
+
+Jobs are numbered in queue order (submit, then file order). Times are int64 microseconds. In array shapes n is jobs,
+m nodes, k resources, l licences; "slot" is 0 for the policy's order and 1 for the order in which candidates are tried.
+"""
+
+from numba import float64, int8, int32, int64, types, uint64
+
+from backfill.core.profile import PAST, ProfileT
+from backfill.core.record import record
+
+NO_TIME = PAST  # no such instant
+
+STATE = [
+    ("now", int64),
+    ("jobs", int64),
+    # the job table
+    ("submit", int64[::1]),
+    ("walltime", int64[::1]),  # what the policy may count on; see --estimates
+    ("tasks", int64[::1]),
+    ("demand", int64[:, ::1]),  # (n, k) per task
+    ("need", int64[:, ::1]),  # (n, k) of the whole job
+    ("spread", int8[::1]),  # 0 one node, 1 one site, 2 anywhere
+    ("pin", int32[::1]),  # the site it must run on; -1 any
+    ("deadline", int64[::1]),
+    ("priority", float64[::1]),
+    ("user", int32[::1]),
+    ("group", int32[::1]),
+    ("project", int32[::1]),
+    ("licence_first", int64[::1]),  # (n + 1,): the licences of job j are items licence_first[j] to licence_first[j + 1]
+    ("licence", int64[::1]),  # licence of an item
+    ("licence_count", int64[:, ::1]),  # (items, 1) copies
+    # the platform, most powerful node first
+    ("nodes", int64),
+    ("resources", int64),
+    ("pool", int64),  # 1: one node and no licences, so a job fits or does not
+    ("capacity", int64[:, ::1]),  # (m, k)
+    ("site", int64[::1]),
+    ("hosts", int8[:, ::1]),  # (m, l)
+    ("copies", int64[::1]),
+    # what is free now
+    ("free", int64[:, ::1]),  # (m, k)
+    ("total", int64[::1]),  # (k,) over all nodes
+    ("licence_free", int64[::1]),
+    # the waiting jobs: short queues lie dense, deep ones are leaves of a tree in rank order (queue.py)
+    ("waiting", int64),
+    ("slots", int64),
+    ("order", int64[::1]),  # (slots,): code of an order, see order.py
+    ("queue", int64[:, ::1]),  # (slots, n): jobs in order, from front to back
+    ("front", int64[::1]),
+    ("back", int64[::1]),
+    ("at", int64[::1]),  # (slots,): where a walk goes on
+    ("rank", int32[:, ::1]),  # (slots, n): place of a job in a static order of all jobs
+    ("ranked", int32[:, ::1]),  # (slots, n): job at a place
+    ("deep", int64),  # 1: the tree is in use
+    ("deep_at", int64),  # queue length from which it is
+    ("leaves", int64),
+    ("tree_need", int64[:, ::1]),  # (slots * 2 * leaves, k): least need of the waiting jobs below a node of the tree
+    ("tree_walltime", int64[::1]),
+    ("key", float64[::1]),  # (n,): scratch for dynamic orders
+    # the running jobs, by limit, then start
+    ("running", int64[::1]),
+    ("limit", int64[::1]),  # of each running job, in step with `running`
+    ("active", int64),
+    # what became of the jobs
+    ("start_time", int64[::1]),
+    ("reason", int8[::1]),
+    ("reserved", int64[::1]),  # the start that the policy holds for it now; NO_TIME = none
+    ("promise", int64[::1]),  # the first that it held
+    ("looked", int64[::1]),  # rooms (below) that were there when it was last placed; see conservative.py
+    # where they run: pairs (node, tasks), job j holds `held_count[j]` of them from `held_first[j]`; unused on a pool
+    ("placed", int64[:, ::1]),  # (m, 2): what the last `place` found
+    ("placements", int64),
+    ("held", int64[:, ::1]),
+    ("held_used", int64),
+    ("held_first", int64[::1]),
+    ("held_count", int64[::1]),
+    # what a job may take that does not end by the shadow time (easy.py)
+    ("extra", int64[:, ::1]),
+    ("licence_extra", int64[::1]),
+    ("room", int64[:, ::1]),  # scratch of the same shapes
+    ("licence_room", int64[::1]),
+    ("licence_least", int64[:, ::1]),
+    # the future: availability of nodes and licences; kept by the policies that plan, see future.py
+    ("plan", ProfileT),
+    ("licence_plan", ProfileT),
+    ("licence_capacity", int64[:, ::1]),  # (l, 1)
+    ("rooms", int64[:, ::1]),  # ring of places where availability grew: lane, begin, end, greatest availability (k)
+    ("rooms_begin", int64),
+    ("rooms_end", int64),
+    # this instant
+    ("arrived", int64[::1]),
+    ("arrivals", int64),
+    ("ended_jobs", int64[::1]),
+    ("ended", int64),
+    ("started", int64[::1]),
+    ("decisions", int64),
+    ("overdue", int64),  # running jobs at or beyond their limit
+    ("timers", int64[::1]),  # heap of instants at which the policy wants a pass
+    ("timed", int64),
+    # the policy's own
+    ("param", float64[::1]),
+    ("memory_i", int64[::1]),
+    ("memory_f", float64[::1]),
+    ("random", uint64[::1]),  # seed, numbers drawn
+    # for people
+    ("watched", int64),  # job whose promises are written down; -1 none
+    ("history", int64[:, ::1]),  # (entries, 2): instant, promised start
+    ("entries", int64),
+    ("counters", int64[::1]),  # see counters.py
+    ("error", int64[::1]),  # code, job, node, asked, available; code 0 = none
+]
+State, StateT = record("State", STATE, globals())
+PolicyT = None if StateT is None else types.FunctionType(types.void(StateT))

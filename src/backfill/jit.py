@@ -1,0 +1,61 @@
+"""Where compiled code is kept. Import this before numba compiles anything.
+
+numba's own disk cache looks only at the file that defines a function, not at the helpers it calls, so an edited
+helper would go unseen. Compiled code therefore lives under a folder named by the hash of all sources that take part,
+and of the versions and the processor that it was made with.
+"""
+
+import hashlib
+import os
+import warnings
+from pathlib import Path
+
+import llvmlite
+import numba
+import numpy as np
+import platformdirs
+from llvmlite import binding
+
+PACKAGE = Path(__file__).parent
+COMPILED = ("core", "policies")  # the packages whose sources become machine code
+
+
+def sources(root: Path = PACKAGE) -> list[Path]:
+    """Every source file that takes part in compiled code, in a fixed order."""
+    return [root / "jit.py", *sorted(path for package in COMPILED for path in (root / package).glob("*.py"))]
+
+
+def key(root: Path = PACKAGE) -> str:
+    """A name for this exact set of sources, versions and processor."""
+    digest = hashlib.sha256()
+    for path in sources(root):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for part in (numba.__version__, llvmlite.__version__, np.__version__, binding.get_host_cpu_name()):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _folder() -> Path | None:
+    base = os.environ.get("BACKFILL_CACHE_DIR") or platformdirs.user_cache_dir("backfill", appauthor=False)
+    folder = Path(base) / "jit" / key()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        warnings.warn(
+            f"{folder} cannot be written ({error.strerror}), so everything is compiled anew in each process; "
+            "set BACKFILL_CACHE_DIR to a folder that can",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return folder
+
+
+PLAIN = bool(numba.config.DISABLE_JIT)  # NUMBA_DISABLE_JIT=1: everything runs as plain Python
+FOLDER = None if PLAIN else _folder()
+WARM = FOLDER is not None and any(FOLDER.iterdir())  # something was compiled and kept here before this process
+if FOLDER is not None:
+    numba.config.CACHE_DIR = str(FOLDER)
