@@ -1,7 +1,7 @@
 """Units live at the edges: inside, time is int64 microseconds and sizes are int64 bytes."""
 
-import math
 import re
+from decimal import Decimal
 
 SECOND = 1_000_000  # microseconds
 TIME_MAX = 10**11 * SECOND  # no legal time lies beyond +-10^11 s
@@ -30,9 +30,12 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a size; expected a number that may carry K, M, G or T")
-    value: float = float(match[1]) * 1024 ** float(" kmgtp".index(match[2].lower() or " "))
-    if not math.isfinite(value) or value >= 2**62:
+    unit = match[2].lower()
+    value = Decimal(match[1]) * Decimal(1024 ** " kmgtp".index(unit or " "))
+    if value >= 2**62:
         raise ValueError(f"{text!r} is too large")
+    if not unit and value != int(value):
+        raise ValueError(f"{text!r} is not a whole number")
     return round(value)
 
 

@@ -137,6 +137,10 @@ class Jobs:
                 raise WorkloadError(
                     f"job {self.job[row]}: {name} is {values[row]}; expected {low} to {high} (times in microseconds)"
                 )
+        held = self.tasks[:, None].astype(np.float64) * self.demand
+        if (held > 2.0**62).any():
+            row = int(np.argwhere(held > 2.0**62)[0][0])
+            raise WorkloadError(f"job {self.job[row]}: its {self.tasks[row]} tasks hold more than 2^62 of a resource")
 
     def __len__(self) -> int:
         return len(self.job)

@@ -1,0 +1,157 @@
+"""The platform TOML: what may stand in it, as pydantic models, and the Platform that it describes."""
+
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from backfill.model.errors import PlatformError, at
+from backfill.model.platform import Platform
+from backfill.model.units import parse_size
+
+_AMOUNT = "a whole number >= 0 that may carry K, M, G or T"
+_COUNT_MAX = 10**6
+
+
+def _size(value: Any) -> Any:
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _plain(name: str) -> str:
+    """Names stand in lists such as `a*2;b*3` and `a:1;b:2`."""
+    if not name or not name.isprintable() or any(c in name for c in "*;,"):
+        raise ValueError
+    return name
+
+
+Amount = Annotated[int, BeforeValidator(_size), Field(ge=0, lt=2**62, description=_AMOUNT)]
+Name = Annotated[str, AfterValidator(_plain)]
+
+
+class _Table(BaseModel):
+    """Every field's description is what an error says was expected."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _Node(_Table):
+    model_config = ConfigDict(strict=True, extra="allow")
+    __pydantic_extra__: dict[str, Amount] = Field(init=False)  # resources by name
+
+    name: Name | None = Field(None, description="a text without * ; and ,")
+    count: int | None = Field(None, ge=1, le=_COUNT_MAX, description=f"a whole number from 1 to {_COUNT_MAX}")
+    site: str = Field("", description="a text")
+    speed: float = Field(1.0, gt=0, allow_inf_nan=False, description="a number > 0")
+    licences: list[str] | None = Field(None, description="a list of names of [[licence]] tables")
+    node_licences: dict[Name, Amount] = Field({}, description="a table of names, each with " + _AMOUNT)
+
+
+class _Licence(_Table):
+    name: Name = Field(description="a text without * ; and ,")
+    copies: Amount
+
+
+class _File(_Table):
+    name: str | None = Field(None, description="a text")
+    node: list[_Node] = Field(min_length=1, description="at least one [[node]] table")
+    licence: list[_Licence] = Field([], description="[[licence]] tables")
+
+
+def parse_platform(file: str, text: str) -> Platform:
+    """The platform that a TOML text describes. file: what messages call it. Raises PlatformError."""
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _error(file, f"is not valid TOML: {error}") from None
+    try:
+        return _platform(file, _File.model_validate(data))
+    except ValidationError as error:
+        raise _error(file, _complaint(data, error)) from None
+
+
+def _error(file: str, what: str) -> PlatformError:
+    return PlatformError(at(file, None, "".join(c if c.isprintable() else "?" for c in what)))
+
+
+def _platform(file: str, content: _File) -> Platform:
+    def fail(where: str, what: str) -> PlatformError:
+        return _error(file, f"{where}: {what}")
+
+    copies: dict[str, int] = {}
+    for licence in content.licence:
+        if licence.name in copies:
+            raise fail(f"licence {licence.name}", "has two [[licence]] tables; expected one")
+        copies[licence.name] = licence.copies
+
+    names: list[str] = []
+    kinds: list[int] = []  # per node, its [[node]] table
+    resources = ["cpus"]
+    held: list[dict[str, int]] = []
+    for i, node in enumerate(content.node):
+        name = node.name or f"node{i + 1}"
+        where = f"node {name}"
+        own = node.__pydantic_extra__
+        if strange := [licence for licence in node.licences or () if licence not in copies]:
+            known = ", ".join(copies) or "none"
+            raise fail(where, f"licence {_shown(strange[0])} has no [[licence]] table; known: {known}")
+        if twice := [key for key in node.node_licences if key in own]:
+            raise fail(where, f"{twice[0]!r} is both a resource and a node licence")
+        held.append(own | node.node_licences)
+        if clash := [key for key in held[i] if key in copies]:
+            raise fail(where, f"{clash[0]!r} is a floating licence already")
+        resources += [key for key in held[i] if key not in resources]
+        names += [name] if node.count is None else [f"{name}{c + 1}" for c in range(node.count)]
+        kinds += [i] * (node.count or 1)
+    if len(set(names)) < len(names):
+        raise fail("node", f"two nodes are called {Counter(names).most_common(1)[0][0]}")
+
+    speed = np.array([node.speed for node in content.node])
+    kind = np.array(kinds)
+    order = np.argsort(-speed[kind], kind="stable")  # most powerful first; the file's order among equals
+    kind = kind[order]
+    used = [content.node[i] for i in dict.fromkeys(kind.tolist())]
+    sites = tuple(dict.fromkeys(node.site for node in used))
+    hosts = [[node.licences is None or licence in node.licences for licence in copies] for node in content.node]
+    return Platform(
+        nodes=tuple(names[i] for i in order.tolist()),
+        resources=tuple(resources),
+        capacity=np.array([[own.get(resource, 0) for resource in resources] for own in held], np.int64)[kind],
+        speed=speed[kind],
+        site=np.array([sites.index(node.site) for node in content.node], np.int64)[kind],
+        sites=sites,
+        licences=tuple(copies),
+        copies=np.array(list(copies.values()), np.int64),
+        hosts=np.array(hosts, np.bool_).reshape(len(hosts), len(copies))[kind],
+        name=content.name or Path(file).stem,
+    )
+
+
+def _complaint(data: dict[str, Any], error: ValidationError) -> str:
+    """The first thing wrong, as `node m: speed is -1; expected a number > 0`."""
+    problems = error.errors(include_url=False, include_context=False)
+    first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")  # a slip of the pen comes first
+    place = first["loc"]
+    table = str(place[0])
+    if len(place) < 3:  # the fault is not inside a table
+        if first["type"] == "extra_forbidden":
+            return f"{table}: unknown; expected [[node]] and [[licence]] tables"
+        return f"{table}: expected {_File.model_fields[table].description}"
+    model: type[_Table] = _Node if table == "node" else _Licence
+    number, key = int(place[1]), str(place[2])
+    name = data[table][number].get("name")
+    where = f"{table} {name if isinstance(name, str) and 0 < len(name) <= 60 else number + 1}"
+    field = model.model_fields.get(key)
+    expected = field.description if field else _AMOUNT
+    if first["type"] == "extra_forbidden":
+        return f"{where}: {key} is not known; expected {' and '.join(model.model_fields)}"
+    if first["type"] == "missing":
+        return f"{where}: {key} is missing; expected {expected}"
+    return f"{where}: {key} is {_shown(data[table][number][key])}; expected {expected}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,192 @@
+"""A table of text columns out of CSV or Parquet, and the checks that turn them into numbers."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import islice
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.errors import InputError, MissingExtra, at
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import SECOND, TIME_MAX, parse_size
+from backfill.model.workload import Floats, Ints
+from backfill.traces.files import Source, quote
+from backfill.traces.seconds import to_micros
+
+_PARQUET = b"PAR1"
+_CHUNK = 20_000  # rows that live as lists at one time; many more keep the garbage collector busy
+
+
+class Columns:
+    """Text columns by name, all of one length; every check names file, line and column of the first bad cell."""
+
+    def __init__(self, source: Source, error: type[InputError], aliases: Mapping[str, str] | None = None) -> None:
+        """Read the whole table. aliases: other names of columns, to the names that are asked for here."""
+        self.file = source.file
+        self._source = source
+        self._error = error
+        self._is_parquet = source.file.lower().endswith(".parquet") or source.data.startswith(_PARQUET)
+        names, self._columns, self.rows = self._parquet() if self._is_parquet else self._csv()
+        self._called: dict[str, str] = {}
+        self._place: dict[str, int] = {}
+        for place, called in enumerate(names):
+            name = (aliases or {}).get(called, called)
+            if name in self._place:
+                raise self._refused(1, f"column {quote(called)} and column {quote(self._called[name])} are the same")
+            self._called[name], self._place[name] = called, place
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._place
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns in the file's order."""
+        return tuple(self._place)
+
+    def require(self, *names: str) -> None:
+        """Raise the error unless all these columns are there."""
+        for name in names:
+            if name not in self:
+                raise self._refused(1, f"no column {name}; the columns are {quote(','.join(self._called.values()))}")
+
+    def texts(self, name: str) -> list[str]:
+        """The cells without white space around them; all empty where there is no such column."""
+        if name not in self:
+            return [""] * self.rows
+        return [text.strip() for text in self._cells(name)]
+
+    def times(self, name: str, low: int = -TIME_MAX, blank: int | None = None) -> Ints:
+        """Seconds to microseconds from `low` to TIME_MAX, exactly; `blank` stands for an empty cell."""
+        expected = f"a number of seconds from {low // SECOND} to {TIME_MAX // SECOND}"
+        seconds, blanks = self._floats(name, expected, blank is not None)
+        self._refuse_any(name, ~(np.abs(seconds) <= TIME_MAX / SECOND), expected)
+        micros = to_micros(seconds)
+        for row in np.flatnonzero(np.abs(seconds) >= 2.0**33).tolist():  # where a float has no room for microseconds
+            micros[row] = round(Decimal(self._cells(name)[row].strip()) * SECOND)
+        self._refuse_any(name, (micros < low) | (micros > TIME_MAX), expected)
+        micros[blanks] = NO_TIME if blank is None else blank
+        return micros
+
+    def wholes(self, name: str, low: int, high: int, blank: int) -> Ints:
+        """Whole numbers, or sizes with K, M, G or T, from `low` to `high`; `blank` stands for an empty cell."""
+        texts = self._cells(name)
+        known: dict[str, int] = {}
+        for text in set(texts):
+            try:
+                value = parse_size(text) if text.strip() else blank
+                known[text] = value if low <= value <= high else NO_TIME
+            except ValueError:
+                known[text] = NO_TIME
+        values = np.fromiter((known[text] for text in texts), np.int64, self.rows)
+        self._refuse_any(name, values == NO_TIME, f"a whole number from {low} to {high} that may carry K, M, G or T")
+        return values
+
+    def numbers(self, name: str, blank: float) -> Floats:
+        """Finite numbers; `blank` stands for an empty cell."""
+        values, blanks = self._floats(name, "a finite number", True)
+        self._refuse_any(name, ~np.isfinite(values), "a finite number")
+        values[blanks] = blank
+        return values
+
+    def fail(self, name: str, row: int, expected: str) -> InputError:
+        """The error that says what stands in a cell and what was expected there."""
+        found = self._cells(name)[row]
+        return self._refused(self.line(row), f"{self._called[name]} is {quote(found)}; expected {expected}")
+
+    def line(self, row: int) -> int | None:
+        """The line on which a row ends; None for Parquet."""
+        if self._is_parquet:
+            return None
+        reader = self._reader()
+        next(islice((cells for cells in reader if cells), row + 1, None))
+        line: int = reader.line_num
+        return line
+
+    def _floats(self, name: str, expected: str, may_be_blank: bool) -> tuple[Floats, NDArray[np.bool_]]:
+        texts = self._cells(name)
+        blanks = np.zeros(self.rows, np.bool_)
+        try:
+            return np.fromiter(map(float, texts), np.float64, self.rows), blanks
+        except ValueError:
+            pass
+        values = np.zeros(self.rows)
+        for row, text in enumerate(texts):
+            try:
+                values[row] = float(text)
+            except ValueError:
+                if text.strip() or not may_be_blank:
+                    raise self.fail(name, row, expected) from None
+                blanks[row] = True
+        return values, blanks
+
+    def _refuse_any(self, name: str, bad: NDArray[np.bool_], expected: str) -> None:
+        if bad.any():
+            raise self.fail(name, int(np.argmax(bad)), expected)
+
+    def _refused(self, line: int | None, what: str) -> InputError:
+        return self._error(at(self.file, None if self._is_parquet else line, what))
+
+    def _reader(self) -> Any:
+        return csv.reader(io.StringIO(self._source.data.decode(), newline=""), strict=True)
+
+    def _cells(self, name: str) -> Sequence[str]:
+        return self._columns[self._place[name]]
+
+    def _csv(self) -> tuple[list[str], Sequence[Sequence[str]], int]:
+        columns: list[list[str]] = []
+        names: list[str] = []
+        try:
+            reader = self._reader()
+            rows = filter(None, reader)
+            names = [name.strip() for name in next(rows, [])]
+            columns = [[] for _ in names]
+            while chunk := list(islice(rows, _CHUNK)):
+                if bad := next((cells for cells in chunk if len(cells) != len(names)), None):
+                    line = self.line(len(columns[0]) + chunk.index(bad))
+                    raise self._refused(line, f"{len(bad)} cells; expected {len(names)}, as in the header")
+                for column, cells in zip(columns, zip(*chunk, strict=True), strict=True):
+                    column.extend(cells)
+        except UnicodeDecodeError as problem:
+            line = self._source.data.count(b"\n", 0, problem.start) + 1
+            raise self._refused(line, f"is not UTF-8 text: byte {self._source.data[problem.start]:#04x}") from None
+        except csv.Error as problem:
+            raise self._refused(reader.line_num, f"is not CSV: {problem}") from None
+        return names, columns, len(columns[0]) if columns else 0
+
+    def _parquet(self) -> tuple[list[str], Sequence[Sequence[str]], int]:
+        try:
+            import polars as pl
+            from polars.exceptions import PanicException, PolarsError
+        except ImportError:
+            raise MissingExtra("reading Parquet", "data") from None
+        try:
+            frame = pl.read_parquet(io.BytesIO(self._source.data))
+        except (PolarsError, OSError, PanicException) as problem:
+            first = (str(problem).splitlines() or [""])[0]
+            raise self._refused(None, f"cannot be read as Parquet: {first[:200]}") from None
+        return frame.columns, [_texts(column) for column in frame.get_columns()], frame.height
+
+
+def _texts(column: Any) -> list[str]:
+    """A polars column as it would stand in a CSV: whole floats without fraction or exponent, lists as their type."""
+    import polars as pl
+
+    if column.dtype.is_float() and column.is_between(-(2**62), 2**62).all() and (column.round() == column).all():
+        column = column.cast(pl.Int64)
+    try:
+        texts: list[str] = column.cast(pl.String).fill_null("").to_list()
+    except pl.exceptions.PolarsError:
+        texts = [str(column.dtype)] * len(column)
+    return texts
+
+
+def write_rows(out: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """The CSV that `Columns` reads. `out` must not translate line ends."""
+    sheet = csv.writer(out, lineterminator="\n")
+    sheet.writerow(header)
+    sheet.writerows(rows)
+    out.flush()

@@ -1,0 +1,112 @@
+"""Bytes in and out: reading and unpacking a source whole, writing a file in one step, quoting what was found."""
+
+import gzip
+import hashlib
+import io
+import os
+import secrets
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from backfill.model.errors import BackfillError, InputError, WorkloadError, at
+
+QUOTED = 60  # characters of a bad value that a message shows
+SUFFIXES = (".swf", ".swf.gz", ".csv", ".csv.gz", ".parquet")
+_GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file or stream, read whole and unpacked."""
+
+    file: str  # what messages call it
+    data: bytes  # unpacked where it was gzip
+    sha256: str  # of the bytes as they came
+
+    @classmethod
+    def of(cls, source: "Source | bytes | str | Path", error: type[InputError] = WorkloadError) -> "Source":
+        """A path, `-` for standard input, or the bytes themselves. Raises `error` where they cannot be had."""
+        if isinstance(source, Source):
+            return source
+        if isinstance(source, bytes):
+            return cls._unpacked("<bytes>", source, error)
+        if str(source) == "-":
+            return cls._unpacked("<stdin>", sys.stdin.buffer.read(), error)
+        try:
+            data = Path(source).read_bytes()
+        except OSError as problem:
+            raise error(at(str(source), None, f"cannot be read: {problem.strerror}")) from None
+        except ValueError:  # a path with a NUL in it
+            raise error(f"{quote(str(source))} is not a file name") from None
+        return cls._unpacked(str(source), data, error)
+
+    @classmethod
+    def _unpacked(cls, file: str, data: bytes, error: type[InputError]) -> "Source":
+        sha256 = hashlib.sha256(data).hexdigest()
+        if data.startswith(_GZIP):
+            try:
+                data = gzip.decompress(data)
+            except (OSError, EOFError, zlib.error) as problem:
+                raise error(at(file, None, f"is a damaged gzip file: {problem}")) from None
+        data = data.removeprefix(_BOM)
+        if not data or data.isspace():
+            raise error(at(file, None, "is empty"))
+        return cls(file, data, sha256)
+
+    @property
+    def name(self) -> str:
+        """The file's name without folder and format."""
+        name = Path(self.file).name
+        return name[: -len(suffix)] if (suffix := suffix_of(name)) else name.strip("<>")
+
+
+def suffix_of(path: str) -> str:
+    """The format suffix of a file name, one of SUFFIXES; empty where it has none of them."""
+    return max((suffix for suffix in SUFFIXES if path.lower().endswith(suffix)), key=len, default="")
+
+
+def quote(value: object) -> str:
+    """What was found, for a message: quoted, control characters escaped, at most about sixty characters."""
+    text = value if isinstance(value, str) else str(value)
+    shown = repr(text[: QUOTED + 1])
+    return shown if len(shown) <= QUOTED + 2 else shown[: QUOTED - 2] + "..." + shown[0]
+
+
+@contextmanager
+def written(path: str | Path) -> Iterator[BinaryIO]:
+    """A file that appears whole or not at all; packed where its name ends in .gz. Raises BackfillError."""
+    target = Path(os.path.realpath(path))
+    special = target.exists() and not target.is_file()  # a device or a pipe is written, never replaced
+    part = target if special else target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        try:
+            with open(part, "wb") as raw:
+                if target.suffix == ".gz":
+                    with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
+                        yield packed  # type: ignore[misc]
+                else:
+                    yield raw
+            if not special:
+                os.replace(part, target)
+        except BaseException:
+            if not special:
+                part.unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        raise BackfillError(at(str(path), None, f"cannot be written: {problem.strerror or problem}")) from None
+
+
+@contextmanager
+def written_text(path: str | Path) -> Iterator[TextIO]:
+    """Like `written`, for UTF-8 text with its line ends left alone."""
+    with written(path) as out:
+        text = io.TextIOWrapper(out, encoding="utf-8", newline="")
+        yield text
+        text.flush()
+        text.detach()

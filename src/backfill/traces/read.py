@@ -1,0 +1,48 @@
+"""One door for all workload files."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from backfill.model.errors import UsageError, WorkloadError, at
+from backfill.model.workload import Workload
+from backfill.traces.files import SUFFIXES, Source, quote, suffix_of
+from backfill.traces.swf import ZERO_RUN, read_swf
+from backfill.traces.table import read_table
+
+
+def read(path: str | Path, *, zero_run: str = "keep", resources: Sequence[str] = ()) -> Workload:
+    """The workload in a file, by its suffix: .swf, .swf.gz, .csv, .csv.gz or .parquet; `-` is standard input.
+
+    zero_run: what becomes of jobs with run time 0: `keep`, `drop-cancelled` or `drop`.
+    resources: names of further columns of a CSV or Parquet file that are resources, as the platform has them.
+    Raises WorkloadError, and UsageError for an unknown `zero_run`.
+    """
+    if zero_run not in ZERO_RUN:
+        raise UsageError(f"zero-run is {quote(zero_run)}; expected {', '.join(ZERO_RUN)}")
+    suffix = suffix_of(str(path))
+    if not suffix and str(path) != "-":
+        raise WorkloadError(at(str(path), None, f"unknown suffix; expected {', '.join(SUFFIXES)}, or - for stdin"))
+    source = Source.of(path)
+    if suffix.startswith(".swf") or (not suffix and _looks_like_swf(source.data)):
+        return read_swf(source, zero_run=zero_run)
+    return _without_zero_runs(read_table(source, resources), zero_run)
+
+
+def _looks_like_swf(data: bytes) -> bool:
+    """Comments in front, or a first line of numbers without a comma."""
+    text = data.lstrip()
+    return text.startswith(b";") or (text[:1] in b"+-.0123456789" and b"," not in text.partition(b"\n")[0])
+
+
+def _without_zero_runs(workload: Workload, zero_run: str) -> Workload:
+    zero = workload.jobs.runtime == 0
+    if zero_run == "keep" or not zero.any():
+        return workload
+    if zero_run == "drop-cancelled":
+        note = "the file does not say which jobs were cancelled: those with run time 0 are kept"
+        return replace(workload, notes=(*workload.notes, note))
+    kept = workload.with_jobs(workload.jobs.take(np.flatnonzero(~zero)))
+    return replace(kept, dropped={"run time 0": int(np.count_nonzero(zero))})

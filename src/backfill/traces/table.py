@@ -1,0 +1,232 @@
+"""Workloads as CSV or Parquet: a column per attribute of a job, times in seconds."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backfill.model.errors import MissingExtra, WorkloadError, at
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import NEVER, SECOND
+from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
+from backfill.traces.columns import Columns, write_rows
+from backfill.traces.files import Source, quote, written, written_text
+from backfill.traces.notes import first_repeat, in_use, oddities
+from backfill.traces.seconds import seconds_texts
+
+RESOURCES = ("cpus", "memory", "gpus")  # columns that are resources in any file
+_ALIASES = {"run": "runtime", "estimate": "walltime"}
+_LABELS = ("user", "group", "project", "site")
+_KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", "spread", "licences", "deadline", "priority",
+          *_LABELS, "after", "waited")  # fmt: skip
+_TASKS_MAX, _AMOUNT_MAX, _COPIES_MAX = 2**40, 2**62, 10_000
+
+
+def read_table(source: Source | bytes | str | Path, resources: Sequence[str] = ()) -> Workload:
+    """The jobs of a workload CSV (plain or gzip) or Parquet file; docs/reference/files.md has the columns.
+
+    resources: names of further columns that are resources, as a platform has them, besides cpus, memory and gpus.
+    Raises WorkloadError with file, line and column, and MissingExtra where Parquet cannot be read.
+    """
+    source = Source.of(source)
+    table = Columns(source, WorkloadError, _ALIASES)
+    table.require("job", "submit", "runtime")
+    for column in ("tasks", "cpus"):
+        if "procs" in table and column in table:
+            raise WorkloadError(
+                at(table.file, 1, f"both columns procs and {column}; procs is short for tasks of one cpu")
+            )
+
+    ids = _ids(table)
+    submit = table.times("submit")
+    runtime = table.times("runtime", low=0)
+    held = ("cpus", *(name for name in table.names if name in {*RESOURCES, *resources} - {"cpus", *_KNOWN}))
+    demand = [
+        table.wholes(name, 0, _AMOUNT_MAX, 0) if name in table else np.ones(table.rows, np.int64) for name in held
+    ]
+    columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in _LABELS}
+    columns["walltime"] = runtime
+    if "walltime" in table:
+        walltime = table.times("walltime", low=0, blank=NO_TIME)
+        columns["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
+    for name in {"procs", "tasks"} & set(table.names):
+        columns["tasks"] = table.wholes(name, 1, _TASKS_MAX, 1)
+    if "deadline" in table:
+        columns["deadline"] = table.times("deadline", blank=NEVER)
+    if "waited" in table:
+        columns["waited"] = table.times("waited", low=0, blank=-1)
+    if "priority" in table:
+        columns["priority"] = table.numbers("priority", 0.0)
+    if "spread" in table:
+        columns["spread"] = _spread(table)
+    columns["licences"], licences = _licences(table)
+    columns["after"] = _after(table, ids)
+    try:
+        jobs = Jobs(
+            job=np.array(ids, object),
+            submit=submit,
+            runtime=runtime,
+            demand=np.column_stack(demand),
+            **columns,
+        )
+    except WorkloadError as error:
+        raise WorkloadError(at(table.file, None, str(error))) from None
+    ignored = ", ".join(quote(name) for name in table.names if name not in {*_KNOWN, *held})
+    return Workload(
+        jobs,
+        name=source.name,
+        resources=held,
+        licences=licences,
+        sha256=source.sha256,
+        notes=(*([f"columns ignored: {ignored[:500]}"] if ignored else ()), *oddities(jobs)),
+    )
+
+
+def _ids(table: Columns) -> list[str]:
+    ids = table.texts("job")
+    for row, job in enumerate(ids):
+        if not job or not job.isprintable():
+            raise table.fail("job", row, "a text without control characters")
+    if repeat := first_repeat(ids):
+        where = "an earlier row" if (line := table.line(repeat[1])) is None else f"line {line}"
+        raise table.fail("job", repeat[0], f"an id of its own, and {where} has it already")
+    return ids
+
+
+def _spread(table: Columns) -> Any:
+    rules = {**{rule: index for index, rule in enumerate(SPREAD)}, "": SPREAD.index("any")}
+    texts = table.texts("spread")
+    for row, text in enumerate(texts):
+        if text not in rules:
+            raise table.fail("spread", row, f"{', '.join(SPREAD)}")
+    return np.fromiter((rules[text] for text in texts), np.int8, table.rows)
+
+
+def _licences(table: Columns) -> tuple[Ragged, tuple[str, ...]]:
+    """`a:1;b:2`, one item per copy; a name alone is one copy."""
+    if "licences" not in table:
+        return Ragged.empty(table.rows), ()
+    known: dict[str, int] = {}
+    lists: list[list[int]] = []
+    for row, text in enumerate(table.texts("licences")):
+        items: list[int] = []
+        for part in text.split(";") if text else ():
+            name, colon, copies = part.strip().rpartition(":")
+            name, count = (name.strip(), copies.strip()) if colon else (copies, "1")
+            if not name or not (
+                count.isascii() and count.isdigit() and len(count) <= 5 and 1 <= int(count) <= _COPIES_MAX
+            ):
+                raise table.fail("licences", row, f"name:copies with ; between, and 1 to {_COPIES_MAX} copies")
+            items += [known.setdefault(name, len(known))] * int(count)
+        lists.append(items)
+    return Ragged.of(lists), tuple(known)
+
+
+def _after(table: Columns, ids: list[str]) -> Ragged:
+    texts = table.texts("after")
+    if not any(texts):
+        return Ragged.empty(table.rows)
+    place = {job: row for row, job in enumerate(ids)}
+    lists: list[list[int]] = []
+    for row, text in enumerate(texts):
+        before = dict.fromkeys(part.strip() for part in text.split(";") if part.strip())
+        for job in before:
+            if job not in place:
+                raise table.fail("after", row, f"ids of this file with ; between, and no job is called {quote(job)}")
+        lists.append([place[job] for job in before])
+    if cycle := _cycle(lists):
+        path = " after ".join(quote(ids[row]) for row in cycle[:5]) + (" ..." if len(cycle) > 5 else "")
+        raise table.fail("after", cycle[0], f"no cycle, but {path}")
+    return Ragged.of(lists)
+
+
+def _cycle(after: list[list[int]]) -> list[int]:
+    """Rows that come after one another in a circle, the first one again at the end; empty where there are none."""
+    left = [len(before) for before in after]
+    followers: dict[int, list[int]] = {}
+    for row, before in enumerate(after):
+        for earlier in before:
+            followers.setdefault(earlier, []).append(row)
+    ready = [row for row, count in enumerate(left) if not count]
+    while ready:
+        for row in followers.get(ready.pop(), ()):
+            left[row] -= 1
+            if not left[row]:
+                ready.append(row)
+    at_row: int | None = next((row for row, count in enumerate(left) if count), None)
+    path: dict[int, int] = {}  # row -> place; what waits waits for something that waits
+    while at_row is not None and at_row not in path:
+        path[at_row] = len(path)
+        at_row = next(earlier for earlier in after[at_row] if left[earlier])
+    return [] if at_row is None else [*list(path)[path[at_row] :], at_row]
+
+
+def write_csv(workload: Workload, path: str | Path) -> None:
+    """Write as workload CSV, packed where the path ends in .gz. Columns that hold nothing are left out."""
+    columns = {
+        name: seconds_texts(values) if isinstance(values, np.ndarray) else values
+        for name, values in _columns(workload).items()
+    }
+    with written_text(path) as out:
+        write_rows(out, columns, zip(*columns.values(), strict=True))
+
+
+def write_parquet(workload: Workload, path: str | Path) -> None:
+    """Write as workload Parquet. Times are integers where all are whole seconds, else floats."""
+    try:
+        import polars as pl
+    except ImportError:
+        raise MissingExtra("writing Parquet", "data") from None
+    columns = {}
+    for name, values in _columns(workload).items():
+        if isinstance(values, np.ndarray):
+            whole = (values[values != NO_TIME] % SECOND == 0).all()
+            seconds = pl.Series(values // SECOND if whole else values / SECOND)
+            columns[name] = seconds.set(pl.Series(values == NO_TIME), None)
+        else:
+            columns[name] = pl.Series(values, dtype=None if len(values) else pl.String, strict=True)
+    with written(path) as out:
+        pl.DataFrame(columns).write_parquet(out)
+
+
+def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
+    """Columns that hold something: times as arrays of microseconds or NO_TIME, the others as lists."""
+    jobs = workload.jobs
+    columns: dict[str, Ints | list[Any]] = {
+        "job": [str(job) for job in jobs.job],
+        "submit": jobs.submit,
+        "runtime": jobs.runtime,
+        "walltime": jobs.walltime,
+    }
+    one_cpu_tasks = bool((jobs.demand[:, 0] == 1).all())
+    columns["procs" if one_cpu_tasks else "tasks"] = jobs.tasks.tolist()
+    for k, resource in enumerate(workload.resources):
+        if resource != "cpus" or not one_cpu_tasks:
+            columns[resource] = jobs.demand[:, k].tolist()
+    if in_use(jobs, "spread"):
+        columns["spread"] = [SPREAD[rule] for rule in jobs.spread.tolist()]
+    if in_use(jobs, "licences"):
+        counts = (Counter(jobs.licences[row].tolist()) for row in range(len(jobs)))
+        columns["licences"] = [_listed(f"{workload.licences[k]}:{n}" for k, n in count.items()) for count in counts]
+    if in_use(jobs, "deadline"):
+        columns["deadline"] = np.where(jobs.deadline == NEVER, NO_TIME, jobs.deadline)
+    if in_use(jobs, "priority"):
+        columns["priority"] = jobs.priority.tolist()
+    for name in _LABELS:
+        if in_use(jobs, name):
+            names = (*jobs[name].names, None)
+            columns[name] = [names[code] for code in jobs[name].codes.tolist()]
+    if in_use(jobs, "after"):
+        columns["after"] = [_listed(str(jobs.job[k]) for k in jobs.after[row].tolist()) for row in range(len(jobs))]
+    if in_use(jobs, "waited"):
+        columns["waited"] = np.where(jobs.waited < 0, NO_TIME, jobs.waited)
+    return columns
+
+
+def _listed(items: Iterable[str]) -> str:
+    parts = list(items)
+    if bad := [part for part in parts if ";" in part]:
+        raise WorkloadError(f"{quote(bad[0])} holds a ; and cannot stand in a list")
+    return ";".join(parts)

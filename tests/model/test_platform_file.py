@@ -1,0 +1,184 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backfill.model.errors import PlatformError
+from backfill.model.platform import Platform
+from backfill.model.platform_file import parse_platform
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(PlatformError) as caught:
+        parse_platform("farm.toml", text)
+    return str(caught.value).removeprefix("farm.toml: ")
+
+
+def test_one_table_describes_many_nodes():
+    platform = parse_platform(
+        "dir/farm.toml", '[[node]]\nname = "m"\ncount = 3\ncpus = 8\nmemory = "32G"\nsite = "a"\n'
+    )
+    assert platform.nodes == ("m1", "m2", "m3")
+    assert (platform.resources, platform.capacity.tolist()) == (("cpus", "memory"), [[8, 32 * 2**30]] * 3)
+    assert (platform.name, platform.sites, platform.site.tolist()) == ("farm", ("a",), [0, 0, 0])
+    assert platform.speed.tolist() == [1, 1, 1]
+
+
+def test_a_node_without_a_name_or_a_count_is_called_after_its_place():
+    assert parse_platform("f", '[[node]]\n[[node]]\nname = "x"\n[[node]]\ncount = 1\n').nodes == (
+        "node1",
+        "x",
+        "node31",
+    )
+
+
+def test_nodes_stand_in_order_of_speed_then_of_the_file():
+    platform = parse_platform(
+        "f",
+        """
+        [[node]]
+        name = "slow"
+        site = "a"
+        cpus = 1
+        [[node]]
+        name = "fast"
+        count = 2
+        speed = 2
+        cpus = 2
+        site = "b"
+        [[node]]
+        name = "other"
+        gpus = 4
+        """,
+    )
+    assert platform.nodes == ("fast1", "fast2", "slow", "other")
+    assert platform.speed.tolist() == [2, 2, 1, 1]
+    assert platform.resources == ("cpus", "gpus")
+    assert platform.capacity.tolist() == [[2, 0], [2, 0], [1, 0], [0, 4]]
+    assert [platform.sites[k] for k in platform.site] == ["b", "b", "a", ""]
+
+
+def test_licences_float_between_the_nodes_that_may_host_them():
+    platform = parse_platform(
+        "f",
+        """
+        [[node]]
+        name = "all"
+        [[node]]
+        name = "one"
+        licences = ["matlab"]
+        node_licences = {abaqus = 2}
+        [[node]]
+        name = "none"
+        licences = []
+        [[licence]]
+        name = "matlab"
+        copies = 5
+        [[licence]]
+        name = "ansys"
+        copies = 0
+        """,
+    )
+    assert (platform.licences, platform.copies.tolist()) == (("matlab", "ansys"), [5, 0])
+    assert platform.hosts.tolist() == [[True, True], [True, False], [False, False]]
+    assert platform.resources == ("cpus", "abaqus")
+    assert platform.capacity[1].tolist() == [0, 2]
+
+
+AMOUNT = "expected a whole number >= 0 that may carry K, M, G or T"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "node: expected at least one [[node]] table"),
+        ("node = 1", "node: expected at least one [[node]] table"),
+        ("node = [1]", "node: expected at least one [[node]] table"),
+        ("[[license]]\nname = 'a'", "license: unknown; expected [[node]] and [[licence]] tables"),
+        ("name = 1\n[[node]]", "name: expected a text"),
+        ("[[node]]\nname = 'm'\nspeed = -1", "node m: speed is -1; expected a number > 0"),
+        ("[[node]]\n[[node]]\nspeed = nan", "node 2: speed is nan; expected a number > 0"),
+        ("[[node]]\nspeed = '1'", "node 1: speed is '1'; expected a number > 0"),
+        ("[[node]]\nspeed = true", "node 1: speed is True; expected a number > 0"),
+        ("[[node]]\ncount = 0", "node 1: count is 0; expected a whole number from 1 to 1000000"),
+        ("[[node]]\ncount = 2.0", "node 1: count is 2.0; expected a whole number from 1 to 1000000"),
+        ("[[node]]\ncpus = true", f"node 1: cpus is True; {AMOUNT}"),
+        ("[[node]]\ncpus = 1.5", f"node 1: cpus is 1.5; {AMOUNT}"),
+        ("[[node]]\ncpus = '1.5'", f"node 1: cpus is '1.5'; {AMOUNT}"),
+        ("[[node]]\nmemory = '32X'", f"node 1: memory is '32X'; {AMOUNT}"),
+        ("[[node]]\ncpus = 5000000000000000000", f"node 1: cpus is 5000000000000000000; {AMOUNT}"),
+        ("[[node]]\ncolour = ['red']", f"node 1: colour is ['red']; {AMOUNT}"),
+        ("[[node]]\nname = 'a;b'", "node a;b: name is 'a;b'; expected a text without * ; and ,"),
+        ("[[node]]\nname = ''", "node 1: name is ''; expected a text without * ; and ,"),
+        ("[[node]]\nsite = 1", "node 1: site is 1; expected a text"),
+        ("[[node]]\nname = 'a'\ncount = 2\n[[node]]\nname = 'a2'", "node: two nodes are called a2"),
+        ("[[node]]\nlicences = 'x'", "node 1: licences is 'x'; expected a list of names of [[licence]] tables"),
+        ("[[node]]\nlicences = ['x']", "node node1: licence 'x' has no [[licence]] table; known: none"),
+        (
+            "[[node]]\nnode_licences = {a = -1}",
+            "node 1: node_licences is {'a': -1}; expected a table of names, each with",
+        ),
+        ("[[node]]\ncpus = 1\nnode_licences = {cpus = 1}", "node node1: 'cpus' is both a resource and a node licence"),
+        ("[[node]]\na = 1\n[[licence]]\nname = 'a'\ncopies = 1", "node node1: 'a' is a floating licence already"),
+        ("[[node]]\n[[licence]]\nname = 'a'", f"licence a: copies is missing; {AMOUNT}"),
+        ("[[node]]\n[[licence]]\ncopies = 1", "licence 1: name is missing; expected a text without * ; and ,"),
+        ("[[node]]\n[[licence]]\nname = 'a'\ncopies = -1", f"licence a: copies is -1; {AMOUNT}"),
+        ("[[node]]\n[[licence]]\nname = 'a'\ncopies = 1\nx = 2", "licence a: x is not known; expected name and copies"),
+        (
+            "[[node]]\n" + "[[licence]]\nname = 'a'\ncopies = 1\n" * 2,
+            "licence a: has two [[licence]] tables; expected one",
+        ),
+        ("[[node]]\ncount = 4\ncpus = '2048P'", "f: the nodes hold more than 2^62 of a resource between them"),
+        ("node = [", "is not valid TOML: "),
+        ("a = " + "[" * 10**5, "is not valid TOML: "),
+        ("a = " + "1" * 5000, "is not valid TOML: "),
+    ],
+)
+def test_a_bad_platform_is_refused_naming_node_key_and_value(text: str, message: str):
+    assert refusal(text).removeprefix("farm: ").startswith(message.removeprefix("f: "))
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path):
+    with pytest.raises(PlatformError, match="cannot be read: No such file or directory"):
+        Platform.read(tmp_path / "none.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(PlatformError, match="cannot be read: 'utf-8' codec"):
+        Platform.read(tmp_path / "bytes.toml")
+
+
+VALUES = st.one_of(
+    st.integers(), st.floats(), st.booleans(), st.text(max_size=4), st.lists(st.text(max_size=3), max_size=2)
+)
+KEYS = st.sampled_from(["name", "count", "site", "speed", "cpus", "memory", "licences", "node_licences", "copies", "x"])
+
+
+def toml(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + "".join(f"\\U{ord(c):08x}" for c in value) + '"'
+        case list():
+            return "[" + ", ".join(map(toml, value)) + "]"
+        case _:
+            return repr(value)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["node", "licence"]), st.dictionaries(KEYS, VALUES, max_size=3)), max_size=3))
+def test_tables_of_anything_raise_nothing_but_a_platform_error(tables: list[tuple[str, dict[str, object]]]):
+    text = "".join(f"[[{kind}]]\n" + "".join(f"{k} = {toml(v)}\n" for k, v in keys.items()) for kind, keys in tables)
+    try:
+        platform = parse_platform("f", text)
+    except PlatformError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+    else:
+        assert len(platform.nodes) >= 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text())
+def test_no_text_raises_anything_but_a_platform_error(text: str):
+    with pytest.raises(PlatformError):
+        parse_platform("f", text)

@@ -1,0 +1,52 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill.model.units import TIME_MAX, parse_size, parse_span, seconds_text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("512", 512),
+        ("32G", 32 * 2**30),
+        ("1.5k", 1536),
+        (" 2 TiB ", 2**41),
+        ("8.0", 8),
+        ("9007199254740993", 2**53 + 1),
+    ],
+)
+def test_a_size_is_a_whole_number_with_a_power_of_1024(text: str, size: int):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "1.5", "1.5B", "5X", "1e3", "4096P", "nan", "9" * 10_000, "9" * 10_000 + "G"]
+)
+def test_what_is_no_size_is_refused(text: str):
+    with pytest.raises(ValueError, match=r"is not a|is too large"):
+        parse_size(text)
+
+
+@given(st.integers(0, 2**62 - 1))
+def test_every_whole_number_is_its_own_size(size: int):
+    assert parse_size(str(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("1.5h", 5400), ("2d", 172_800), ("10 min", 600), ("1-12:00:00", 129_600), ("0:00:01.5", 1.5)],
+)
+def test_a_span_of_time_has_many_forms(text: str, seconds: float):
+    assert parse_span(text) == seconds * 10**6
+
+
+@given(st.integers(-TIME_MAX, TIME_MAX))
+def test_seconds_are_written_exactly_and_without_trailing_zeros(micros: int):
+    text = seconds_text(micros)
+    whole, _, part = text.lstrip("-").partition(".")
+    assert int(whole) * 10**6 + int(part.ljust(6, "0")) == abs(micros)
+    assert text.startswith("-") == (micros < 0)
+    assert not part.endswith("0")
+    assert not text.endswith(".")

@@ -1,0 +1,266 @@
+import gzip
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backfill.model.errors import BackfillError, InputError, UsageError, WorkloadError
+from backfill.model.units import SECOND
+from backfill.model.workload import Jobs, Workload
+from backfill.traces.swf import read_swf, write_swf
+from traces.jobs import SHARED, needs_logs, same, swf_workloads
+
+HEADER = "; Version: 2.2\n; MaxNodes: 50\n; MaxProcs: 100\n; Note: été\n".encode("latin-1")
+
+
+def line(**fields: object) -> bytes:
+    """A line of SWF: `f4=10` sets field 4; the others make an ordinary job of 4 processors."""
+    values = {1: 1, 2: 0, 3: 5, 4: 60, 5: 4, 6: -1, 7: -1, 8: 4, 9: 100, 10: -1, 11: 1, 12: 7, 13: 8}
+    values |= {int(name[1:]): value for name, value in fields.items()}
+    return (" ".join(str(values.get(number, -1)) for number in range(1, 19)) + "\n").encode()
+
+
+def read(*lines: bytes, **options: str) -> Workload:
+    return read_swf(b"".join(lines), **options)
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(WorkloadError) as caught:
+        read_swf(data)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 300
+    return message
+
+
+def test_a_line_becomes_a_job_of_so_many_tasks_of_one_cpu():
+    jobs = read(line()).jobs
+    assert jobs.job.tolist() == [1]
+    assert (jobs.submit[0], jobs.runtime[0], jobs.walltime[0]) == (0, 60 * SECOND, 100 * SECOND)
+    assert (jobs.tasks[0], jobs.demand.tolist(), jobs.procs[0]) == (4, [[1]], 4)
+    assert (jobs.user[0], jobs.group[0], jobs.waited[0]) == ("7", "8", 5 * SECOND)
+
+
+def test_the_header_gives_processors_before_nodes_before_nothing():
+    assert read(HEADER, line()).cpus == 100
+    assert read(b"; MaxNodes: 50\n", line()).cpus == 50
+    assert read(b"; MaxProcs: 0\n; MaxNodes: 50\n", line()).cpus == 50
+    assert read(b"; MaxProcs: -1\n;MaxProcs:7\n", line()).cpus == 7
+    assert read(b"; see MaxProcs: 7\n", line()).cpus is None
+
+
+def test_requested_processors_and_time_go_before_allocated_ones_and_run_time():
+    workload = read(line(f8=8, f5=4, f9=100), line(f1=2, f8=-1, f5=3, f9=-1, f4=60), line(f1=3, f8=0, f5=2, f9=0))
+    assert workload.jobs.procs.tolist() == [8, 3, 2]
+    assert (workload.jobs.walltime // SECOND).tolist() == [100, 60, 60]
+    assert workload.notes == (
+        "no requested time, the run time stands for it: 2 of 3 jobs",
+        "no requested processors, the allocated ones stand for them: 2 of 3 jobs",
+    )
+
+
+def test_memory_is_a_resource_only_where_some_job_has_a_value():
+    assert read(line(f7=0, f10=-1)).resources == ("cpus",)
+    workload = read(line(f7=3, f10=5), line(f1=2, f7=3, f10=0), line(f1=3, f7=-1))
+    assert workload.resources == ("cpus", "memory")
+    assert workload.jobs.demand.tolist() == [[1, 5 * 1024], [1, 3 * 1024], [1, 0]]
+
+
+def test_jobs_without_run_time_or_processors_are_dropped_and_counted():
+    workload = read(line(f4=-1), line(f1=2, f5=0, f8=-1), line(f1=3, f4=-1, f5=0, f8=0), line(f1=4))
+    assert workload.jobs.job.tolist() == [4]
+    assert workload.dropped == {"run time < 0 or unknown": 2, "processors <= 0": 1}
+
+
+def test_zero_run_says_what_becomes_of_jobs_that_did_not_run():
+    log = (line(f4=0, f9=-1, f11=5), line(f1=2, f4=0, f11=1), line(f1=3, f4=10, f11=5))
+    kept = read(*log)
+    assert (kept.jobs.job.tolist(), kept.dropped, kept.jobs.walltime[0]) == ([1, 2, 3], {}, 0)
+    fewer = read(*log, zero_run="drop-cancelled")
+    assert (fewer.jobs.job.tolist(), fewer.dropped) == ([2, 3], {"run time 0, cancelled": 1})
+    fewest = read(*log, zero_run="drop")
+    assert (fewest.jobs.job.tolist(), fewest.dropped) == ([3], {"run time 0": 2})
+    with pytest.raises(UsageError, match="zero-run is 'some'; expected keep, drop-cancelled, drop"):
+        read(*log, zero_run="some")
+
+
+def test_fractions_of_a_second_are_kept_to_the_microsecond():
+    jobs = read(line(f2="1700000000.123457", f4="0.000001", f9="2.5")).jobs
+    assert (jobs.submit[0], jobs.runtime[0], jobs.walltime[0]) == (1700000000123457, 1, 2500000)
+
+
+def test_submit_times_that_go_backwards_and_runs_beyond_the_walltime_are_noted():
+    workload = read(line(f2=10), line(f1=2, f2=9), line(f1=3, f2=9, f4=101))
+    assert "submitted before the job above: 1 of 3 jobs" in workload.notes
+    assert "ran longer than the walltime: 1 of 3 jobs" in workload.notes
+
+
+def test_comments_blank_lines_and_line_ends_of_windows_are_no_matter():
+    log = (
+        b"\xef\xbb\xbf;\r\n\r\n"
+        + line().replace(b"\n", b"\r\n")
+        + b"  ; a comment\n"
+        + line(f1=2)[:-1]
+        + b" ; and one\n"
+    )
+    assert read_swf(log).jobs.job.tolist() == [1, 2]
+
+
+def test_an_id_that_stands_twice_is_refused_naming_both_lines():
+    assert refusal(HEADER + line() + b"; x\n" + line()) == (
+        "<bytes>:7: field 1 (job number) is '1'; expected a number of its own, and line 5 has it already"
+    )
+    assert read(line(f4=-1), line()).dropped  # a row that is dropped anyway is no rival
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "quoted", "expected"),
+    [
+        ("abc", 4, "'abc'", "a number"),
+        ("1_0", 4, "'1_0'", "a number"),
+        ("0x10", 17, "'0x10'", "a number"),
+        ("\0\x1b[1m", 2, r"'\x00\x1b[1m'", "a number"),
+        ("nan", 9, "'nan'", "a number within +-100000000000"),
+        ("inf", 2, "'inf'", "a number within +-100000000000"),
+        ("-100000000001", 2, "'-100000000001'", "a number within +-100000000000"),
+        ("1e300", 4, "'1e300'", "a number within +-100000000000"),
+        ("1.5", 8, "'1.5'", "a whole number within +-1099511627776"),
+        ("1e13", 5, "'1e13'", "a whole number within +-1099511627776"),
+        ("9" * 400, 10, "'" + "9" * 57 + "...'", "a number within +-1125899906842624"),
+        ("1.5", 1, "'1.5'", "a whole number within +-9007199254740992"),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_refused_with_line_and_field(text: str, field: int, quoted: str, expected: str):
+    message = refusal(HEADER + line() + line(**{"f1": 2, f"f{field}": text}))
+    assert message.startswith(f"<bytes>:6: field {field} (")
+    assert message.endswith(f"is {quoted}; expected {expected}")
+
+
+def test_a_file_is_named_by_its_path(tmp_path: Path):
+    path = tmp_path / "jobs.swf"
+    path.write_bytes(line() + line(f1=2, f4="abc"))
+    with pytest.raises(WorkloadError) as caught:
+        read_swf(path)
+    assert str(caught.value) == f"{path}:2: field 4 (run time) is 'abc'; expected a number"
+
+
+def test_lines_of_another_length_are_refused():
+    assert refusal(line() + b"2 3 4\n") == "<bytes>:2: 3 fields; expected 18"
+    assert "21 fields; expected 18 (dialects" in refusal(HEADER + line()[:-1] + b" {1,2} q_1d 1:ppn=2\n")
+    assert "19 fields; expected 18 (dialects" in refusal(line() + line(f1=2)[:-1] + b" 7\n")
+
+
+def test_a_file_with_only_a_header_is_an_empty_workload_and_an_empty_file_is_an_error():
+    workload = read_swf(HEADER)
+    assert (len(workload), workload.cpus, workload.resources) == (0, 100, ("cpus",))
+    assert refusal(b"") == "<bytes>: is empty"
+    assert refusal(b" \n\n") == "<bytes>: is empty"
+
+
+def test_gzip_is_unpacked_and_damage_to_it_is_one_clear_line():
+    packed = gzip.compress(HEADER + b"".join(line(f1=k) for k in range(2000)))
+    assert len(read_swf(packed)) == 2000
+    assert "damaged gzip" in refusal(packed[:-20])
+    assert "damaged gzip" in refusal(packed[:200] + b"\xff" * 50 + packed[250:])
+    assert "damaged gzip" in refusal(packed + b"garbage")
+    assert "damaged gzip" in refusal(b"\x1f\x8b")
+    assert "expected a number" in refusal(gzip.compress(bytes(range(256)) * 50))
+    assert "is empty" in refusal(gzip.compress(b""))
+
+
+RUBBISH = {
+    "one long word": b"x" * 10**7,
+    "five million fields": b"1 " * (5 * 10**6),
+    "one long number": b"1" * 10**7,
+    "spaces": b" " * 10**7 + b"x",
+    "one long comment": b";" * 10**7 + b"\n1",
+    "a million short lines": b"1\n" * 10**6,
+    "line ends of another kind": b"\r" * 10**6 + b"1",
+    "a million empty lines": b"\n" * 10**6 + b"1",
+    "one long field": line(f2="9" * 10**7),
+}
+
+
+@pytest.mark.parametrize("kind", RUBBISH)
+def test_very_long_lines_and_files_of_rubbish_are_refused_at_once(kind: str):
+    begin = time.perf_counter()
+    refusal(RUBBISH[kind])
+    assert time.perf_counter() - begin < 5
+
+
+def complaint(data: bytes) -> str | None:
+    """What a read complains of; anything but an InputError passes through."""
+    try:
+        read_swf(data)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.binary(), st.text("0123456789.-+e; \n\r\tnainf").map(str.encode)))
+def test_no_bytes_raise_anything_but_an_input_error(data: bytes):
+    for source in (data, HEADER + line() + data, gzip.compress(data)):
+        assert "\n" not in (complaint(source) or "")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 2), st.integers(1, 18), st.one_of(st.text(max_size=5), st.floats().map(str), st.integers().map(str))
+)
+def test_a_mutated_field_is_read_or_refused_with_its_line(row: int, field: int, text: str):
+    lines = [line(f1=k) for k in (1, 2, 3)]
+    lines[row] = line(**{"f1": row + 1, f"f{field}": text})
+    assert (complaint(b"".join(lines)) or "<bytes>:").startswith("<bytes>:")
+
+
+@settings(max_examples=100, deadline=None)
+@given(workload=swf_workloads(), packed=st.booleans())
+def test_what_is_written_is_read_back(workload: Workload, packed: bool, tmp_path_factory: pytest.TempPathFactory):
+    path = tmp_path_factory.getbasetemp() / ("w.swf.gz" if packed else "w.swf")
+    write_swf(workload, path)
+    back = read_swf(path)
+    assert same(workload, back)
+    assert (back.cpus, back.dropped, back.name) == (workload.cpus, {}, "w")
+
+
+def jobs(**columns: object) -> Jobs:
+    n = len(columns["job"])
+    zero = np.zeros(n, np.int64)
+    return Jobs(**{"submit": zero, "runtime": zero + 1, "walltime": zero + 1} | columns)
+
+
+def test_the_header_says_what_swf_cannot(tmp_path: Path):
+    workload = Workload(jobs(job=np.array(["a_1", "b"], object), priority=np.array([1.0, 0])), name="a\nb", cpus=9)
+    write_swf(workload, tmp_path / "w.swf")
+    text = (tmp_path / "w.swf").read_text()
+    assert "; Computer: a b\n" in text
+    assert "; Note: the job numbers are new\n" in text
+    assert "; Note: left out, as SWF has no field for it: priority\n" in text
+    assert read_swf(tmp_path / "w.swf").jobs.job.tolist() == [1, 2]
+
+
+def test_a_job_without_a_cpu_cannot_be_written(tmp_path: Path):
+    workload = Workload(jobs(job=np.array([1]), demand=np.array([[0]])))
+    with pytest.raises(WorkloadError, match="job 1 holds no cpu"):
+        write_swf(workload, tmp_path / "w.swf")
+
+
+def test_a_file_that_cannot_be_written_is_left_alone(tmp_path: Path):
+    with pytest.raises(BackfillError, match="cannot be written: No such file or directory"):
+        write_swf(Workload(jobs(job=np.array([1]))), tmp_path / "none" / "w.swf")
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_logs
+def test_recorded_logs_read_as_their_description_says():
+    kth = read_swf(SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz")
+    assert (len(kth), sum(kth.dropped.values()), kth.cpus, kth.resources) == (28475, 1, 100, ("cpus",))
+    lublin = read_swf(SHARED / "traces" / "lublin_256.swf.gz")
+    assert (len(lublin), lublin.cpus, lublin.dropped) == (10000, 256, {})
+    lanl = read_swf(SHARED / "traces" / "LANL-CM5-1994-4.1-cln.swf.gz")
+    assert (len(lanl), lanl.cpus, lanl.resources) == (122057, 1024, ("cpus", "memory"))
+    assert lanl.dropped == {"processors <= 0": 3}

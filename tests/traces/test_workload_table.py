@@ -1,0 +1,238 @@
+import gzip
+import io
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backfill.model.errors import InputError, WorkloadError
+from backfill.model.units import NEVER, SECOND
+from backfill.model.workload import SPREAD, Jobs, Workload
+from backfill.traces.table import read_table, write_csv, write_parquet
+from traces.jobs import EXACT_FLOAT, SHARED, needs_logs, same, workloads
+
+
+def table(*lines: str, **options: object) -> Workload:
+    return read_table("\n".join(lines).encode(), **options)
+
+
+def refusal(*lines: str | bytes) -> str:
+    data = b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines)
+    with pytest.raises(WorkloadError) as caught:
+        read_table(data)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 400
+    return message.removeprefix("<bytes>:")
+
+
+def test_columns_may_come_in_any_order_and_the_defaults_are_one_cpu_and_the_run_time():
+    workload = table("runtime,job,submit", "5,a,10", "0,b,2.5")
+    jobs = workload.jobs
+    assert jobs.job.tolist() == ["a", "b"]
+    assert jobs.submit.tolist() == [10 * SECOND, 2_500_000]
+    assert jobs.walltime.tolist() == jobs.runtime.tolist() == [5 * SECOND, 0]
+    assert jobs.procs.tolist() == [1, 1]
+    assert (workload.resources, workload.licences, workload.cpus) == (("cpus",), (), None)
+    assert workload.notes == ("submitted before the job above: 1 of 2 jobs",)
+
+
+def test_every_column_is_read():
+    workload = table(
+        "job,submit,run,estimate,tasks,cpus,memory,gpus,spread,licences,deadline,priority,user,group,project,site,after,waited",
+        "a,0,5,9,2,8,1.5G,1,node,x:2;y:1,100,-1.5,ann,g,p,s,,3",
+        "b,0,5,,,,,,,,,,,,,,a,",
+        "c,0,5,4,1,0,512,0,site,y,,,bob,,,,a; b,0",
+    )
+    jobs = workload.jobs
+    assert workload.resources == ("cpus", "memory", "gpus")
+    assert workload.licences == ("x", "y")
+    assert jobs.demand.tolist() == [[8, 3 * 2**29, 1], [0, 0, 0], [0, 512, 0]]
+    assert jobs.tasks.tolist() == [2, 1, 1]
+    assert (jobs.walltime // SECOND).tolist() == [9, 5, 4]
+    assert [SPREAD[rule] for rule in jobs.spread] == ["node", "any", "site"]
+    assert [jobs.licences[row].tolist() for row in range(3)] == [[0, 0, 1], [], [1]]
+    assert [jobs.after[row].tolist() for row in range(3)] == [[], [0], [0, 1]]
+    assert jobs.deadline.tolist() == [100 * SECOND, NEVER, NEVER]
+    assert jobs.priority.tolist() == [-1.5, 0, 0]
+    assert [jobs.user[row] for row in range(3)] == ["ann", "", "bob"]
+    assert (jobs.group[0], jobs.project[0], jobs.site[0]) == ("g", "p", "s")
+    assert jobs.waited.tolist() == [3 * SECOND, -1, 0]
+
+
+def test_procs_are_tasks_of_one_cpu_and_do_not_go_with_tasks_or_cpus():
+    jobs = table("job,submit,runtime,procs,memory", "a,0,1,4,1K").jobs
+    assert (jobs.tasks.tolist(), jobs.demand.tolist()) == ([4], [[1, 1024]])
+    for other in ("tasks", "cpus"):
+        message = refusal(f"job,submit,runtime,procs,{other}", "a,0,1,4,1")
+        assert message == f"1: both columns procs and {other}; procs is short for tasks of one cpu"
+
+
+def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once():
+    lines = ("job,submit,runtime,tape,colour", "a,0,1,3,red")
+    assert table(*lines).notes == ("columns ignored: 'tape', 'colour'",)
+    workload = table(*lines, resources=("cpus", "tape", "user"))
+    assert workload.resources == ("cpus", "tape")
+    assert workload.jobs.demand.tolist() == [[1, 3]]
+    assert workload.notes == ("columns ignored: 'colour'",)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "expected"),
+    [
+        ("submit", "abc", "submit is 'abc'; expected a number of seconds from -100000000000 to 100000000000"),
+        ("submit", "", "submit is ''; expected a number of seconds from -100000000000 to 100000000000"),
+        ("submit", "nan", "submit is 'nan'; expected a number of seconds from -100000000000 to 100000000000"),
+        ("submit", "100000000000.000001", "submit is '100000000000.000001'; expected a number of seconds from"),
+        ("run", "-1", "run is '-1'; expected a number of seconds from 0 to 100000000000"),
+        ("estimate", "1h", "estimate is '1h'; expected a number of seconds from 0 to 100000000000"),
+        ("tasks", "0", "tasks is '0'; expected a whole number from 1 to 1099511627776 that may carry K, M, G or T"),
+        ("tasks", "1.5", "tasks is '1.5'; expected a whole number from 1"),
+        ("cpus", "-1", "cpus is '-1'; expected a whole number from 0"),
+        ("memory", "5X", "memory is '5X'; expected a whole number from 0"),
+        ("memory", "9" * 100 + "T", "memory is '" + "9" * 57 + "...'; expected a whole number from 0"),
+        ("priority", "inf", "priority is 'inf'; expected a finite number"),
+        ("spread", "rack", "spread is 'rack'; expected node, site, any"),
+        ("licences", "a:0", "licences is 'a:0'; expected name:copies with ; between, and 1 to 10000 copies"),
+        ("licences", ":1", "licences is ':1'; expected name:copies"),
+        ("licences", "a:1;;", "licences is 'a:1;;'; expected name:copies"),
+        ("after", "z", "after is 'z'; expected ids of this file with ; between, and no job is called 'z'"),
+        ("after", "b", "after is 'b'; expected no cycle, but 'b' after 'b'"),
+        ("job", "", "job is ''; expected a text without control characters"),
+        ("job", "\x1b[1m", r"job is '\x1b[1m'; expected a text without control characters"),
+        ("job", "a", "job is 'a'; expected an id of its own, and line 2 has it already"),
+    ],
+)  # fmt: skip
+def test_a_bad_cell_is_refused_with_line_and_column(column: str, cell: str, expected: str):
+    names = ["job", "submit", "run", "estimate", "tasks", "cpus", "memory", "priority", "spread", "licences", "after"]
+    good = ["0", "1", "1", "1", "1", "1", "0", "any", "", ""]
+    last = ["b", *good]
+    last[names.index(column)] = cell
+    message = refusal(",".join(names), ",".join(["a", *good]), "", ",".join(last))
+    assert message.startswith(f"4: {expected}")
+
+
+def test_a_circle_of_predecessors_is_refused():
+    message = refusal("job,submit,runtime,after", "a,0,1,c", "b,0,1,a", "c,0,1,b", "d,0,1,a", "e,0,1,")
+    assert message == "2: after is 'c'; expected no cycle, but 'a' after 'c' after 'b' after 'a'"
+
+
+def test_what_is_not_a_workload_table_is_refused():
+    assert refusal("") == " is empty"
+    assert refusal("job,submit", "a,1") == "1: no column runtime; the columns are 'job,submit'"
+    assert refusal("job,submit,runtime", "a,1") == "2: 2 cells; expected 3, as in the header"
+    assert refusal("job,submit,run,runtime", "a,1,1,1") == "1: column 'runtime' and column 'run' are the same"
+    assert refusal("job,submit,runtime", 'a,"1,1') == "2: is not CSV: unexpected end of data"
+    assert refusal(b"job,submit,runtime", b"a,1,\xff") == "2: is not UTF-8 text: byte 0xff"
+    assert refusal("job,submit,runtime", "x" * 10**7) == "2: is not CSV: field larger than field limit (131072)"
+    assert "no column job" in refusal("x" * 100_000)
+    assert refusal("job,submit,runtime,tasks,memory", "a,0,1,1G,4000P") == (
+        " job a: its 1073741824 tasks hold more than 2^62 of a resource"
+    )
+
+
+def test_a_header_alone_is_an_empty_workload():
+    assert len(table("job,submit,runtime")) == 0
+
+
+def test_a_column_of_ten_million_characters_is_refused_at_once():
+    begin = time.perf_counter()
+    refusal("job,submit,runtime", ",".join("1" * 100_000 for _ in range(100)))
+    refusal("job,submit,runtime", "a,1," + "9" * 131_000)
+    refusal("job,submit,runtime", *["a,1,1"] * 100_000)
+    assert time.perf_counter() - begin < 5
+
+
+def complaint(data: bytes) -> str | None:
+    try:
+        read_table(data)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+HEADER = b"job,submit,run,walltime,tasks,cpus,memory,licences,after,spread,priority\n"
+CELLS = st.one_of(st.text('0123456789.-eKM;:,"\n\r\0ab ', max_size=6), st.floats().map(str), st.integers().map(str))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.binary(), st.lists(CELLS).map(lambda cells: ",".join(cells).encode())))
+def test_no_bytes_raise_anything_but_an_input_error(data: bytes):
+    for source in (data, HEADER + data, gzip.compress(data), b"PAR1" + data + b"PAR1"):
+        assert "\n" not in (complaint(source) or "")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10), CELLS)
+def test_a_mutated_cell_raises_nothing_but_an_input_error(place: int, text: str):
+    cells = ["b", "0", "1", "1", "1", "1", "1", "x:1", "a", "any", "0"]
+    cells[place] = text
+    assert (complaint(HEADER + b"a,0,1,1,1,1,1,,,,\n" + ",".join(cells).encode()) or "<bytes>:").startswith("<bytes>:")
+
+
+@settings(max_examples=100, deadline=None)
+@given(workload=workloads(), packed=st.booleans())
+def test_csv_that_is_written_is_read_back(workload: Workload, packed: bool, tmp_path_factory: pytest.TempPathFactory):
+    path = tmp_path_factory.getbasetemp() / ("w.csv.gz" if packed else "w.csv")
+    write_csv(workload, path)
+    assert same(workload, read_table(path, workload.resources))
+
+
+@settings(max_examples=100, deadline=None)
+@given(workload=workloads(time_max=EXACT_FLOAT))
+def test_parquet_that_is_written_is_read_back(workload: Workload, tmp_path_factory: pytest.TempPathFactory):
+    path = tmp_path_factory.getbasetemp() / "w.parquet"
+    write_parquet(workload, path)
+    assert same(workload, read_table(path, workload.resources))
+
+
+def parquet(**columns: object) -> bytes:
+    out = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(out)
+    return out.getvalue()
+
+
+def test_parquet_of_other_types_is_read_as_the_numbers_they_are():
+    workload = read_table(
+        parquet(job=[1, 2], submit=[0.5, 1e10], run=[1.0, 3.0], memory=[3.4e10, None], cpus=[2.0, 1.0])
+    )
+    assert workload.jobs.job.tolist() == ["1", "2"]
+    assert workload.jobs.submit.tolist() == [500_000, 10**16]
+    assert workload.resources == ("cpus", "memory")
+    assert workload.jobs.demand.tolist() == [[2, 34_000_000_000], [1, 0]]
+
+
+def test_parquet_that_makes_no_sense_is_refused():
+    columns = {"job": ["a"], "runtime": [1]}
+    assert complaint(parquet(**columns, submit=[[1, 2]])).startswith(
+        "<bytes>: submit is 'List(Int64)'; expected a number"
+    )
+    assert complaint(parquet(**columns, submit=[None])).startswith("<bytes>: submit is ''; expected a number")
+    assert complaint(parquet(**columns)) == "<bytes>: no column submit; the columns are 'job,runtime'"
+    assert complaint(parquet(**columns, submit=[1])[:-9]).startswith("<bytes>: cannot be read as Parquet: ")
+    assert complaint(parquet(**columns, submit=[1], nested=[{"a": 1}])) is None
+
+
+def test_an_id_with_a_semicolon_cannot_be_written_as_a_predecessor(tmp_path: Path):
+    workload = table("job,submit,runtime,after", "a;b,0,1,", "c,0,1,")
+    jobs = workload.jobs.replace(after=type(workload.jobs.after).of([[], [0]]))
+    with pytest.raises(WorkloadError, match="'a;b' holds a ; and cannot stand in a list"):
+        write_csv(workload.with_jobs(jobs), tmp_path / "w.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_that_hold_nothing_are_not_written(tmp_path: Path):
+    one = np.ones(1, np.int64)
+    write_csv(Workload(Jobs(job=one, submit=one, runtime=one * SECOND, walltime=one * 0)), tmp_path / "w.csv")
+    assert (tmp_path / "w.csv").read_text() == "job,submit,runtime,walltime,procs\n1,0.000001,1,0,1\n"
+
+
+@needs_logs
+def test_the_tables_of_other_simulators_are_read():
+    kth, sdsc = (read_table(SHARED / "oracle" / f"{log}.jobs.csv.gz") for log in ("kth", "sdsc"))
+    assert (len(kth), len(sdsc), kth.name, kth.jobs.procs.max()) == (28481, 54006, "kth.jobs", 100)
+    assert (kth.jobs.runtime <= kth.jobs.walltime).all()
