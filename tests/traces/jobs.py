@@ -95,9 +95,8 @@ def swf_workloads(draw: st.DrawFn) -> Workload:
     n = draw(st.integers(0, 6))
     spans = st.one_of(st.integers(0, 5), st.integers(0, 10**6).map(lambda s: s * SECOND), st.integers(0, EXACT_FLOAT))
     numbers = st.one_of(st.just(""), st.integers(0, 10**12).map(str))
-    demand = [np.ones(n, np.int64)]
-    if memory := draw(column(n, st.integers(0, 2**50)).filter(lambda sizes: True)).tolist():
-        demand += [np.array(memory)] if any(memory) else []
+    memory = draw(column(n, st.integers(0, 2**50)))
+    demand = [np.ones(n, np.int64), memory] if memory.any() else [np.ones(n, np.int64)]
     jobs = Jobs(
         job=np.array(draw(st.lists(st.integers(0, 10**12), min_size=n, max_size=n, unique=True)), np.int64),
         submit=draw(column(n, st.one_of(spans, spans.map(lambda t: -t)))),
