@@ -99,7 +99,7 @@ def _columns(path: Path) -> dict[str, list[int]]:
 def oracle(log: str, policy: str) -> tuple[Workload, Platform, Schedule]:
     """Another simulator's schedule of a real log; skips the test where the files are not there."""
     if not ORACLE.exists():
-        pytest.skip("needs the schedules of other simulators in ../shared/oracle")
+        pytest.skip("needs the schedules that other simulators made of this log")
     table, made = _columns(ORACLE / f"{log}.jobs.csv.gz"), _columns(ORACLE / f"{log}.{policy}.csv.gz")
     n = len(table["job"])
     assert made["job"] == table["job"]

@@ -39,6 +39,12 @@ def test_a_peak_shorter_than_a_bin_is_not_lost():
     assert binned.most.max() == 9
 
 
+def test_a_window_cuts_what_reaches_beyond_it():
+    binned = steps((0, 10, 1), (20, 30, 2)).binned(5, 25, bins=2)
+    assert binned.edges.tolist() == [5, 15, 25]
+    assert binned.mean.tolist() == [0.5, 1]
+
+
 def test_outside_of_all_intervals_the_value_is_zero():
     binned = steps((10, 20, 3)).binned(0, 40, bins=4)
     assert binned.mean.tolist() == [0, 3, 0, 0]

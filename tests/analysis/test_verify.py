@@ -129,6 +129,13 @@ def test_a_gang_runs_at_the_pace_of_its_slowest_node_rounded_up():
     assert len(broken(log, platform, replace(schedule, end=np.array([333_334])))) == 1
 
 
+def test_the_slowest_node_may_be_the_first():
+    log = workload([0], [10], tasks=[2])
+    platform = farm(1, 1, speed=np.array([1.0, 2.0]))
+    assert broken(log, platform, loose(["a"], [0], end=[10], node=["m1*1;m2*1"])) == []
+    assert len(broken(log, platform, loose(["a"], [0], end=[5], node=["m1*1;m2*1"]))) == 1
+
+
 def test_where_the_node_is_not_known_any_pace_of_the_platform_will_do():
     log = workload([0], [10])
     platform = farm(1, 1, speed=np.array([2.0, 1.0]))
@@ -294,6 +301,16 @@ def test_each_stretch_of_time_over_the_capacity_is_one_violation():
     assert [(violation.job, violation.time) for violation in found] == [("b", 2 * SECOND), ("c", 5 * SECOND)]
 
 
+def test_a_job_holds_until_the_end_that_the_schedule_states():
+    schedule = loose(["a", "b"], [0, 10], end=[12, 20])
+    assert [text.split(":")[0] for text in broken(TWO, POOL, schedule)] == ["end", "capacity"]
+
+
+def test_the_violation_names_a_job_that_holds_the_resource():
+    log = workload([0, 1, 1], [10, 10, 10], cpus=[3, 2, 0])
+    assert [violation.job for violation in verify(log, POOL, scheduled(log, POOL, [0, 1, 1]))] == ["b"]
+
+
 def test_a_job_of_no_length_holds_nothing():
     log = workload([0, 0], [10, 0], cpus=[4, 4])
     assert broken(log, POOL, scheduled(log, POOL, [0, 5])) == []
@@ -375,6 +392,14 @@ def test_after_twenty_violations_of_a_rule_the_rest_is_counted():
     assert len(found) == SHOWN + 1
     assert found[-1] == Violation("start", "", None, "and 5 more")
     assert str(found[-1]) == "start: and 5 more"
+
+
+def test_two_ways_to_break_a_rule_share_its_twenty_lines():
+    n = SHOWN - 5
+    log = workload([1] * n + [0] * n, [1] * n * 2, cpus=[0] * n * 2, after=[[]] * n + [[0]] * n)
+    found = verify(log, POOL, scheduled(log, POOL, [0] * n * 2))
+    assert len(found) == SHOWN + 1
+    assert str(found[-1]) == "start: and 10 more"
 
 
 def test_a_violation_is_one_line_even_where_an_id_is_not():

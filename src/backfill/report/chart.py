@@ -1,0 +1,89 @@
+"""Lines over time, as numbers that a page can draw: paths in a square of 1000 x 1000 and the ticks around it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from backfill.analysis.series import Binned
+from backfill.model.units import SECOND
+from backfill.model.workload import Floats
+
+SIDE = 1000
+_SPANS = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+_UNEQUAL = 8  # a count this many times another's peak puts both on a logarithmic axis
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark on an axis."""
+
+    at: float  # percent of the axis
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines that share both axes."""
+
+    paths: list[str]  # SVG path data, one per line
+    x_ticks: list[Tick]
+    x_unit: str
+    y_ticks: list[Tick]
+    logarithmic: bool = False  # of 1 + the value, so that 0 has a place
+
+
+def share_chart(series: Sequence[Binned], wholes: Sequence[int]) -> Chart:
+    """The mean of each bin as a share of the whole; the y axis is 0% to 100%."""
+    heights = [binned.mean / max(whole, 1) for binned, whole in zip(series, wholes, strict=True)]
+    return _chart(series, heights, [Tick(share, f"{share}%") for share in (0, 25, 50, 75, 100)])
+
+
+def count_chart(series: Sequence[Binned]) -> Chart:
+    """The mean of each bin as a count; on a logarithmic axis where one line would press another to the floor."""
+    peaks = [float(binned.mean.max(initial=0)) for binned in series]
+    highest = max(peaks, default=0)
+    if highest > _UNEQUAL * min([peak for peak in peaks if peak >= 1], default=highest):
+        top = 10.0 ** math.ceil(math.log10(highest))
+        marks = [0, *(10**power for power in range(round(math.log10(top)) + 1))]
+        ticks = [Tick(100 * math.log1p(mark) / math.log1p(top), f"{mark:,}") for mark in marks]
+        return _chart(series, [np.log1p(b.mean) / math.log1p(top) for b in series], ticks, logarithmic=True)
+    step = _nice(highest / 4) if highest else 1.0
+    top = step * max(1, math.ceil(highest / step - 1e-9))
+    return _chart(series, [b.mean / top for b in series], _ticks(top, step))
+
+
+def _chart(
+    series: Sequence[Binned], heights: Sequence[Floats], y_ticks: list[Tick], logarithmic: bool = False
+) -> Chart:
+    edges = [binned.edges for binned in series if len(binned.mean)]
+    begin = min((int(e[0]) for e in edges), default=0)
+    length = max((int(e[-1]) for e in edges), default=SECOND) - begin
+    unit, size = next((name, n * SECOND) for name, n in _SPANS if length >= 3 * n * SECOND or n == 1)
+    middles = [((b.edges[1:] - begin) + (b.edges[:-1] - begin)) / (2 * length) for b in series]
+    return Chart(
+        paths=[_path(x, y) for x, y in zip(middles, heights, strict=True)],
+        x_ticks=_ticks(length / size, _nice(length / size / 7)),
+        x_unit=unit,
+        y_ticks=y_ticks,
+        logarithmic=logarithmic,
+    )
+
+
+def _path(x: Floats, y: Floats) -> str:
+    """From point to point; x and y are shares of their axes."""
+    points = zip((x * SIDE).tolist(), ((1 - y) * SIDE).tolist(), strict=True)
+    text = "L".join(f"{across:.1f} {down:.1f}" for across, down in points)
+    return text and f"M{text}"
+
+
+def _nice(step: float) -> float:
+    """The least of 1, 2, 5, 10, 20, 50 ... that is not below `step`."""
+    power: float = 10.0 ** math.floor(math.log10(step))
+    return next(n * power for n in (1, 2, 5, 10) if n * power >= step * (1 - 1e-9))
+
+
+def _ticks(end: float, step: float) -> list[Tick]:
+    values = [i * step for i in range(math.floor(end / step + 1e-9) + 1)]
+    return [Tick(100 * value / end, f"{value:,.10g}") for value in values]

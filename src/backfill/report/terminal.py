@@ -1,0 +1,45 @@
+"""Results as tables for a terminal, 80 columns wide."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from backfill.analysis.metrics import Metrics
+from backfill.report.values import heading, headline, texts
+
+WIDTH = 80
+_GAP = 2
+
+
+def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
+    """The headline metrics of one or several results, (policy, metrics) each, side by side.
+
+    Lines fit 80 columns: a policy's name is cut where it would not. Print it with a `rich.console.Console`, which
+    knows about colours, NO_COLOR and non-terminals.
+    """
+    names = headline([metrics for _, metrics in rows])
+    columns = [
+        (heading(name).replace(" ", "\n"), texts(name, [metrics.get(name) for _, metrics in rows])) for name in names
+    ]
+    room = WIDTH - sum(_GAP + max(map(len, [*head.split("\n"), *cells])) for head, cells in columns)
+    table = Table(
+        title=Text(_plain(title)) if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, _GAP - 1, 0, 0),  # the box adds a column
+    )
+    table.add_column("policy", no_wrap=True, overflow="ellipsis", max_width=max(room, 6), vertical="bottom")
+    for head, _ in columns:
+        table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
+    for row, (policy, _) in enumerate(rows):
+        table.add_row(Text(_plain(policy)), *(cells[row] for _, cells in columns))
+    return table
+
+
+def _plain(label: str) -> str:
+    """Without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in label)

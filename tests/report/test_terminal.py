@@ -1,0 +1,59 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from backfill.report.terminal import result_table
+
+METRICS = {
+    "mean_wait_s": 6836.872,
+    "p95_wait_s": 37619.0,
+    "mean_bounded_slowdown": 92.5765,
+    "utilization": 0.6856,
+    "max_queue": 121,
+    "killed_jobs": 0,
+    "rejected_jobs": 0,
+}
+
+
+def printed(rows, **console) -> list[str]:
+    out = io.StringIO()
+    Console(**({"file": out, "width": 80} | console)).print(result_table(rows))
+    return out.getvalue().splitlines()
+
+
+def test_policies_are_rows_and_headline_metrics_columns():
+    assert [line.split() for line in printed([("easy", METRICS), ("fcfs", METRICS | {"mean_wait_s": None})])] == [
+        ["mean", "p95", "bounded", "max"],
+        ["policy", "wait", "wait", "slowdown", "utilization", "queue"],
+        ["─" * len(printed([("easy", METRICS)])[2])],
+        ["easy", "113.9", "min", "10.4", "h", "92.58", "68.6%", "121"],
+        ["fcfs", "-", "10.4", "h", "92.58", "68.6%", "121"],
+    ]
+
+
+def test_every_result_is_one_line_of_at_most_80_columns_however_long_its_name_is():
+    crowded = METRICS | {"max_queue": 1_234_567, "killed_jobs": 1_234_567, "rejected_jobs": 10, "mean_wait_s": 9e7}
+    lines = printed([("slack:factor=3,window=12h,order=f1", crowded), ("y" * 200, crowded), ("easy", crowded)])
+    assert len(lines) == 6
+    assert max(map(len, lines)) <= 80
+    assert all("1,234,567" in line and "1,041.7 d" in line for line in lines[3:])
+
+
+@pytest.mark.parametrize("name", ["[red]x[/red]", "[/]"])
+def test_markup_in_a_name_is_text(name):
+    assert printed([(name, METRICS)])[3].startswith(name)
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    assert printed([("a\x1b[31m\nb", METRICS)])[3].startswith("a?[31m?b")
+
+
+def test_without_colours_or_a_terminal_the_text_is_plain():
+    assert "\x1b" not in "".join(printed([("easy", METRICS)]))
+    plain = printed([("easy", METRICS)], force_terminal=True, no_color=True, color_system="truecolor")
+    assert not any(code in "".join(plain) for code in ("\x1b[3", "\x1b[9"))
+
+
+def test_no_results_are_an_empty_table():
+    assert len(printed([])) == 3
