@@ -3,7 +3,7 @@
 from backfill.core.record import kernel
 
 
-@kernel()
+@kernel(inline=True)
 def push_end(time, serial, job, count, t, s, j):
     """Add (t, s, j) to the heap of ends, ordered by time, then start. Returns the new count."""
     i = count
@@ -17,7 +17,7 @@ def push_end(time, serial, job, count, t, s, j):
     return count + 1
 
 
-@kernel()
+@kernel(inline=True)
 def pop_end(time, serial, job, count):
     """Remove the first end; the caller has read it at [0]. Returns the new count."""
     count -= 1

@@ -22,6 +22,7 @@ WORLD = [  # all that a policy must not see
     ("speed", float64[::1]),  # of each node
     ("cursor", int64),  # next job to be submitted
     ("rejected", int8[::1]),  # jobs that never enter
+    ("linked", int64),  # 1: some jobs come after others
     ("before", int64[::1]),  # jobs that must end before this one may wait
     ("after_first", int64[::1]),  # the jobs that wait for job j are after_item[after_first[j]:after_first[j + 1]]
     ("after_item", int64[::1]),
@@ -45,7 +46,7 @@ WORLD = [  # all that a policy must not see
 World, WorldT = record("World", WORLD, globals())
 
 
-@kernel()
+@kernel(inline=True)
 def next_instant(state, world):
     """When something happens next; FUTURE when nothing will."""
     t = FUTURE
@@ -60,14 +61,21 @@ def next_instant(state, world):
     return max(t, state.now)
 
 
-@kernel()
+@kernel(inline=True)
 def _finish(state, world, job):
     """A running job ends now."""
-    if world.gone[job] == 0:
+    if not world.stepping or world.gone[job] == 0:
         release(state, job)
     state.ended_jobs[state.ended] = job
     state.ended += 1
     world.end[job] = state.now
+    if world.linked:
+        _let_follow(state, world, job)
+
+
+@kernel()
+def _let_follow(state, world, job):
+    """Jobs that had to wait for this one are a step nearer to the queue."""
     for i in range(world.after_first[job], world.after_first[job + 1]):
         later = world.after_item[i]
         world.before[later] -= 1
@@ -75,10 +83,10 @@ def _finish(state, world, job):
             _admit(state, world, later)
 
 
-@kernel()
+@kernel(inline=True)
 def _admit(state, world, job):
     """A job joins the queue, unless it is rejected or others must end first."""
-    if world.rejected[job] or world.before[job] > 0:
+    if world.rejected[job] or (world.linked and world.before[job] > 0):
         return
     world.eligible[job] = state.now
     enqueue(state, job)
@@ -86,14 +94,14 @@ def _admit(state, world, job):
     state.arrivals += 1
 
 
-@kernel()
+@kernel(inline=True)
 def _end_first(state, world):
     job = world.end_job[0]
     world.ends = pop_end(world.end_time, world.end_serial, world.end_job, world.ends)
     _finish(state, world, job)
 
 
-@kernel()
+@kernel(inline=True)
 def open_instant(state, world):
     """Take in the next batch of events (stepping: the next event). False when nothing will happen any more."""
     t = next_instant(state, world)
@@ -148,7 +156,7 @@ def _leave_books(state, world):
             i += 1
 
 
-@kernel()
+@kernel(inline=True)
 def close_instant(state, world):
     """Find out when the jobs that the policy started will end."""
     for i in range(state.decisions):

@@ -1,8 +1,9 @@
 """The waiting jobs in one or two orders, and the one walk over them that every policy uses.
 
-A short queue is an array in order. A long one whose order is static becomes a segment tree: its leaves are the jobs in
-rank order, each node holds the least need per resource and the least walltime of the waiting jobs below it, so the next
-job that can start is one descent. A dynamic order is sorted before each pass and always walked.
+A short queue is an array in order. A long one whose order is static is searched by a segment tree: its leaves are
+buckets of jobs in rank order, and a node holds, for each class of walltimes, the least need per resource among the
+waiting jobs below it that are of that class or shorter. So the next job that can start is about one descent. A dynamic
+order is sorted before each pass and always walked.
 """
 
 import numpy as np
@@ -14,13 +15,17 @@ from backfill.core.record import kernel
 from backfill.core.state import StateT
 
 SHALLOW = 128  # a deep queue this short goes back to the array
+BUCKET = 16  # jobs at a leaf of the tree
+CLASSES = 16  # of walltimes
+ANYBODY = np.int64(-1)  # as a span: any waiting job will do
 LOOKS = 0  # counters[LOOKS]: jobs or tree nodes that were looked at
 
 
-@kernel()
+@kernel(inline=True)
 def enqueue(state, job):
     """Put a job that has become eligible into every order."""
     state.waiting += 1
+    state.waits[job] = 1
     for slot in range(state.slots):
         if state.deep:
             _plant(state, slot, job)
@@ -30,10 +35,11 @@ def enqueue(state, job):
         _deepen(state)
 
 
-@kernel()
+@kernel(inline=True)
 def dequeue(state, job):
     """Take a job that starts out of every order."""
     state.waiting -= 1
+    state.waits[job] = 0
     for slot in range(state.slots):
         if state.deep:
             _uproot(state, slot, job)
@@ -43,7 +49,7 @@ def dequeue(state, job):
         _flatten(state)
 
 
-@kernel()
+@kernel(inline=True)
 def _insert(state, slot, job):
     i = state.back[slot]
     rank = state.rank[slot, job]
@@ -54,7 +60,7 @@ def _insert(state, slot, job):
     state.back[slot] += 1
 
 
-@kernel()
+@kernel(inline=True)
 def _remove(state, slot, job):
     front, back = state.front[slot], state.back[slot]
     i = front
@@ -74,23 +80,30 @@ def _remove(state, slot, job):
 
 
 @kernel()
+def _class_of(state, walltime):
+    """The class of a walltime: how many of the bounds lie below it."""
+    c = 0
+    while c < CLASSES - 1 and state.class_bound[c] < walltime:
+        c += 1
+    return c
+
+
+@kernel()
 def _plant(state, slot, job):
-    """Fill the leaf of a job."""
-    base = slot * 2 * state.leaves
-    node = state.leaves + state.rank[slot, job]
-    for k in range(state.resources):
-        state.tree_need[base + node, k] = state.need[job, k]
-    state.tree_walltime[base + node] = state.walltime[job]
-    node >>= 1
+    """Let the bucket of a job, and every node above it, know its need."""
+    k = state.resources
+    state.length[job] = _class_of(state, state.walltime[job])
+    state.first[slot] = min(state.first[slot], state.rank[slot, job])
+    first = state.length[job] * k
+    base = slot * 2 * state.buckets
+    node = state.buckets + state.rank[slot, job] // BUCKET
     while node > 0:
         grew = False
-        for k in range(state.resources):
-            if state.need[job, k] < state.tree_need[base + node, k]:
-                state.tree_need[base + node, k] = state.need[job, k]
+        for i in range(first, CLASSES * k):
+            need = state.need[job, i % k]
+            if need < state.tree[base + node, i]:
+                state.tree[base + node, i] = need
                 grew = True
-        if state.walltime[job] < state.tree_walltime[base + node]:
-            state.tree_walltime[base + node] = state.walltime[job]
-            grew = True
         if not grew:
             return
         node >>= 1
@@ -98,25 +111,31 @@ def _plant(state, slot, job):
 
 @kernel()
 def _uproot(state, slot, job):
-    """Empty the leaf of a job."""
-    base = slot * 2 * state.leaves
-    node = state.leaves + state.rank[slot, job]
-    for k in range(state.resources):
-        state.tree_need[base + node, k] = FUTURE
-    state.tree_walltime[base + node] = FUTURE
+    """Forget the need of a job that waits no longer."""
+    k = state.resources
+    base = slot * 2 * state.buckets
+    bucket = state.rank[slot, job] // BUCKET
+    node = state.buckets + bucket
+    counted = False
+    for i in range(state.length[job] * k, CLASSES * k):
+        counted = counted or state.need[job, i % k] == state.tree[base + node, i]
+    if not counted:
+        return
+    for i in range(CLASSES * k):
+        state.tree[base + node, i] = FUTURE
+    for place in range(bucket * BUCKET, min((bucket + 1) * BUCKET, state.jobs)):
+        other = state.ranked[slot, place]
+        if state.waits[other]:
+            for i in range(state.length[other] * k, CLASSES * k):
+                state.tree[base + node, i] = min(state.tree[base + node, i], state.need[other, i % k])
     node >>= 1
     while node > 0:
-        changed = False
         left = base + 2 * node
-        for k in range(state.resources):
-            least = min(state.tree_need[left, k], state.tree_need[left + 1, k])
-            if least != state.tree_need[base + node, k]:
-                state.tree_need[base + node, k] = least
-                changed = True
-        least = min(state.tree_walltime[left], state.tree_walltime[left + 1])
-        if least != state.tree_walltime[base + node]:
-            state.tree_walltime[base + node] = least
-            changed = True
+        changed = False
+        for i in range(CLASSES * k):
+            least = min(state.tree[left, i], state.tree[left + 1, i])
+            changed = changed or least != state.tree[base + node, i]
+            state.tree[base + node, i] = least
         if not changed:
             return
         node >>= 1
@@ -125,6 +144,7 @@ def _uproot(state, slot, job):
 @kernel()
 def _deepen(state):
     for slot in range(state.slots):
+        state.first[slot] = state.jobs
         for i in range(state.front[slot], state.back[slot]):
             _plant(state, slot, state.queue[slot, i])
         state.front[slot] = state.back[slot] = 0
@@ -138,77 +158,120 @@ def _flatten(state):
         n = 0
         reached = state.at[slot]
         at = 0
-        place = _descend(state, slot, 0, FUTURE, False)
+        place = _next_place(state, slot, np.int64(0), ANYBODY)
         while place >= 0:
-            job = state.ranked[slot, place]
-            state.queue[slot, n] = job
+            state.queue[slot, n] = state.ranked[slot, place]
             n += 1
             if place < reached:
                 at = n
-            _uproot(state, slot, job)
-            place = _descend(state, slot, place + 1, FUTURE, False)
+            place = _next_place(state, slot, place + 1, ANYBODY)
+        for i in range(n):
+            node = slot * 2 * state.buckets + state.buckets + state.rank[slot, state.queue[slot, i]] // BUCKET
+            while node > slot * 2 * state.buckets:
+                for c in range(CLASSES * state.resources):
+                    state.tree[node, c] = FUTURE
+                node = slot * 2 * state.buckets + ((node - slot * 2 * state.buckets) >> 1)
         state.front[slot] = 0
         state.back[slot] = n
         state.at[slot] = at
     state.deep = 0
 
 
-@kernel()
-def _may_start(state, need, row, walltime, span):
-    """Whether a job with this need could start now: it fits in what is free, and ends in time or fits in the extra."""
-    if state.pool:
-        for k in range(state.resources):
-            if need[row, k] > state.free[0, k]:
-                return False
-        if walltime <= span:
-            return True
-        for k in range(state.resources):
-            if need[row, k] > state.extra[0, k]:
-                return False
+@kernel(inline=True)
+def _may_start(state, job, span):
+    """Whether a job could start now: it fits in what is free, and ends in time or fits in the extra as well."""
+    for k in range(state.resources):
+        if state.need[job, k] > state.limits[0, k]:
+            return False
+    if state.walltime[job] <= span:
         return True
     for k in range(state.resources):
-        if need[row, k] > state.total[k]:
+        if state.need[job, k] > state.limits[1, k]:
             return False
     return True
 
 
 @kernel()
-def _descend(state, slot, place, span, fitting):
-    """The first waiting place from `place` on, of a job that may start if `fitting`; -1 if there is none."""
-    base = slot * 2 * state.leaves
-    node = state.leaves + place
-    if place >= state.leaves:
-        return -1
+def _may_hold(state, node, c):
+    """Whether a node of the tree may hold a job that could start: one of class c or shorter, or one for the extra."""
+    k = state.resources
+    fits = True
+    for i in range(k):
+        fits = fits and state.tree[node, c * k + i] <= state.limits[0, i]
+    if fits:
+        return True
+    for i in range(k):
+        if state.tree[node, (CLASSES - 1) * k + i] > state.limits[1, i]:
+            return False
+    return True
+
+
+@kernel()
+def _next_place(state, slot, place, span):
+    """The first place from `place` on of a waiting job that may start; -1 if there is none. ANYBODY: that waits."""
+    base = slot * 2 * state.buckets
+    c = CLASSES - 1 if span == ANYBODY else _class_of(state, span)
+    bucket = place // BUCKET
     looks = 0
-    while True:
-        looks += 1
-        if state.tree_walltime[base + node] < FUTURE and (
-            not fitting or _may_start(state, state.tree_need, base + node, state.tree_walltime[base + node], span)
-        ):
-            if node >= state.leaves:
-                state.counters[LOOKS] += looks
-                return node - state.leaves
-            node *= 2
-        else:
+    while bucket < state.buckets:
+        last = min((bucket + 1) * BUCKET, state.jobs)
+        while place < last:
+            job = state.ranked[slot, place]
+            if state.waits[job]:
+                looks += 1
+                if span == ANYBODY or _may_start(state, job, span):
+                    state.counters[LOOKS] += looks
+                    return place
+            place += 1
+        node = state.buckets + bucket
+        down = False
+        while not down:
             while node & 1:
                 node >>= 1
             if node == 0:
                 state.counters[LOOKS] += looks
-                return -1
+                return np.int64(-1)
             node += 1
+            looks += 1
+            down = _somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)
+        while node < state.buckets:
+            node *= 2
+            looks += 1
+            if not (_somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)):
+                node += 1
+        bucket = node - state.buckets
+        place = bucket * BUCKET
+    state.counters[LOOKS] += looks
+    return np.int64(-1)
 
 
 @kernel()
+def _somebody(state, node):
+    return state.tree[node, (CLASSES - 1) * state.resources] < FUTURE
+
+
+@kernel(inline=True)
+def _set_limits(state):
+    """What a candidate may need at most: of what is free, and if it does not end in time."""
+    for k in range(state.resources):
+        if state.pool:
+            state.limits[0, k] = state.free[0, k]
+            state.limits[1, k] = min(state.free[0, k], state.extra[0, k])
+        else:
+            state.limits[0, k] = state.limits[1, k] = state.total[k]
+
+
+@kernel(inline=True)
 def rewind(state, slot):
     """Begin a walk at the first job of an order."""
-    state.at[slot] = 0 if state.deep else state.front[slot]
+    state.at[slot] = state.first[slot] if state.deep else state.front[slot]
 
 
-@kernel()
+@kernel(inline=True)
 def following(state, slot):
     """The next waiting job of the walk; -1 at the end."""
     if state.deep:
-        place = _descend(state, slot, state.at[slot], FUTURE, False)
+        place = _next_place(state, slot, state.at[slot], ANYBODY)
         if place < 0:
             return np.int64(-1)
         state.at[slot] = place + 1
@@ -219,15 +282,16 @@ def following(state, slot):
     return np.int64(-1)
 
 
-@kernel()
+@kernel(inline=True)
 def candidate(state, slot, span):
     """The next waiting job of the walk that may start now; -1 at the end.
 
     It fits in what is free, and its walltime is at most `span` or it fits in the extra as well. On one node without
     licences that is enough; elsewhere it is a necessary condition, and `place` decides.
     """
+    _set_limits(state)
     if state.deep:
-        place = _descend(state, slot, state.at[slot], span, True)
+        place = _next_place(state, slot, state.at[slot], max(span, 0))
         if place < 0:
             return np.int64(-1)
         state.at[slot] = place + 1
@@ -237,7 +301,7 @@ def candidate(state, slot, span):
     while i < back:
         job = state.queue[slot, i]
         i += 1
-        if _may_start(state, state.need, job, state.walltime[job], span):
+        if _may_start(state, job, span):
             state.at[slot] = i
             state.counters[LOOKS] += i - begin
             return job
@@ -246,17 +310,18 @@ def candidate(state, slot, span):
     return np.int64(-1)
 
 
-@kernel()
+@kernel(inline=True)
 def head(state):
     """The first waiting job in the policy's order; -1 when nobody waits."""
     if state.waiting == 0:
         return np.int64(-1)
     if state.deep:
-        return np.int64(state.ranked[0, _descend(state, 0, 0, FUTURE, False)])
+        state.first[0] = _next_place(state, 0, state.first[0], ANYBODY)
+        return np.int64(state.ranked[0, state.first[0]])
     return state.queue[0, state.front[0]]
 
 
-@kernel()
+@kernel(inline=True)
 def is_first(state, job):
     """Whether no job waits before this one in the policy's order."""
     return head(state) == job

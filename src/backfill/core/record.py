@@ -26,40 +26,42 @@ def kernel(*signature: Any, inline: bool = False) -> Callable[[Callable[..., Any
 
 
 def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]:
-    """A mutable record with these fields and its numba type (None without the compiler).
+    """A mutable record with these fields, made from keywords, and its numba type (None without the compiler).
 
-    `module` is the globals() of the caller: the type must be importable from there by its name, because numba pickles
+    `module` is the globals() of the caller: types must be importable from there by their names, because numba pickles
     the types of a signature into the key of its disk cache. Arrays are shared memory: Python keeps those it put in.
+    A field may be another record; Python keeps that one too.
     """
     names = [field for field, _ in fields]
     if jit.PLAIN:
         return _plain(name, names), None
     from numba.experimental import structref
 
-    @structref.register
-    class Type(types.StructRef):  # type: ignore[misc]
-        def __init__(self, fields: Any) -> None:
-            super().__init__(fields)
-            self.name = name  # the default spells out every field, in every symbol of every function
+    from backfill.core.pointer import pointer_type
 
+    @structref.register
+    class Owner(types.StructRef):  # type: ignore[misc]
         def preprocess_fields(self, fields: Any) -> Any:
             return tuple((field, types.unliteral(kind)) for field, kind in fields)
 
-    Type.__name__ = Type.__qualname__ = name + "Type"
-    Type.__module__ = module["__name__"]
-    module[Type.__name__] = Type
+    Owner.__name__ = Owner.__qualname__ = name + "Owner"
+    Owner.__module__ = module["__name__"]
+    module[Owner.__name__] = Owner
 
     def new(cls: Any, **values: Any) -> Any:
         self = structref.StructRefProxy.__new__(cls, *(values[field] for field in names))
-        self.__dict__.update({field: v for field, v in values.items() if isinstance(v, np.ndarray)})
+        kept = {field: v for field, v in values.items() if isinstance(v, np.ndarray | structref.StructRefProxy)}
+        self.__dict__.update(kept)
         return self
 
     members: dict[str, Any] = {
-        field: property(_reader(field)) for field, kind in fields if not isinstance(kind, types.Array)
+        field: property(_reader(field)) for field, kind in fields if isinstance(kind, types.Number)
     }
-    proxy = type(name, (structref.StructRefProxy,), members | {"__new__": new, "__module__": module["__name__"]})
-    structref.define_proxy(proxy, Type, names)
-    return proxy, Type(list(fields))
+    pointer = pointer_type(name, Owner(list(fields)), module)
+    members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer}
+    proxy = type(name, (structref.StructRefProxy,), members)
+    structref.define_proxy(proxy, Owner, names)
+    return proxy, pointer
 
 
 def _plain(name: str, names: list[str]) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from backfill.core.order import DYNAMIC, ranks
+from backfill.core.queue import BUCKET, CLASSES
 from backfill.core.profile import FUTURE, new_profile
 from backfill.core.state import NO_TIME, State
 from backfill.model.platform import Platform
@@ -38,7 +39,7 @@ def new_state(
     need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
     simple = nodes == 1 and l == 0
     index = index and not set(orders) & set(DYNAMIC)
-    leaves = 1 << max(n - 1, 1).bit_length() if index else 1
+    buckets = 1 << max((n - 1) // BUCKET, 1).bit_length() if index else 1
     slots = len(orders)
     rank = np.empty((slots, n), np.int32)
     ranked = np.empty((slots, n), np.int32)
@@ -92,9 +93,13 @@ def new_state(
         ranked=ranked,
         deep=0,
         deep_at=DEEP if index else FUTURE,
-        leaves=leaves,
-        tree_need=np.full((slots * 2 * leaves, k), FUTURE, np.int64),
-        tree_walltime=np.full(slots * 2 * leaves, FUTURE, np.int64),
+        waits=np.zeros(n, np.int8),
+        length=np.zeros(n, np.int8),
+        first=zeros(slots),
+        buckets=buckets,
+        tree=np.full((slots * 2 * buckets, CLASSES * k), FUTURE, np.int64),
+        class_bound=_class_bounds(estimate),
+        limits=zeros(2, k),
         key=np.empty(n),
         running=np.empty(n + 1, np.int64),
         limit=np.empty(n + 1, np.int64),
@@ -140,6 +145,14 @@ def new_state(
         counters=zeros(8),
         error=zeros(5),
     )
+
+
+def _class_bounds(walltime: Ints) -> Ints:
+    """Bounds that part the walltimes into CLASSES classes of about equal size."""
+    if not len(walltime):
+        return np.zeros(CLASSES - 1, np.int64)
+    sample = np.sort(walltime[:: max(len(walltime) // 4096, 1)])
+    return np.ascontiguousarray(sample[np.arange(1, CLASSES) * len(sample) // CLASSES])
 
 
 def _licence_items(jobs: Jobs, licences: int) -> tuple[Ints, Ints, Any]:

@@ -54,9 +54,13 @@ STATE = [
     ("ranked", int32[:, ::1]),  # (slots, n): job at a place
     ("deep", int64),  # 1: the tree is in use
     ("deep_at", int64),  # queue length from which it is
-    ("leaves", int64),
-    ("tree_need", int64[:, ::1]),  # (slots * 2 * leaves, k): least need of the waiting jobs below a node of the tree
-    ("tree_walltime", int64[::1]),
+    ("waits", int8[::1]),
+    ("length", int8[::1]),  # (n,): class of a walltime, of the jobs in the tree
+    ("first", int64[::1]),  # (slots,): no job of the tree waits at an earlier place
+    ("buckets", int64),
+    ("tree", int64[:, ::1]),  # (slots * 2 * buckets, classes * k): least need of jobs of a walltime class or shorter
+    ("class_bound", int64[::1]),  # (classes - 1,): the longest walltime of each class but the last
+    ("limits", int64[:, ::1]),  # (2, k): what a candidate may need at most; if it does not end in time
     ("key", float64[::1]),  # (n,): scratch for dynamic orders
     # the running jobs, by limit, then start
     ("running", int64[::1]),

@@ -15,7 +15,7 @@ OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST = (np.int64(i
 NONE = np.int64(-1)
 
 
-@kernel()
+@kernel(inline=True)
 def fail(state, code, job, which, asked, available):
     """Write down the first misuse; the loop stops at it."""
     if state.error[0] == OK:
@@ -46,7 +46,7 @@ def place_in(state, job, room, licence_room):
     return state.placements > 0
 
 
-@kernel()
+@kernel(inline=True)
 def place(state, job):
     """Whether a job fits in what is free now; where, is left for `start`."""
     if state.pool:
@@ -57,7 +57,7 @@ def place(state, job):
     return place_in(state, job, state.free, state.licence_free)
 
 
-@kernel()
+@kernel(inline=True)
 def start(state, job, reason):
     """Start a waiting job now, where the last `place` put it."""
     if state.error[0] != OK:
@@ -78,7 +78,7 @@ def start(state, job, reason):
     dequeue(state, job)
 
 
-@kernel()
+@kernel(inline=True)
 def _available(state, job):
     if state.pool:
         for k in range(state.resources):
@@ -120,7 +120,7 @@ def keep_placement(state, job):
         state.held[state.held_first[job] + pair, 1] = state.placed[pair, 1]
 
 
-@kernel()
+@kernel(inline=True)
 def _run(state, job):
     """Put a job among the running ones, behind those with the same limit."""
     limit = state.now + state.walltime[job]
@@ -134,7 +134,7 @@ def _run(state, job):
     state.active += 1
 
 
-@kernel()
+@kernel(inline=True)
 def take(state, job, sign):
     """Take (sign 1) or give back (-1) what a job holds, from nodes and licences."""
     if state.pool:
@@ -151,7 +151,7 @@ def take(state, job, sign):
         state.licence_free[state.licence[item]] -= sign * state.licence_count[item, 0]
 
 
-@kernel()
+@kernel(inline=True)
 def release(state, job):
     """Take a running job off the books: its resources are free. For the loop only."""
     take(state, job, np.int64(-1))
@@ -171,7 +171,7 @@ def release(state, job):
         state.limit[i] = state.limit[i + 1]
 
 
-@kernel()
+@kernel(inline=True)
 def reserve(state, job, t):
     """Promise a waiting job the start t. The first promise stays on record, and every change for the job watched."""
     if t < state.now:

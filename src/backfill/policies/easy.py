@@ -6,7 +6,7 @@ from backfill.core.verbs import BACKFILL, FIT, HEAD, place, reserve, start
 from numba import types
 
 
-@kernel()
+@kernel(inline=True)
 def start_heads(state):
     job = head(state)
     while job >= 0 and place(state, job):
@@ -15,7 +15,7 @@ def start_heads(state):
     return job
 
 
-@kernel()
+@kernel(inline=True)
 def shadow(state, job):
     """pool only for now"""
     for k in range(state.resources):

@@ -1,0 +1,77 @@
+"""A record inside compiled code is a bare pointer to its fields: nothing there counts references.
+
+numba counts a reference whenever a structref is handed to a function or one of its arrays is read: an atomic increment
+and decrement each time, more than half of the time of the simulator and of its compilation. So the structref stays
+with Python, which owns it; kernels get a pointer to its payload, and read an array field as a view that owns nothing.
+What makes this safe: the Python object outlives every call it is passed to, and no kernel keeps a view of a field
+across an assignment to that field.
+"""
+
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.datamodel import models, register_default
+from numba.core.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    unbox,
+)
+from numba.core.typing.templates import AttributeTemplate
+
+
+def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
+    """The numba type, importable from `module`, of a pointer to the payload of `owner`, a StructRef."""
+
+    class Pointer(types.Type):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(name)
+
+    Pointer.__name__ = Pointer.__qualname__ = name + "Type"
+    Pointer.__module__ = module["__name__"]
+    module[Pointer.__name__] = Pointer
+    pointer = Pointer()
+    fields = owner.field_dict
+    register_default(Pointer)(models.OpaqueModel)
+
+    @unbox(Pointer)  # type: ignore[untyped-decorator]
+    def from_python(typ: Any, obj: Any, c: Any) -> Any:
+        held = c.pyapi.object_getattr_string(obj, "_meminfo")
+        meminfo = c.unbox(types.MemInfoPointer(types.voidptr), held).value
+        data = c.context.nrt.meminfo_data(c.builder, meminfo)
+        c.pyapi.decref(held)
+        return NativeValue(c.builder.bitcast(data, cgutils.voidptr_t))
+
+    def payload(context: Any, builder: Any, value: Any) -> Any:
+        kind = owner.get_data_type()
+        data = builder.bitcast(value, context.data_model_manager[kind].get_value_type().as_pointer())
+        return cgutils.create_struct_proxy(kind)(context, builder, ref=data)
+
+    @infer_getattr
+    class Attributes(AttributeTemplate):  # type: ignore[misc]
+        key = Pointer
+
+        def generic_resolve(self, typ: Any, attr: str) -> Any:
+            return fields.get(attr)
+
+    @lower_getattr_generic(Pointer)  # type: ignore[untyped-decorator]
+    def read(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
+        field = getattr(payload(context, builder, value), attr)
+        if not isinstance(fields[attr], types.Array):
+            return field
+        view = context.make_array(fields[attr])(context, builder, value=field)
+        view.meminfo = cgutils.get_null_value(view.meminfo.type)
+        view.parent = cgutils.get_null_value(view.parent.type)
+        return view._getvalue()
+
+    @lower_setattr_generic(Pointer)  # type: ignore[untyped-decorator]
+    def write(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
+        data = payload(context, builder, args[0])
+        value = context.cast(builder, args[1], sig.args[1], fields[attr])
+        old = getattr(data, attr)
+        context.nrt.incref(builder, fields[attr], value)
+        setattr(data, attr, value)
+        context.nrt.decref(builder, fields[attr], old)
+
+    return pointer
