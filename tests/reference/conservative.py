@@ -1,0 +1,90 @@
+"""Conservative backfilling: every waiting job holds a reservation, and an end improves them once, in queue order.
+
+Promise: no start is later than the one promised at submit, if walltimes hold.
+Source: Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; the details of compression are those of public simulators.
+
+Why a job starts: `moved-up` when compression brought its start to now in this pass; else `head` when no earlier job
+of the queue stays waiting; else `reserved` when the time promised in an earlier pass has come, and `backfill` when it
+starts in its very first pass.
+"""
+
+from .profile import Profile
+from .words import Decision, Reservation, Start, Time, View
+
+Promises = dict[int, Reservation]
+
+
+def conservative(view: View) -> Decision:
+    """Compress the old reservations if a job ended, give new jobs theirs, start what is due."""
+    profile = Profile.of_running(view)
+    promises = kept(view, profile)
+    moved_up = compress(view, profile, promises) if view.ended else set()
+    for job in view.queue:
+        if job.row not in promises:
+            promises[job.row] = profile.book(job, profile.earliest(job, view.now))
+    starts = start_what_is_due(view, promises, moved_up)
+    return Decision(starts, promises, timers(view, promises, starts))
+
+
+def kept(view: View, profile: Profile) -> Promises:
+    """Book the promises of earlier passes; those that an overdue job has broken are made anew.
+
+    A promise that was due and could not be kept is tried at each later pass, at that pass's time. In queue order,
+    each that is due keeps its place if it still fits; then each of the others gets its earliest start after now.
+    """
+    promises = {job.row: view.promises[job.row] for job in view.queue if job.row in view.promises}
+    waiting = [job for job in view.queue if job.row in promises]
+    due = [job for job in waiting if promises[job.row].start <= view.now]
+    for job in waiting:
+        if job not in due:
+            profile.book(job, promises[job.row])
+    broken = []
+    for job in due:
+        promises[job.row] = Reservation(view.now, promises[job.row].placement)
+        if profile.fits(job, promises[job.row]):
+            profile.book(job, promises[job.row])
+        else:
+            broken.append(job)
+    for job in broken:
+        promises[job.row] = profile.book(job, profile.earliest(job, view.now + 1))
+    return promises
+
+
+def compress(view: View, profile: Profile, promises: Promises) -> set[int]:
+    """Lift each reservation out and put it back at its earliest start, once; says which came to now."""
+    moved_up = set()
+    for job in view.queue:
+        if job.row in promises:
+            before = promises[job.row]
+            profile.lift(job, before)
+            promises[job.row] = profile.book(job, profile.earliest(job, view.now))
+            assert promises[job.row].start <= before.start
+            if promises[job.row].start == view.now < before.start:
+                moved_up.add(job.row)
+    return moved_up
+
+
+def start_what_is_due(view: View, promises: Promises, moved_up: set[int]) -> list[Start]:
+    starts, somebody_waits = [], False
+    for job in view.queue:
+        if promises[job.row].start > view.now:
+            somebody_waits = True
+        elif job.row in moved_up:
+            starts.append(Start(job, promises[job.row].placement, "moved-up"))
+        elif not somebody_waits:
+            starts.append(Start(job, promises[job.row].placement, "head"))
+        else:
+            reason = "reserved" if job.row in view.promises else "backfill"
+            starts.append(Start(job, promises[job.row].placement, reason))
+    return starts
+
+
+def timers(view: View, promises: Promises, starts: list[Start]) -> set[Time]:
+    """A pass at each reserved start.
+
+    Not so beside an overdue job for a start one time unit from now, or as many more as waiting jobs of walltime zero
+    may be booked for: nobody knows when that job ends, and the reservation is tried again when something happens.
+    """
+    overdue = any(r.limit <= view.now for r in view.running) or any(s.job.estimate == 0 for s in starts)
+    soonest = view.now + len(view.queue) if overdue else view.now
+    return {promise.start for promise in promises.values() if promise.start > soonest}

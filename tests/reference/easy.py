@@ -1,0 +1,128 @@
+"""The EASY family: an order of the queue x an order in which the rest is tried x how many jobs hold reservations.
+
+Sources: Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; k reservations: Chiang et al., JSSPP 2002.
+Why a job starts: `head` when no earlier job of the order stays waiting at that moment, else `backfill`; where nobody
+holds a reservation a job that overtakes says `fit`.
+"""
+
+import math
+from collections import deque
+
+from .orders import ranked, score
+from .placement import held, licence_slot, minus, node_slots, place, plus
+from .profile import Profile
+from .words import Decision, Job, Placement, Platform, Policy, Reservation, Room, Running, Start, Time, View
+
+ALL = math.inf
+
+
+def easy(order: str = "fcfs", tried: str | None = None, reservations: float = 1) -> Policy:
+    """A member of the family. `tried` orders the jobs that hold no reservation; default: as in the queue."""
+
+    def decide(view: View) -> Decision:
+        queue = ranked(view.queue, order, view)
+        if reservations == 0:
+            return first_fit(view, rest_in_order(queue, tried, view))
+        if reservations == 1:
+            return one_reservation(view, queue, tried)
+        return several_reservations(view, queue, tried, reservations)
+
+    return decide
+
+
+def rest_in_order(jobs: list[Job], tried: str | None, view: View) -> list[Job]:
+    """Ties stay as they are in the queue."""
+    return jobs if tried is None else sorted(jobs, key=lambda job: score(job, tried, view))
+
+
+def first_fit(view: View, queue: list[Job]) -> Decision:
+    """Everything that fits starts, in order."""
+    free, starts, somebody_waits = view.free, [], False
+    for job in queue:
+        placement = place(view.platform, job, free)
+        if placement is None:
+            somebody_waits = True
+        else:
+            starts.append(Start(job, placement, "fit" if somebody_waits else "head"))
+            free = minus(free, held(view.platform, job, placement))
+    return Decision(starts)
+
+
+def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decision:
+    """Start the head while it fits, then whatever cannot delay the next head.
+
+    Promise: the head starts no later than its first shadow time, if walltimes hold.
+    """
+    platform, now = view.platform, view.now
+    queue, running, free = deque(in_order), list(view.running), view.free
+    starts = []
+    while queue and (placement := place(platform, queue[0], free)):
+        job = queue.popleft()
+        running.append(Running(job, now, placement, held(platform, job, placement)))
+        starts.append(Start(job, placement, "head"))
+        free = minus(free, running[-1].held)
+    if not queue:
+        return Decision(starts)
+
+    head = queue.popleft()
+    shadow, room_then = shadow_time(view, head, running, free)
+    extra = minus(room_then, held(platform, head, shadow.placement))
+    watched = slots_of(platform, head, shadow.placement)
+    for job in rest_in_order(list(queue), tried, view):
+        ends_before_shadow = now + job.estimate <= shadow.start
+        room = free if ends_before_shadow else capped(free, extra, watched)
+        if placement := place(platform, job, room):
+            starts.append(Start(job, placement, "backfill"))
+            free = minus(free, held(platform, job, placement))
+            if not ends_before_shadow:
+                extra = minus(extra, held(platform, job, placement))
+    return Decision(starts, promises={head.row: shadow})
+
+
+def shadow_time(view: View, head: Job, running: list[Running], free: Room) -> tuple[Reservation, Room]:
+    """The earliest time at which the head is sure to fit, its place there, and all that is free at that time.
+
+    Ties count: every job that ends at the shadow time adds to the room. Overdue jobs count as ending now.
+    """
+    limits: dict[Time, list[Running]] = {}
+    for r in running:
+        limits.setdefault(max(r.limit, view.now), []).append(r)
+    for limit in sorted(limits):
+        for r in limits[limit]:
+            free = plus(free, r.held)
+        if placement := place(view.platform, head, free):
+            return Reservation(limit, placement), free
+    raise AssertionError(f"job {head.name} can never run; it should have been rejected at submit")
+
+
+def slots_of(platform: Platform, head: Job, placement: Placement) -> set[int]:
+    """Where a job may be in the head's way: on its nodes, and in the licences that it needs."""
+    nodes = {slot for node, _ in placement for slot in node_slots(platform, node)}
+    return nodes | {licence_slot(platform, licence) for licence in head.licences}
+
+
+def capped(free: Room, extra: Room, watched: set[int]) -> Room:
+    """What is free now, but no more than the extra where the head will need the rest."""
+    return [min(free[i], extra[i]) if i in watched else free[i] for i in range(len(free))]
+
+
+def several_reservations(view: View, in_order: list[Job], tried: str | None, count: float) -> Decision:
+    """The first `count` blocked jobs reserve, one after the other; the others start if nobody minds.
+
+    A job that starts is booked like one that runs, so it minds too. All reservations are made anew at each pass.
+    """
+    profile = Profile.of_running(view)
+    queue, starts, promises = deque(in_order), [], {}
+    while queue and len(promises) < count:
+        job = queue.popleft()
+        earliest = profile.book(job, profile.earliest(job, view.now))
+        if earliest.start == view.now:
+            starts.append(Start(job, earliest.placement, "backfill" if promises else "head"))
+        else:
+            promises[job.row] = earliest
+    for job in rest_in_order(list(queue), tried, view):
+        earliest = profile.earliest(job, view.now)
+        if earliest.start == view.now:
+            profile.book(job, earliest)
+            starts.append(Start(job, earliest.placement, "backfill"))
+    return Decision(starts, promises)

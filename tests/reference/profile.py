@@ -1,0 +1,80 @@
+"""Room as a step function of future time: what running jobs leave free by their limits, less what is promised."""
+
+from bisect import bisect_left
+
+from .placement import held, least, minus, place, plus, whole
+from .words import Job, Placement, Platform, Reservation, Room, Time, View
+
+
+class Profile:
+    """rooms[i] is free on [times[i], times[i + 1]); the last step is open-ended and all free."""
+
+    def __init__(self, platform: Platform, now: Time):
+        self.platform = platform
+        self.times: list[Time] = [now]
+        self.rooms: list[Room] = [whole(platform)]
+
+    @classmethod
+    def of_running(cls, view: View) -> "Profile":
+        """Every running job holds its room until its limit; one that is overdue holds it for one time unit more."""
+        profile = cls(view.platform, view.now)
+        for r in view.running:
+            profile._change(view.now, max(r.limit, view.now + 1), r.held, minus)
+        return profile
+
+    def book(self, job: Job, at: Reservation) -> Reservation:
+        """Hold the job's room from its start for as long as it may run."""
+        self._change(at.start, at.start + span(job), held(self.platform, job, at.placement), minus)
+        return at
+
+    def lift(self, job: Job, at: Reservation) -> None:
+        """Take a booking back."""
+        self._change(at.start, at.start + span(job), held(self.platform, job, at.placement), plus)
+
+    def fits(self, job: Job, at: Reservation) -> bool:
+        """Is this place free from this start for as long as the job may run?"""
+        room = held(self.platform, job, at.placement)
+        steps = self.rooms[self._cut(at.start) : self._cut(at.start + span(job))]
+        return all(min(minus(free, room)) >= 0 for free in steps)
+
+    def earliest(self, job: Job, not_before: Time) -> Reservation:
+        """The least start from which one placement stays free for as long as the job may run.
+
+        Room appears only where a step begins, so these instants are enough. The placement rule sees the least
+        room of the whole window; among nodes with the same start this prefers the more powerful.
+        """
+        first = self._cut(not_before)
+        while True:
+            placement, blocking = self._window(job, first)
+            if placement is not None:
+                return Reservation(self.times[first], placement)
+            first = blocking + 1
+
+    def _window(self, job: Job, first: int) -> tuple[Placement | None, int]:
+        """The job's place if it starts with this step, else None and a step that no window may contain or begin."""
+        end = self.times[first] + span(job)
+        room = self.rooms[first]
+        for step in range(first, len(self.times)):
+            if self.times[step] >= end:
+                break
+            if place(self.platform, job, self.rooms[step]) is None:
+                return None, step
+            room = least(room, self.rooms[step])
+        return place(self.platform, job, room), first
+
+    def _change(self, start: Time, end: Time, room: Room, change) -> None:
+        for step in range(self._cut(start), self._cut(end)):
+            self.rooms[step] = change(self.rooms[step], room)
+
+    def _cut(self, instant: Time) -> int:
+        """The step that begins at this instant, made where there is none. Later steps move one place back."""
+        step = bisect_left(self.times, instant)
+        if step == len(self.times) or self.times[step] != instant:
+            self.times.insert(step, instant)
+            self.rooms.insert(step, list(self.rooms[step - 1]))
+        return step
+
+
+def span(job: Job) -> Time:
+    """For how long a job is booked. One of walltime 0 is booked for one time unit, or its promise could be broken."""
+    return max(job.estimate, 1)

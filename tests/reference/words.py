@@ -1,0 +1,103 @@
+"""The words of the twins, as plain data: jobs, nodes, what a policy sees, what it decides."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Time = int
+Room = list[int]  # amounts: the resources of each node in turn, then the copies of each licence
+Placement = tuple[tuple[int, int], ...]  # pairs (node, tasks), in node order
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Job:
+    """A gang of equal tasks that start together, each with a demand per resource."""
+
+    row: int  # place in the file
+    submit: Time
+    runtime: Time  # the true one, on a node of speed 1: the world's alone, no policy looks at it
+    walltime: Time  # the job is killed when it has run this long: the world's alone, too
+    estimate: Time = None  # type: ignore[assignment]  # what policies go by; default: the walltime
+    tasks: int = 1
+    demand: tuple[int, ...] = (1,)  # per task; cpus first
+    licences: tuple[int, ...] = ()  # one item per copy
+    spread: str = "any"  # the gang sits on one "node", on one "site", or on "any" nodes
+    site: int | None = None  # pins the job to a site
+    after: tuple[int, ...] = ()  # rows of the jobs that must have ended
+    priority: float = 0.0
+    name: str = ""
+
+    def __post_init__(self):
+        if self.estimate is None:
+            object.__setattr__(self, "estimate", self.walltime)
+
+    @property
+    def procs(self) -> int:
+        return self.tasks * self.demand[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    capacity: tuple[int, ...]
+    speed: float = 1.0
+    site: int = 0
+    hosts: frozenset[int] | None = None  # licences that may be used here; None = all
+
+
+@dataclass(frozen=True, eq=False)
+class Platform:
+    nodes: tuple[Node, ...]  # in order of power
+    copies: tuple[int, ...] = ()  # of each floating licence
+
+    @classmethod
+    def pool(cls, *capacity: int) -> "Platform":
+        return cls((Node(capacity),))
+
+
+@dataclass(frozen=True, eq=False)
+class Running:
+    job: Job
+    start: Time
+    placement: Placement
+    held: Room
+
+    @property
+    def limit(self) -> Time:
+        """The latest end that a policy may count on."""
+        return self.start + self.job.estimate
+
+
+@dataclass(frozen=True)
+class Reservation:
+    start: Time
+    placement: Placement
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """All that a policy may know in one pass."""
+
+    now: Time
+    platform: Platform
+    free: Room
+    queue: list[Job]  # by (submit, row)
+    running: list[Running]  # in the order in which they started
+    ended: bool  # at least one job ended since the last pass
+    promises: dict[int, Reservation]  # row -> what the policy said of a job that still waits, in its last pass
+    first_submit: Time  # of the whole log
+
+
+@dataclass(frozen=True)
+class Start:
+    job: Job
+    placement: Placement
+    reason: str
+
+
+@dataclass
+class Decision:
+    starts: list[Start] = field(default_factory=list)
+    promises: dict[int, Reservation] = field(default_factory=dict)  # row -> reservation, also of jobs that start
+    timers: set[Time] = field(default_factory=set)  # later instants at which the policy wants a pass
+
+
+Policy = Callable[[View], Decision]

@@ -1,0 +1,218 @@
+"""Random workloads and platforms with many ties, and the way between the twins' words and the model's.
+
+Times are whole seconds, in microseconds, so that a time unit of the twins is one of the real thing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from backfill.model import platform as model_platform
+from backfill.model.units import SECOND
+from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
+
+from .words import Job, Node, Platform
+
+RESOURCES = ("cpus", "memory", "gpus")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    jobs: list[Job]
+    platform: Platform
+
+    def __repr__(self):
+        """As few words as possible: defaults are left out."""
+        nodes = [f"    {node}," for node in self.platform.nodes]
+        jobs = [f"    {brief(job)}," for job in self.jobs]
+        return "\n".join(["Case([", *jobs, "], Platform((", *nodes, f"), {self.platform.copies}))"])
+
+
+def brief(job: Job) -> str:
+    plain = Job(row=job.row, submit=job.submit, runtime=job.runtime, walltime=job.walltime, name=job.name)
+    words = [f"{name}={getattr(job, name)}" for name in ("submit", "runtime", "walltime")]
+    others = ("estimate", "tasks", "demand", "licences", "spread", "site", "after", "priority")
+    words += [f"{name}={getattr(job, name)!r}" for name in others if getattr(job, name) != getattr(plain, name)]
+    return f"Job(row={job.row}, {', '.join(words)})"
+
+
+small = st.integers(0, 12)
+estimates = st.sampled_from(["walltime", "walltime", "any"])  # per case: do policies see the walltime?
+seldom = st.sampled_from([0, 0, 0, 0, 0, 1])
+few = st.sampled_from([0, 0, 0, 1, 2])
+horizons = st.sampled_from([3, 10, 25])  # per case: the last submit
+
+
+@st.composite
+def pool_cases(draw, jobs_max: int = 25, honest: bool = False) -> Case:
+    """A pool of a few processors: whole-machine jobs and larger, zero run times, walltimes of all kinds.
+
+    honest: policies see the walltimes, and jobs are killed at them.
+    """
+    cpus = draw(st.integers(1, 8))
+    seen, horizon = "walltime" if honest else draw(estimates), draw(horizons)
+    jobs = [
+        Job(
+            row=row,
+            name=f"j{row}",
+            tasks=cpus + 1 if draw(seldom) else draw(st.integers(1, cpus)),
+            **draw(times(seen, horizon)),
+        )
+        for row in range(draw(st.integers(1, jobs_max)))
+    ]
+    return Case(jobs, Platform.pool(cpus))
+
+
+@st.composite
+def general_cases(draw, jobs_max: int = 20, honest: bool = False, chains: bool = True) -> Case:
+    """Up to 4 nodes on 2 sites, 3 resources and 3 licences; gangs that spread, pins, chains of jobs."""
+    platform = draw(platforms())
+    seen, horizon = "walltime" if honest else draw(estimates), draw(horizons)
+    jobs = [
+        Job(
+            row=row,
+            name=f"j{row}",
+            after=draw(predecessors(row)) if chains else (),
+            **draw(demands(platform)),
+            **draw(times(seen, horizon)),
+        )
+        for row in range(draw(st.integers(1, jobs_max)))
+    ]
+    return Case(jobs, platform)
+
+
+@st.composite
+def times(draw, seen: str, horizon: int) -> dict:
+    """Often run time = walltime, sometimes more, less or nothing at all."""
+    walltime = draw(small)
+    estimate = draw(small) if seen == "any" else walltime
+    return {
+        "submit": draw(st.integers(0, horizon)) * SECOND,
+        "walltime": walltime * SECOND,
+        "runtime": draw(st.one_of(st.just(walltime), st.just(0), small)) * SECOND,
+        "estimate": estimate * SECOND,
+        "priority": float(draw(st.integers(0, 3))),
+    }
+
+
+@st.composite
+def platforms(draw) -> Platform:
+    resources = draw(st.integers(1, 3))
+    licences = draw(st.integers(0, 3))
+    speeds = sorted(draw(st.lists(st.sampled_from([0.5, 1.0, 1.0, 2.0]), min_size=1, max_size=4)), reverse=True)
+    nodes = [
+        Node(
+            capacity=(draw(st.integers(2, 6)), *(draw(st.sampled_from([0, 4, 5, 6, 6])) for _ in range(resources - 1))),
+            speed=speed,
+            site=draw(st.integers(0, 1)),
+            hosts=frozenset(x for x in range(licences) if draw(seldom) == 0),
+        )
+        for speed in speeds
+    ]
+    return Platform(tuple(nodes), tuple(draw(st.sampled_from([0, 1, 2, 2, 3, 3])) for _ in range(licences)))
+
+
+@st.composite
+def demands(draw, platform: Platform) -> dict:
+    """Most fit somewhere, alone; a few fit nowhere."""
+    resources = len(platform.nodes[0].capacity)
+    licences = len(platform.copies)
+    return {
+        "tasks": draw(st.sampled_from([1, 1, 2, 2, 3, 4])),
+        "demand": (
+            draw(st.sampled_from([1, 1, 1, 2, 3])),
+            *(draw(st.sampled_from([0, 0, 1, 2])) for _ in range(resources - 1)),
+        ),
+        "licences": tuple(draw(st.integers(0, licences - 1)) for _ in range(draw(few) if licences else 0)),
+        "spread": draw(st.sampled_from(SPREAD)),
+        "site": platform.nodes[0].site if draw(seldom) else None,
+    }
+
+
+@st.composite
+def predecessors(draw, row: int) -> tuple[int, ...]:
+    """Mostly none, else one or two earlier jobs of the file."""
+    return tuple(sorted({draw(st.integers(0, row - 1)) for _ in range(draw(few) if row and draw(seldom) else 0)}))
+
+
+def as_model(jobs: list[Job], platform: Platform) -> tuple[Workload, model_platform.Platform, Ints]:
+    """The same workload and platform in the model's words, and the estimates, for which the model has no column."""
+    licences = tuple(f"licence{x}" for x in range(len(platform.copies)))
+    resources = RESOURCES[: len(platform.nodes[0].capacity)]
+    columns = Jobs(
+        job=np.array([job.name for job in jobs]),
+        submit=np.array([job.submit for job in jobs], np.int64),
+        runtime=np.array([job.runtime for job in jobs], np.int64),
+        walltime=np.array([job.walltime for job in jobs], np.int64),
+        tasks=np.array([job.tasks for job in jobs], np.int64),
+        demand=np.array([job.demand for job in jobs], np.int64).reshape(len(jobs), len(resources)),
+        spread=np.array([SPREAD.index(job.spread) for job in jobs], np.int8),
+        licences=Ragged.of([job.licences for job in jobs]),
+        priority=np.array([job.priority for job in jobs]),
+        site=Labels.of(["" if job.site is None else site_name(job.site) for job in jobs]),
+        after=Ragged.of([job.after for job in jobs]),
+    )
+    workload = Workload(columns, name="random", resources=resources, licences=licences)
+    return workload, as_model_platform(platform), np.array([job.estimate for job in jobs], np.int64)
+
+
+def as_model_platform(platform: Platform) -> model_platform.Platform:
+    sites = list(dict.fromkeys(node.site for node in platform.nodes))
+    licences = range(len(platform.copies))
+    hosts = [[node.hosts is None or x in node.hosts for x in licences] for node in platform.nodes]
+    return model_platform.Platform(
+        nodes=tuple(f"n{n}" for n in range(len(platform.nodes))),
+        resources=RESOURCES[: len(platform.nodes[0].capacity)],
+        capacity=np.array([node.capacity for node in platform.nodes], np.int64),
+        speed=np.array([node.speed for node in platform.nodes]),
+        site=np.array([sites.index(node.site) for node in platform.nodes], np.int64),
+        sites=tuple(site_name(site) for site in sites),
+        licences=tuple(f"licence{x}" for x in licences),
+        copies=np.array(platform.copies, np.int64),
+        hosts=np.array(hosts, np.bool_).reshape(len(platform.nodes), len(platform.copies)),
+    )
+
+
+def site_name(site: int) -> str:
+    return f"site{site}"
+
+
+def from_model(
+    workload: Workload, platform: model_platform.Platform, estimates: Ints | None = None
+) -> tuple[list[Job], Platform]:
+    """A workload and a platform of the model in the twins' words. Their resources must be the same, in one order."""
+    assert workload.resources == platform.resources
+    jobs, licences = workload.jobs, [platform.licences.index(name) for name in workload.licences]
+    sites = {name: index for index, name in enumerate(platform.sites)}
+    return [
+        Job(
+            row=row,
+            name=str(jobs.job[row]),
+            submit=int(jobs.submit[row]),
+            runtime=int(jobs.runtime[row]),
+            walltime=int(jobs.walltime[row]),
+            estimate=int((jobs.walltime if estimates is None else estimates)[row]),
+            tasks=int(jobs.tasks[row]),
+            demand=tuple(jobs.demand[row].tolist()),
+            licences=tuple(licences[x] for x in jobs.licences[row]),
+            spread=SPREAD[jobs.spread[row]],
+            site=sites.get(jobs.site[row], -1) if jobs.site[row] else None,
+            after=tuple(jobs.after[row].tolist()),
+            priority=float(jobs.priority[row]),
+        )
+        for row in range(len(jobs))
+    ], from_model_platform(platform)
+
+
+def from_model_platform(platform: model_platform.Platform) -> Platform:
+    nodes = [
+        Node(
+            capacity=tuple(platform.capacity[n].tolist()),
+            speed=float(platform.speed[n]),
+            site=int(platform.site[n]),
+            hosts=frozenset(np.flatnonzero(platform.hosts[n]).tolist()),
+        )
+        for n in range(len(platform.nodes))
+    ]
+    return Platform(tuple(nodes), tuple(platform.copies.tolist()))
