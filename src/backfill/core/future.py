@@ -8,12 +8,13 @@ import numpy as np
 
 from backfill.core.placement import may_host, place_gang
 from backfill.core.profile import FUTURE, GIVE, TAKE, book, clear, earliest, least_over, most_over, next_change, trim
-from backfill.core.queue import LOOKS
-from backfill.core.record import kernel
+from backfill.core.counters import LOOKS
+from backfill.core.record import doubled_rows, kernel
 from backfill.core.verbs import keep_placement
 
 ONLY = np.int64(0)  # the one lane of a pool
-LANE, BEGIN, END, MOST = 0, 1, 2, 3  # columns of state.rooms
+# Columns of state.rooms. CURRENT: version of the plan that MOST, one per resource, was computed from.
+LANE, BEGIN, END, SERIAL, CURRENT, MOST = 0, 1, 2, 3, 4, 5
 
 
 @kernel()
@@ -40,7 +41,7 @@ def open_rooms(state, job, begin, end):
     """Write down that what a job held on [begin, end) is free."""
     if state.pool:
         _open_room(state, ONLY, begin, end)
-        most_over(state.plan, ONLY, begin, end, state.rooms, (state.rooms_end - 1) % len(state.rooms), MOST)
+        _measure_room(state, state.rooms_open - 1)
         return
     first = state.held_first[job]
     for pair in range(first, first + state.held_count[job]):
@@ -51,17 +52,38 @@ def open_rooms(state, job, begin, end):
 
 @kernel()
 def _open_room(state, lane, begin, end):
-    size = len(state.rooms)
-    if state.rooms_end - state.rooms_begin == size:
-        bigger = np.empty((2 * size, state.rooms.shape[1]), np.int64)
-        for i in range(state.rooms_begin, state.rooms_end):
-            for c in range(state.rooms.shape[1]):
-                bigger[i % (2 * size), c] = state.rooms[i % size, c]
-        state.rooms = bigger
-        size *= 2
-    i = state.rooms_end % size
+    if state.rooms_open == len(state.rooms):
+        state.rooms = doubled_rows(state.rooms)
+    i = state.rooms_open
     state.rooms[i, LANE], state.rooms[i, BEGIN], state.rooms[i, END] = lane, begin, end
-    state.rooms_end += 1
+    state.rooms[i, SERIAL] = state.rooms_serial
+    state.rooms_open += 1
+    state.rooms_serial += 1
+
+
+@kernel()
+def _measure_room(state, i):
+    """The greatest availability in a room of a pool: no job that needs more can start earlier because of it."""
+    most_over(state.plan, ONLY, max(state.rooms[i, BEGIN], state.now), state.rooms[i, END], state.rooms, i, np.int64(MOST))
+    state.rooms[i, CURRENT] = state.plan.taken
+
+
+@kernel()
+def begin_round(state):
+    """Before each waiting job is looked at once: close the rooms that all of them have seen, are past, or full."""
+    kept = 0
+    for i in range(state.rooms_open):
+        if (
+            state.rooms[i, SERIAL] >= state.rooms_mark
+            and state.rooms[i, END] > state.now
+            and (state.rooms[i, MOST] > 0 or not state.pool)
+        ):
+            if kept < i:
+                for c in range(state.rooms.shape[1]):
+                    state.rooms[kept, c] = state.rooms[i, c]
+            kept += 1
+    state.rooms_open = kept
+    state.rooms_mark = state.rooms_serial
 
 
 @kernel()
@@ -149,8 +171,17 @@ def settle(state, job, begin):
     if not state.pool:
         keep_placement(state, job)
     book_job(state, job, t, t + span(state, job), TAKE)
-    state.looked[job] = state.rooms_end
+    state.looked[job] = state.rooms_serial
     return t
+
+
+@kernel()
+def fits_now(state, job):
+    """Whether the plan has room for a job from now on."""
+    if state.pool:
+        length = span(state, job)
+        return earliest(state.plan, ONLY, state.need, job, TAKE, state.now, state.now + 1, FUTURE, length) == state.now
+    return earliest_start(state, job, state.now) == state.now
 
 
 @kernel()
@@ -164,11 +195,14 @@ def improve(state, job):
     held = state.reserved[job]
     end = held + span(state, job)
     useful = False
-    for r in range(max(state.looked[job], state.rooms_begin), state.rooms_end):
-        i = r % len(state.rooms)
-        if state.rooms[i, BEGIN] < end and state.rooms[i, END] > state.now:
+    for i in range(state.rooms_open):
+        if (
+            state.rooms[i, SERIAL] >= state.looked[job]
+            and state.rooms[i, BEGIN] < end
+            and state.rooms[i, END] > state.now
+        ):
             useful = True
-    state.looked[job] = state.rooms_end
+    state.looked[job] = state.rooms_serial
     if not useful:
         return held
     state.counters[LOOKS] += 1
@@ -195,6 +229,17 @@ def _placed_where_held(state, job):
 
 
 @kernel()
+def _may_help(state, i, job, held):
+    """Whether a room of a pool could let a job start earlier than at `held`."""
+    if state.rooms[i, BEGIN] >= held or state.rooms[i, END] <= state.now:
+        return False
+    for k in range(state.resources):
+        if state.rooms[i, MOST + k] < state.need[job, k]:
+            return False
+    return True
+
+
+@kernel()
 def _improve_on_pool(state, job):
     """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look.
 
@@ -203,21 +248,22 @@ def _improve_on_pool(state, job):
     held = state.reserved[job]
     length = span(state, job)
     begin, before = held, state.now
-    for r in range(max(state.looked[job], state.rooms_begin), state.rooms_end):
-        i = r % len(state.rooms)
-        if state.rooms[i, BEGIN] < held and state.rooms[i, END] > state.now:
-            enough = True
-            for k in range(state.resources):
-                enough = enough and state.rooms[i, MOST + k] >= state.need[job, k]
-            if enough:
-                begin = min(begin, state.rooms[i, BEGIN] - length + 1)
-                before = max(before, state.rooms[i, END])
-    state.looked[job] = state.rooms_end
+    i = first = state.rooms_open
+    while i > 0 and state.rooms[i - 1, SERIAL] >= state.looked[job]:
+        i -= 1
+        if _may_help(state, i, job, held):
+            first = i
+            begin = min(begin, state.rooms[i, BEGIN] - length + 1)
+            before = max(before, state.rooms[i, END])
+    state.looked[job] = state.rooms_serial
     if before == state.now:
         return held
     state.counters[LOOKS] += 1
     t = earliest(state.plan, ONLY, state.need, job, TAKE, max(begin, state.now), min(before, held), held, length)
     if t == FUTURE:
+        for i in range(first, state.rooms_open):
+            if state.rooms[i, CURRENT] < state.plan.taken and _may_help(state, i, job, held):
+                _measure_room(state, i)
         return held
     left = max(held, t + length)  # it leaves [left, held + length) and takes what it did not hold already
     book(state.plan, ONLY, left, held + length, state.need, job, GIVE)
@@ -227,23 +273,11 @@ def _improve_on_pool(state, job):
 
 
 @kernel()
-def block_overdue(state):
-    """Book every running job that is at or beyond its limit for this instant: nobody knows when it ends."""
-    state.overdue = 0
-    while state.overdue < state.active and state.limit[state.overdue] <= state.now:
-        book_job(state, state.running[state.overdue], state.now, state.now + 1, TAKE)
-        state.overdue += 1
-
-
-@kernel()
-def rebuild(state):
-    """Make the plan anew from the running jobs and their limits alone."""
-    clear(state.plan, state.capacity)
-    clear(state.licence_plan, state.licence_capacity)
+def forget_past(state):
+    """The plan before now will not be read again."""
     trim(state.plan, state.now)
-    trim(state.licence_plan, state.now)
-    for i in range(state.active):
-        book_job(state, state.running[i], state.now, max(state.limit[i], state.now + 1), TAKE)
+    if not state.pool:
+        trim(state.licence_plan, state.now)
 
 
 @kernel()
@@ -255,3 +289,68 @@ def give_back(state):
         if end > state.now:
             book_job(state, job, state.now, end, GIVE)
             open_rooms(state, job, state.now, end)
+
+
+@kernel()
+def block_overdue(state):
+    """Book the running jobs that are at or beyond their limit for this instant: nobody knows when they end."""
+    state.overdue = 0
+    while state.overdue < state.active and state.limit[state.overdue] <= state.now:
+        book_job(state, state.running[state.overdue], state.now, state.now + 1, TAKE)
+        state.overdue += 1
+
+
+@kernel()
+def lift(state, job):
+    """Take the reservation of a job out of the plan."""
+    book_job(state, job, state.reserved[job], state.reserved[job] + span(state, job), GIVE)
+    open_rooms(state, job, state.reserved[job], state.reserved[job] + span(state, job))
+
+
+@kernel()
+def book_reserved(state, job):
+    """Put the reservation of a job back into the plan."""
+    book_job(state, job, state.reserved[job], state.reserved[job] + span(state, job), TAKE)
+
+
+@kernel()
+def fits_where_held(state, job, t):
+    """Whether the plan has room for a job at t on the nodes that its reservation names."""
+    end = t + span(state, job)
+    if state.pool:
+        least_over(state.plan, ONLY, t, end, state.room, ONLY)
+        for k in range(state.resources):
+            if state.room[0, k] < state.need[job, k]:
+                return False
+        return True
+    for pair in range(state.held_first[job], state.held_first[job] + state.held_count[job]):
+        node = state.held[pair, 0]
+        least_over(state.plan, node, t, end, state.room, node)
+        for k in range(state.resources):
+            if state.room[node, k] < state.held[pair, 1] * state.demand[job, k]:
+                return False
+    for item in range(state.licence_first[job], state.licence_first[job + 1]):
+        least_over(state.licence_plan, state.licence[item], t, end, state.licence_least, ONLY)
+        if state.licence_least[0, 0] < state.licence_count[item, 0]:
+            return False
+    return True
+
+
+@kernel()
+def place_where_held(state, job):
+    """Place a job on the nodes that its reservation names, for `start`."""
+    if state.pool:
+        return
+    state.placements = state.held_count[job]
+    for pair in range(state.placements):
+        state.placed[pair, 0] = state.held[state.held_first[job] + pair, 0]
+        state.placed[pair, 1] = state.held[state.held_first[job] + pair, 1]
+
+
+@kernel()
+def rebuild(state):
+    """Make the plan anew from the running jobs and their limits alone."""
+    clear(state.plan, state.capacity)
+    clear(state.licence_plan, state.licence_capacity)
+    for i in range(state.active):
+        book_job(state, state.running[i], state.now, max(state.limit[i], state.now + 1), TAKE)

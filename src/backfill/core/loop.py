@@ -7,8 +7,9 @@ The stepping form for plain Python policies is the same two kernels with the pol
 import numpy as np
 from numba import float64, int8, int64, types
 
+from backfill.core.counters import SUBMITTED
 from backfill.core.events import pop_end, pop_timer, push_end
-from backfill.core.profile import FUTURE, trim
+from backfill.core.profile import FUTURE
 from backfill.core.queue import enqueue
 from backfill.core.record import kernel, record
 from backfill.core.state import PolicyT, StateT
@@ -28,6 +29,7 @@ WORLD = [  # all that a policy must not see
     ("after_item", int64[::1]),
     ("eligible", int64[::1]),
     ("end", int64[::1]),
+    ("timeout", int8[::1]),  # 1: it was killed at its walltime
     ("starts", int64),
     # heap of ends: time, start number, job
     ("end_time", int64[::1]),
@@ -41,7 +43,6 @@ WORLD = [  # all that a policy must not see
     ("overs", int64),
     ("gone", int8[::1]),  # ended for the books, its end event is still to come (stepping)
     ("instant", int64),  # the instant whose events are being stepped through
-    ("handled", int64),  # events so far
 ]
 World, WorldT = record("World", WORLD, globals())
 
@@ -116,7 +117,6 @@ def open_instant(state, world):
     else:
         while world.ends > 0 and world.end_time[0] <= t:
             _end_first(state, world)
-            world.handled += 1
         while world.overs > 0 and world.over_time[0] <= t:
             world.overs = pop_end(world.over_time, world.over_serial, world.over_job, world.overs)
         while state.timed > 0 and state.timers[0] <= t:
@@ -124,7 +124,6 @@ def open_instant(state, world):
         while world.cursor < state.jobs and state.submit[world.cursor] <= t:
             world.cursor += 1
             _admit(state, world, world.cursor - 1)
-            world.handled += 1
     return True
 
 
@@ -141,7 +140,6 @@ def _step(state, world):
         _admit(state, world, world.cursor - 1)
     elif world.ends > 0 and world.end_time[0] <= state.now:
         _end_first(state, world)
-    world.handled += 1
 
 
 @kernel()
@@ -170,7 +168,9 @@ def close_instant(state, world):
         elif world.speed[0] != 1.0:
             hold = np.int64(np.ceil(hold / world.speed[0]))
         if not world.overrun:
-            hold = min(hold, world.kill[job])
+            if hold > world.kill[job]:
+                hold = world.kill[job]
+                world.timeout[job] = 1
         elif hold > state.walltime[job]:
             world.overs = push_end(
                 world.over_time,
@@ -199,4 +199,5 @@ def advance(arrange, decide, state, world, budget):
         decide(state)
         close_instant(state, world)
         done += 1
+    state.counters[SUBMITTED] = world.cursor
     return done

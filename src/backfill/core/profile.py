@@ -11,7 +11,7 @@ Slow twin: tests/reference/profile.py.
 import numpy as np
 from numba import int64
 
-from backfill.core.record import doubled, doubled_rows, kernel, record
+from backfill.core.record import doubled, doubled_columns, doubled_rows, kernel, record
 
 BLOCK = 64
 PAST = -(2**62)
@@ -22,13 +22,15 @@ PROFILE = [
     ("columns", int64),  # K
     ("horizon", int64),  # entries that end before it are never read again
     ("time", int64[::1]),  # (blocks * BLOCK,): instant from which an entry holds
-    ("room", int64[:, ::1]),  # (blocks * BLOCK, K): availability, less the lift of the block
+    ("room", int64[:, ::1]),  # (K, blocks * BLOCK): availability, less the lift of the block
     ("count", int64[::1]),  # (blocks,): entries in use
-    ("lift", int64[:, ::1]),  # (blocks, K)
-    ("least", int64[:, ::1]),  # (blocks, K): least availability of the entries, lift included
+    ("lift", int64[:, ::1]),  # (K, blocks)
+    ("least", int64[:, ::1]),  # (K, blocks): least availability of the entries, lift included
     ("most", int64[:, ::1]),
     ("lane", int64[:, ::1]),  # (lanes, width): blocks of a lane in the order of time
     ("blocks", int64[::1]),  # (lanes,): how many of them
+    ("taken", int64),  # counts the bookings that took something
+    ("layout", int64),  # counts the times that entries changed their block
     ("idle", int64[::1]),  # (blocks,): stack of unused blocks
     ("idles", int64),
     ("saved", int64),  # open savepoints
@@ -46,13 +48,15 @@ def new_profile(capacity: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> 
         columns=k,
         horizon=PAST,
         time=np.zeros(blocks * BLOCK, np.int64),
-        room=np.zeros((blocks * BLOCK, k), np.int64),
+        room=np.zeros((k, blocks * BLOCK), np.int64),
         count=np.zeros(blocks, np.int64),
-        lift=np.zeros((blocks, k), np.int64),
-        least=np.zeros((blocks, k), np.int64),
-        most=np.zeros((blocks, k), np.int64),
+        lift=np.zeros((k, blocks), np.int64),
+        least=np.zeros((k, blocks), np.int64),
+        most=np.zeros((k, blocks), np.int64),
         lane=np.zeros((lanes, 8), np.int64),
         blocks=np.zeros(lanes, np.int64),
+        taken=0,
+        layout=0,
         idle=np.zeros(blocks, np.int64),
         idles=0,
         saved=0,
@@ -78,10 +82,10 @@ def clear(profile, capacity):
         profile.count[b] = 1
         profile.time[b * BLOCK] = PAST
         for c in range(k):
-            profile.room[b * BLOCK, c] = capacity[lane, c]
-            profile.lift[b, c] = 0
-            profile.least[b, c] = capacity[lane, c]
-            profile.most[b, c] = capacity[lane, c]
+            profile.room[c, b * BLOCK] = capacity[lane, c]
+            profile.lift[c, b] = 0
+            profile.least[c, b] = capacity[lane, c]
+            profile.most[c, b] = capacity[lane, c]
         profile.lane[lane, 0] = b
         profile.blocks[lane] = 1
 
@@ -91,11 +95,11 @@ def _take_block(profile):
     if profile.idles == 0:
         old = len(profile.count)
         profile.time = doubled(profile.time)
-        profile.room = doubled_rows(profile.room)
+        profile.room = doubled_columns(profile.room)
         profile.count = doubled(profile.count)
-        profile.lift = doubled_rows(profile.lift)
-        profile.least = doubled_rows(profile.least)
-        profile.most = doubled_rows(profile.most)
+        profile.lift = doubled_columns(profile.lift)
+        profile.least = doubled_columns(profile.least)
+        profile.most = doubled_columns(profile.most)
         profile.idle = doubled(profile.idle)
         for b in range(old):
             profile.idle[b] = 2 * old - 1 - b
@@ -107,6 +111,7 @@ def _take_block(profile):
 @kernel()
 def _insert_block(profile, lane, d, b):
     """Put block b at place d of the lane."""
+    profile.layout += 1
     n = profile.blocks[lane]
     if n == profile.lane.shape[1]:
         wider = np.empty((profile.lane.shape[0], 2 * n), np.int64)
@@ -124,6 +129,7 @@ def _insert_block(profile, lane, d, b):
 
 @kernel()
 def _drop_block(profile, lane, d):
+    profile.layout += 1
     profile.idle[profile.idles] = profile.lane[lane, d]
     profile.idles += 1
     profile.blocks[lane] -= 1
@@ -136,13 +142,13 @@ def _bound(profile, b):
     """Compute the least and the greatest availability of block b anew."""
     first, last = b * BLOCK, b * BLOCK + profile.count[b]
     for c in range(profile.columns):
-        low = high = profile.room[first, c]
+        low = high = profile.room[c, first]
         for e in range(first + 1, last):
-            value = profile.room[e, c]
+            value = profile.room[c, e]
             low = min(low, value)
             high = max(high, value)
-        profile.least[b, c] = low + profile.lift[b, c]
-        profile.most[b, c] = high + profile.lift[b, c]
+        profile.least[c, b] = low + profile.lift[c, b]
+        profile.most[c, b] = high + profile.lift[c, b]
 
 
 @kernel()
@@ -160,15 +166,20 @@ def _block_at(profile, lane, t):
 
 @kernel()
 def _entry_at(profile, b, t):
-    """The last entry of block b that begins at t or earlier."""
-    low, high = b * BLOCK, b * BLOCK + profile.count[b]
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if profile.time[middle] <= t:
-            low = middle
-        else:
-            high = middle
-    return low
+    """The last entry of block b that begins at t or earlier; a search without branches."""
+    e, n = b * BLOCK, profile.count[b]
+    while n > 1:
+        half = n >> 1
+        e = e + half if profile.time[e + half] <= t else e
+        n -= half
+    return e
+
+
+@kernel()
+def _find(profile, lane, t):
+    """The place in the lane of the block that holds instant t, and its entry."""
+    d = _block_at(profile, lane, t)
+    return d, _entry_at(profile, profile.lane[lane, d], t)
 
 
 @kernel()
@@ -186,10 +197,11 @@ def _shed(profile, b):
     keep = _entry_at(profile, b, profile.horizon)
     gone = keep - b * BLOCK
     if gone > 0:
+        profile.layout += 1
         for e in range(keep, b * BLOCK + profile.count[b]):
             profile.time[e - gone] = profile.time[e]
             for c in range(profile.columns):
-                profile.room[e - gone, c] = profile.room[e, c]
+                profile.room[c, e - gone] = profile.room[c, e]
         profile.count[b] -= gone
         _bound(profile, b)
     return gone
@@ -204,9 +216,9 @@ def _split(profile, lane, d):
     for e in range(half):
         profile.time[new * BLOCK + e] = profile.time[b * BLOCK + half + e]
         for c in range(profile.columns):
-            profile.room[new * BLOCK + e, c] = profile.room[b * BLOCK + half + e, c]
+            profile.room[c, new * BLOCK + e] = profile.room[c, b * BLOCK + half + e]
     for c in range(profile.columns):
-        profile.lift[new, c] = profile.lift[b, c]
+        profile.lift[c, new] = profile.lift[c, b]
     profile.count[b] = half
     profile.count[new] = BLOCK - half
     _bound(profile, b)
@@ -216,60 +228,55 @@ def _split(profile, lane, d):
 
 @kernel()
 def _cut(profile, lane, t):
-    """Make t a breakpoint. Its block and entry can be found by _block_at and _entry_at."""
+    """Make t a breakpoint. Returns the place in the lane of its block, and its entry."""
     d = _block_at(profile, lane, t)
     b = profile.lane[lane, d]
     e = _entry_at(profile, b, t)
     if profile.time[e] == t:
-        return
+        return d, e
     if profile.count[b] == BLOCK:
         if d > 0 or profile.horizon == PAST or _shed(profile, b) == 0:
             _split(profile, lane, d)
-        _cut(profile, lane, t)
-        return
-    i = b * BLOCK + profile.count[b]
-    while i > e + 1:
+            d = _block_at(profile, lane, t)
+            b = profile.lane[lane, d]
+        e = _entry_at(profile, b, t)
+    last = b * BLOCK + profile.count[b]
+    for i in range(last, e + 1, -1):
         profile.time[i] = profile.time[i - 1]
-        for c in range(profile.columns):
-            profile.room[i, c] = profile.room[i - 1, c]
-        i -= 1
-    profile.time[i] = t
+    profile.time[e + 1] = t
     for c in range(profile.columns):
-        profile.room[i, c] = profile.room[e, c]
+        for i in range(last, e + 1, -1):
+            profile.room[c, i] = profile.room[c, i - 1]
+        profile.room[c, e + 1] = profile.room[c, e]
     profile.count[b] += 1
+    return d, e + 1
 
 
 @kernel()
-def _join(profile, lane, t):
-    """Take the breakpoint t away where nothing changes at it."""
-    d = _block_at(profile, lane, t)
+def _join(profile, lane, d, e):
+    """Take away the breakpoint at entry e, in the block at place d, where nothing changes at it."""
     b = profile.lane[lane, d]
-    e = _entry_at(profile, b, t)
     first = b * BLOCK
-    if profile.time[e] != t:
-        return
-    if e > first:
-        before, lifted = e - 1, b
-    elif d > 0:
+    before, lifted = e - 1, b
+    if e == first:
+        if d == 0:
+            return
         lifted = profile.lane[lane, d - 1]
         before = lifted * BLOCK + profile.count[lifted] - 1
-    else:
-        return
     for c in range(profile.columns):
-        if profile.room[e, c] + profile.lift[b, c] != profile.room[before, c] + profile.lift[lifted, c]:
+        if profile.room[c, e] + profile.lift[c, b] != profile.room[c, before] + profile.lift[c, lifted]:
             return
     profile.count[b] -= 1
-    for i in range(e, first + profile.count[b]):
+    last = first + profile.count[b]
+    for i in range(e, last):
         profile.time[i] = profile.time[i + 1]
-        for c in range(profile.columns):
-            profile.room[i, c] = profile.room[i + 1, c]
+    for c in range(profile.columns):
+        for i in range(e, last):
+            profile.room[c, i] = profile.room[c, i + 1]
     if profile.count[b] == 0:
         _drop_block(profile, lane, d)
-    elif profile.count[b] < BLOCK // 4:
-        if d + 1 < profile.blocks[lane]:
-            _merge(profile, lane, d)
-        elif d > 0:
-            _merge(profile, lane, d - 1)
+    elif profile.count[b] < BLOCK // 4 and profile.blocks[lane] > 1:
+        _merge(profile, lane, d if d + 1 < profile.blocks[lane] else d - 1)
 
 
 @kernel()
@@ -282,11 +289,11 @@ def _merge(profile, lane, d):
     for e in range(n):
         profile.time[base + e] = profile.time[gone * BLOCK + e]
         for c in range(profile.columns):
-            profile.room[base + e, c] = profile.room[gone * BLOCK + e, c] + profile.lift[gone, c] - profile.lift[b, c]
+            profile.room[c, base + e] = profile.room[c, gone * BLOCK + e] + profile.lift[c, gone] - profile.lift[c, b]
     profile.count[b] += n
     for c in range(profile.columns):
-        profile.least[b, c] = min(profile.least[b, c], profile.least[gone, c])
-        profile.most[b, c] = max(profile.most[b, c], profile.most[gone, c])
+        profile.least[c, b] = min(profile.least[c, b], profile.least[c, gone])
+        profile.most[c, b] = max(profile.most[c, b], profile.most[c, gone])
     _drop_block(profile, lane, d + 1)
 
 
@@ -297,34 +304,37 @@ def book(profile, lane, begin, end, matrix, row, factor):
         return
     if profile.saved > 0:
         _note(profile, lane, begin, end, matrix, row, factor)
-    _cut(profile, lane, begin)
-    _cut(profile, lane, end)
-    d = _block_at(profile, lane, begin)
-    while d < profile.blocks[lane]:
+    if factor > 0:
+        profile.taken += 1
+    last_place, last_entry = _cut(profile, lane, end)
+    laid, held = profile.layout, profile.count[profile.lane[lane, last_place]]
+    place, entry = _cut(profile, lane, begin)
+    if profile.layout != laid:
+        last_place, last_entry = _find(profile, lane, end)
+    elif place == last_place:
+        last_entry += profile.count[profile.lane[lane, place]] - held
+    for d in range(place, last_place + 1):
         b = profile.lane[lane, d]
-        first, last = b * BLOCK, b * BLOCK + profile.count[b]
-        if profile.time[first] >= end:
-            break
-        whole = profile.time[first] >= begin and (
-            profile.time[last - 1] < end
-            and (d + 1 == profile.blocks[lane] or profile.time[profile.lane[lane, d + 1] * BLOCK] <= end)
-        )
-        if whole:
+        first = b * BLOCK
+        begins = entry if d == place else first
+        last = last_entry if d == last_place else first + profile.count[b]
+        if begins == first and last == first + profile.count[b]:
             for c in range(profile.columns):
                 amount = matrix[row, c] * factor
-                profile.lift[b, c] -= amount
-                profile.least[b, c] -= amount
-                profile.most[b, c] -= amount
-        else:
-            e = _entry_at(profile, b, begin) if profile.time[first] < begin else first
-            while e < last and profile.time[e] < end:
-                for c in range(profile.columns):
-                    profile.room[e, c] -= matrix[row, c] * factor
-                e += 1
+                profile.lift[c, b] -= amount
+                profile.least[c, b] -= amount
+                profile.most[c, b] -= amount
+        elif last > begins:
+            for c in range(profile.columns):
+                amount = matrix[row, c] * factor
+                for e in range(begins, last):
+                    profile.room[c, e] -= amount
             _bound(profile, b)
-        d += 1
-    _join(profile, lane, end)
-    _join(profile, lane, begin)
+    laid = profile.layout
+    _join(profile, lane, last_place, last_entry)
+    if profile.layout != laid:
+        place, entry = _find(profile, lane, begin)
+    _join(profile, lane, place, entry)
 
 
 @kernel()
@@ -344,8 +354,8 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
         somewhere = everywhere = True
         for c in range(profile.columns):
             amount = matrix[row, c] * factor
-            somewhere = somewhere and profile.most[b, c] >= amount
-            everywhere = everywhere and profile.least[b, c] >= amount
+            somewhere = somewhere and profile.most[c, b] >= amount
+            everywhere = everywhere and profile.least[c, b] >= amount
         if not somewhere:
             blocked = True
         elif everywhere:
@@ -353,13 +363,14 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
                 start = profile.time[first]
                 blocked = False
         else:
+            floor = matrix[row, 0] * factor - profile.lift[0, b]
             while e < last:
                 t = profile.time[e]
                 if t >= until or (not blocked and t - start >= length):
                     break
-                fits = True
-                for c in range(profile.columns):
-                    fits = fits and profile.room[e, c] + profile.lift[b, c] >= matrix[row, c] * factor
+                fits = profile.room[0, e] >= floor
+                for c in range(1, profile.columns):
+                    fits = fits and profile.room[c, e] + profile.lift[c, b] >= matrix[row, c] * factor
                 if not fits:
                     blocked = True
                     if t >= before:
@@ -388,7 +399,7 @@ def least_over(profile, lane, begin, end, out, row):
     b = profile.lane[lane, d]
     e = _entry_at(profile, b, begin)
     for c in range(profile.columns):
-        out[row, c] = profile.room[e, c] + profile.lift[b, c]
+        out[row, c] = profile.room[c, e] + profile.lift[c, b]
     while d < profile.blocks[lane]:
         b = profile.lane[lane, d]
         last = b * BLOCK + profile.count[b]
@@ -396,7 +407,7 @@ def least_over(profile, lane, begin, end, out, row):
             return
         while e < last and profile.time[e] < end:
             for c in range(profile.columns):
-                out[row, c] = min(out[row, c], profile.room[e, c] + profile.lift[b, c])
+                out[row, c] = min(out[row, c], profile.room[c, e] + profile.lift[c, b])
             e += 1
         d += 1
         if d < profile.blocks[lane]:
@@ -410,7 +421,7 @@ def most_over(profile, lane, begin, end, out, row, column):
     b = profile.lane[lane, d]
     e = _entry_at(profile, b, begin)
     for c in range(profile.columns):
-        out[row, column + c] = profile.room[e, c] + profile.lift[b, c]
+        out[row, column + c] = profile.room[c, e] + profile.lift[c, b]
     while d < profile.blocks[lane]:
         b = profile.lane[lane, d]
         first, last = b * BLOCK, b * BLOCK + profile.count[b]
@@ -418,11 +429,11 @@ def most_over(profile, lane, begin, end, out, row, column):
             return
         if e == first and d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] <= end:
             for c in range(profile.columns):
-                out[row, column + c] = max(out[row, column + c], profile.most[b, c])
+                out[row, column + c] = max(out[row, column + c], profile.most[c, b])
         else:
             while e < last and profile.time[e] < end:
                 for c in range(profile.columns):
-                    out[row, column + c] = max(out[row, column + c], profile.room[e, c] + profile.lift[b, c])
+                    out[row, column + c] = max(out[row, column + c], profile.room[c, e] + profile.lift[c, b])
                 e += 1
         d += 1
         if d < profile.blocks[lane]:

@@ -9,6 +9,7 @@ order is sorted before each pass and always walked.
 import numpy as np
 from numba import types
 
+from backfill.core.counters import LOOKS
 from backfill.core.order import rank_changes, score
 from backfill.core.profile import FUTURE
 from backfill.core.record import kernel
@@ -18,7 +19,6 @@ SHALLOW = 128  # a deep queue this short goes back to the array
 BUCKET = 16  # jobs at a leaf of the tree
 CLASSES = 16  # of walltimes
 ANYBODY = np.int64(-1)  # as a span: any waiting job will do
-LOOKS = 0  # counters[LOOKS]: jobs or tree nodes that were looked at
 
 
 @kernel(inline=True)

@@ -96,3 +96,14 @@ def doubled_rows(array):
         for c in range(columns):
             bigger[i, c] = array[i, c]
     return bigger
+
+
+@kernel()
+def doubled_columns(array):
+    """A copy of a 2-d array with twice the columns."""
+    rows, columns = array.shape
+    bigger = np.empty((rows, 2 * columns), array.dtype)
+    for i in range(rows):
+        for c in range(columns):
+            bigger[i, c] = array[i, c]
+    return bigger

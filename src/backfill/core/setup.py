@@ -4,41 +4,34 @@ from typing import Any
 
 import numpy as np
 
-from backfill.core.order import DYNAMIC, ranks
+from backfill.core.counters import COUNTERS
+from backfill.core.order import ranks
+from backfill.core.policy import Policy
 from backfill.core.queue import BUCKET, CLASSES
 from backfill.core.profile import FUTURE, new_profile
 from backfill.core.state import NO_TIME, State
 from backfill.model.platform import Platform
-from backfill.model.workload import Ints, Jobs
+from backfill.model.workload import Floats, Ints, Jobs
 
 DEEP = 512  # queue length from which a static order is searched by its tree
+ROOM_COLUMNS = 5
 SMALL = 8  # first size of arrays that grow
 
 
 def new_state(
-    jobs: Jobs,
-    platform: Platform,
-    *,
-    orders: tuple[int, ...],
-    index: bool,
-    params: Any,
-    memory_i: int,
-    memory_f: int,
-    seed: int,
-    estimate: Ints,
-    licences: dict[int, int] | None = None,
-    watched: int = -1,
+    jobs: Jobs, platform: Platform, policy: Policy, params: Floats, *, estimate: Ints, seed: int = 0, watched: int = -1
 ) -> Any:
     """A State in which nothing has happened yet.
 
-    jobs: in queue order, resources as the platform's. orders: codes of the queue's order and of the order in which
-    candidates are tried, once where they are the same.  index: search deep queues by a tree.
+    jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: what the
+    policy may count on as walltime. watched: the job whose promises are written down.
     """
+    orders = policy.orders
     n, (nodes, k) = len(jobs), platform.capacity.shape
     l = len(platform.licences)
     need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
     simple = nodes == 1 and l == 0
-    index = index and not set(orders) & set(DYNAMIC)
+    index = policy.index and not policy.dynamic
     buckets = 1 << max((n - 1) // BUCKET, 1).bit_length() if index else 1
     slots = len(orders)
     rank = np.empty((slots, n), np.int32)
@@ -123,9 +116,10 @@ def new_state(
         plan=new_profile(platform.capacity),
         licence_plan=new_profile(platform.copies.reshape(-1, 1)),
         licence_capacity=platform.copies.reshape(-1, 1).copy(),
-        rooms=zeros(SMALL, 3 + k),
-        rooms_begin=0,
-        rooms_end=0,
+        rooms=zeros(SMALL, ROOM_COLUMNS + k),
+        rooms_open=0,
+        rooms_serial=0,
+        rooms_mark=0,
         arrived=np.empty(n + 1, np.int64),
         arrivals=0,
         ended_jobs=np.empty(n + 1, np.int64),
@@ -136,14 +130,14 @@ def new_state(
         timers=zeros(SMALL),
         timed=0,
         param=params,
-        memory_i=zeros(memory_i),
-        memory_f=np.zeros(memory_f),
+        memory_i=zeros(policy.room_for(policy.memory_i, n)),
+        memory_f=np.zeros(policy.room_for(policy.memory_f, n)),
         random=np.array([seed, 0], np.uint64),
         watched=watched,
         history=zeros(SMALL, 2),
         entries=0,
-        counters=zeros(8),
-        error=zeros(5),
+        counters=zeros(COUNTERS),
+        error=zeros(6),
     )
 
 

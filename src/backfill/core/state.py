@@ -89,9 +89,10 @@ STATE = [
     ("plan", ProfileT),
     ("licence_plan", ProfileT),
     ("licence_capacity", int64[:, ::1]),  # (l, 1)
-    ("rooms", int64[:, ::1]),  # ring of places where availability grew: lane, begin, end, greatest availability (k)
-    ("rooms_begin", int64),
-    ("rooms_end", int64),
+    ("rooms", int64[:, ::1]),  # places where availability grew, in order of time of opening; see future.py
+    ("rooms_open", int64),
+    ("rooms_serial", int64),  # number of the next room
+    ("rooms_mark", int64),  # the same when the last round began
     # this instant
     ("arrived", int64[::1]),
     ("arrivals", int64),
@@ -112,7 +113,7 @@ STATE = [
     ("history", int64[:, ::1]),  # (entries, 2): instant, promised start
     ("entries", int64),
     ("counters", int64[::1]),  # see counters.py
-    ("error", int64[::1]),  # code, job, node, asked, available; code 0 = none
+    ("error", int64[::1]),  # code, job, which, asked, available, now; code 0 = none
 ]
 State, StateT = record("State", STATE, globals())
 PolicyT = None if StateT is None else types.FunctionType(types.void(StateT))

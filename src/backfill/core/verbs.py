@@ -20,7 +20,7 @@ def fail(state, code, job, which, asked, available):
     """Write down the first misuse; the loop stops at it."""
     if state.error[0] == OK:
         state.error[0], state.error[1], state.error[2] = code, job, which
-        state.error[3], state.error[4] = asked, available
+        state.error[3], state.error[4], state.error[5] = asked, available, state.now
 
 
 @kernel()
@@ -198,3 +198,10 @@ def wake(state, t):
     if state.timed == len(state.timers):
         state.timers = doubled(state.timers)
     state.timed = push_timer(state.timers, state.timed, t)
+
+
+@kernel()
+def fit_empty(state, out):
+    """Whether each job fits on the empty platform, 1 or 0, into out (n,)."""
+    for job in range(state.jobs):
+        out[job] = 1 if place_in(state, job, state.capacity, state.copies) else 0

@@ -1,6 +1,6 @@
 """A schedule: when and where each job of a workload ran, and why it started then."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,15 @@ class Schedule:
         """Which jobs started."""
         ran: NDArray[np.bool_] = self.start != NO_TIME
         return ran
+
+    def take(self, rows: Ints) -> "Schedule":
+        """These rows, in this order."""
+        columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
+        held = self.held.take(rows)
+        for name, value in columns.items():
+            if isinstance(value, np.ndarray):
+                columns[name] = value[rows]
+        return Schedule(**columns | {"held": held})
 
     def node_text(self, row: int) -> str:
         """`name`, or `a*2;b*3` for a gang that is spread; empty for a rejected job."""

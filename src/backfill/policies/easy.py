@@ -1,59 +1,115 @@
-"""EASY."""
-from backfill.core.queue import candidate, head, is_first, rewind
+"""The EASY family: order of the queue, order in which candidates are tried, and how many jobs hold reservations."""
+
+from backfill.core.future import fits_now, rebuild, settle
+from backfill.core.order import ORDERS
+from backfill.core.policy import Param, Policy, policy
+from backfill.core.profile import FUTURE
+from backfill.core.queue import candidate, following, is_first, rewind
 from backfill.core.record import kernel
-from backfill.core.state import StateT
+from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.verbs import BACKFILL, FIT, HEAD, place, reserve, start
-from numba import types
+from backfill.policies.fcfs import start_heads
+
+PASS, HOLDER = 0, 1  # memory of k-reservations: number of the pass; from HOLDER on, when each job last held one
+SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"
 
 
-@kernel(inline=True)
-def start_heads(state):
-    job = head(state)
-    while job >= 0 and place(state, job):
-        start(state, job, HEAD)
-        job = head(state)
-    return job
-
-
-@kernel(inline=True)
-def shadow(state, job):
-    """pool only for now"""
-    for k in range(state.resources):
-        state.extra[0, k] = state.free[0, k]
-    i = 0
-    while i < state.active:
-        t = max(state.limit[i], state.now)
-        while i < state.active and max(state.limit[i], state.now) == t:
-            for k in range(state.resources):
-                state.extra[0, k] += state.need[state.running[i], k]
-            i += 1
-        fits = True
-        for k in range(state.resources):
-            fits = fits and state.extra[0, k] >= state.need[job, k]
-        if fits:
-            for k in range(state.resources):
-                state.extra[0, k] -= state.need[job, k]
-            return t
-    return 2**62
-
-
-@kernel(types.void, StateT)
+@policy(
+    "easy",
+    reserve="the head, at its shadow time; recomputed at each pass",
+    fill="whoever cannot delay the head, first fit",
+    source=SOURCE,
+)
 def easy(state):
+    """Start the head while it fits, then whatever cannot delay the next head.
+
+    Promise: in submit order, the head starts no later than its first shadow time, if walltimes hold.
+    Cost: O(r + q) per pass, for r running and q waiting jobs; a deep queue in a static order costs O(log q) per start.
+    Slow twin: tests/reference/easy.py.
+    """
     first = start_heads(state)
     if first < 0:
         return
-    t = shadow(state, first)
-    reserve(state, first, t)
+    shadow = shadow_time(state, first)
+    reserve(state, first, shadow)
+    span = shadow - state.now
     tried = state.slots - 1
     rewind(state, tried)
-    job = candidate(state, tried, t - state.now)
+    job = candidate(state, tried, span)
     while job >= 0:
-        start(state, job, BACKFILL)
-        if state.walltime[job] > t - state.now:
-            for k in range(state.resources):
-                state.extra[0, k] -= state.need[job, k]
-        job = candidate(state, tried, t - state.now)
+        if place_beside(state, job, span):
+            start(state, job, BACKFILL)
+            if state.walltime[job] > span:
+                use_extra(state, job)
+        job = candidate(state, tried, span)
 
-@kernel(types.void, StateT)
-def fcfs(state):
+
+@policy("first-fit", fill="whoever fits, in order", source="algorithm without reservations; large jobs may starve")
+def first_fit(state):
+    """Start every job that fits, in order; nobody is promised anything.
+
+    Cost: O(q) per pass; a deep queue in a static order costs O(log q) per start.
+    Slow twin: tests/reference/easy.py, reservations 0.
+    """
     start_heads(state)
+    rewind(state, 0)
+    job = candidate(state, 0, FUTURE)
+    while job >= 0:
+        if place(state, job):
+            start(state, job, FIT)
+        job = candidate(state, 0, FUTURE)
+
+
+@policy(
+    "k-reservations",
+    reserve="the first k jobs; recomputed at each pass",
+    fill="whoever delays none of them, first fit",
+    source="Chiang, Arpaci-Dusseau and Vernon, JSSPP 2002",
+    memory={"pass": 1, "holder": "jobs"},
+    params={"k": Param(4, 1, 2**31, "jobs", "how many waiting jobs hold reservations; 1 is EASY")},
+)
+def k_reservations(state):
+    """Like EASY, with reservations for the first k jobs of the order, each at its earliest start beside the others.
+
+    Promise: none; a reservation may move later from one pass to the next.
+    Cost: O((r + q) log r) per pass.
+    Slow twin: tests/reference/easy.py, reservations k.
+    """
+    if start_heads(state) < 0:
+        return
+    rebuild(state)
+    this_pass = state.memory_i[PASS] = state.memory_i[PASS] + 1
+    left = int(state.param[0])
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0 and left > 0:
+        t = settle(state, job, state.now)
+        if t == state.now:
+            start(state, job, HEAD if is_first(state, job) else BACKFILL)
+        else:
+            reserve(state, job, t)
+            state.memory_i[HOLDER + job] = this_pass
+            left -= 1
+        job = following(state, 0)
+    tried = state.slots - 1
+    rewind(state, tried)
+    job = candidate(state, tried, FUTURE)
+    while job >= 0:
+        if state.memory_i[HOLDER + job] != this_pass and fits_now(state, job):
+            settle(state, job, state.now)
+            start(state, job, BACKFILL)
+        job = candidate(state, tried, FUTURE)
+
+
+def family() -> dict[str, Policy]:
+    """Every named member: the pass with its own orders."""
+    members = {p.name: p for p in (easy, first_fit, k_reservations)}
+    for order in ORDERS[1:]:
+        members[f"easy-{order}"] = easy.like(f"easy-{order}", order=order)
+    members["easy-sjbf"] = easy.like(
+        "easy-sjbf",
+        tried="sjf",
+        fill="whoever cannot delay the head, shortest walltime first",
+        source="Tsafrir, Etsion and Feitelson, IEEE TPDS 18(6), 2007",
+    )
+    return members

@@ -1,0 +1,117 @@
+"""A policy: a pass over the State, with the four answers that describe it, its parameters and its memory."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core.errors import NumbaError
+from numpy.typing import NDArray
+
+from backfill.core.order import DYNAMIC, ORDERS
+from backfill.core.record import kernel
+from backfill.core.state import STATE, StateT
+from backfill.model.errors import PolicyError, UsageError
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter: its default, its bounds, its unit and what it means. It travels as a float64."""
+
+    default: float
+    low: float
+    high: float
+    unit: str = ""
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A pass over the State and what the world must know about it. `decide` is compiled where it is first needed."""
+
+    name: str
+    decide: Callable[[Any], None]
+    order: str = "fcfs"  # of the queue
+    tried: str = "queue"  # order in which candidates are tried
+    reserve: str = "nobody"
+    fill: str = "nobody"
+    place: str = "most powerful node first"
+    source: str = ""
+    params: Mapping[str, Param] = field(default_factory=dict)
+    memory_i: Mapping[str, int | str] = field(default_factory=dict)  # name -> length, "jobs" = one per job
+    memory_f: Mapping[str, int | str] = field(default_factory=dict)
+    index: bool = True  # may search a deep queue by its tree
+    compiled: bool = True  # False: plain Python, run through the stepping form of the loop
+
+    def __post_init__(self) -> None:
+        for order in (self.order, *([] if self.tried == "queue" else [self.tried])):
+            if order not in ORDERS:
+                raise UsageError(f"policy {self.name}: order {order!r} is unknown; known: {', '.join(ORDERS)}")
+
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """Codes of the queue's order and, where it is another one, of the order in which candidates are tried."""
+        queue = ORDERS.index(self.order)
+        tried = queue if self.tried == "queue" else ORDERS.index(self.tried)
+        return (queue,) if tried == queue else (queue, tried)
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether an order changes with time, which costs a sort of the queue at each pass."""
+        return bool(set(self.orders) & set(DYNAMIC))
+
+    @cached_property
+    def entry(self) -> Any:
+        """The compiled pass. Raises PolicyError with the line at fault."""
+        try:
+            return kernel(types.void, StateT)(self.decide)
+        except NumbaError as error:
+            raise PolicyError(_explain(self, str(error))) from error
+
+    def values(self, given: Mapping[str, float]) -> NDArray[np.float64]:
+        """Parameter values in declared order. Raises UsageError for an unknown name or a value out of its bounds."""
+        for name, value in given.items():
+            if name not in self.params:
+                known = ", ".join(self.params) or "it has none"
+                raise UsageError(f"policy {self.name} has no parameter {name!r} (parameters: {known})")
+            param = self.params[name]
+            if not param.low <= value <= param.high:
+                raise UsageError(f"policy {self.name}: {name} is {value:g}; expected {param.low:g} to {param.high:g}")
+        return np.array([given.get(name, param.default) for name, param in self.params.items()] or [0.0])
+
+    def room_for(self, memory: Mapping[str, int | str], jobs: int) -> int:
+        """How many numbers this much memory is."""
+        return sum(jobs if size == "jobs" else int(size) for size in memory.values())
+
+    def like(self, name: str, **answers: Any) -> "Policy":
+        """The same pass under another name, with these answers instead."""
+        return replace(self, name=name, **answers)
+
+
+def policy(name: str, *, memory: Mapping[str, int | str] | None = None, **answers: Any) -> Callable[[Any], Policy]:
+    """Make a function `State -> None` a policy. `answers` are the fields of Policy; memory is int64."""
+
+    def make(decide: Callable[[Any], None]) -> Policy:
+        return Policy(name=name, decide=decide, memory_i=memory or {}, **answers)
+
+    return make
+
+
+_FIELD = re.compile(r"Unknown attribute '(\w+)' of type (\w+)")
+_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def _explain(broken: Policy, text: str) -> str:
+    """One line from numba's many: where, and what. The full text is the cause of the error."""
+    code = broken.decide.__code__
+    lines = [int(line) for file, line in _LINE.findall(text) if code.co_filename.endswith(file)]
+    where = f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}"
+    if match := _FIELD.search(text):
+        return f"{where}: {match[2]} has no field {match[1]!r} (fields: {', '.join(name for name, _ in STATE)})"
+    useful = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("Failed in", "During", "File", "-", "^"))]
+    return f"{where}: policy {broken.name} does not compile: {useful[0] if useful else text.strip()[:200]}"
+
+

@@ -1,0 +1,13 @@
+"""The compiled form of queue.arrange, in a module of its own because most runs never need it."""
+
+from numba import types
+
+from backfill.core.queue import arrange
+from backfill.core.record import kernel
+from backfill.core.state import StateT
+
+
+@kernel(types.void, StateT)
+def sort_before_pass(state):
+    """Sort the queue in every order that changes with time."""
+    arrange(state)

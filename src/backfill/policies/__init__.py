@@ -1,0 +1,25 @@
+"""The policies, one file per family, and the visible table of their names."""
+
+import difflib
+import importlib
+
+from backfill.core.policy import Policy
+from backfill.model.errors import UsageError
+
+# name -> module of this package; a module is imported, and compiled, only when one of its policies is asked for.
+_EASY = (
+    "easy easy-priority easy-sjf easy-ljf easy-saf easy-laf easy-lxf easy-wfp3 easy-unicef easy-f1 easy-f2 easy-f3 "
+    "easy-f4 easy-sjbf first-fit k-reservations"
+)
+TABLE = {"fcfs": "fcfs", **dict.fromkeys(_EASY.split(), "easy"), "conservative": "conservative"}
+
+
+def get(name: str) -> Policy:
+    """The policy of this name. Raises UsageError, which names the nearest and all known ones."""
+    if name not in TABLE:
+        near = difflib.get_close_matches(name, TABLE, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"unknown policy {name!r}; {hint}known: {', '.join(TABLE)}")
+    module = importlib.import_module(f"{__name__}.{TABLE[name]}")
+    found: dict[str, Policy] = module.family()
+    return found[name]

@@ -1,0 +1,138 @@
+"""Conservative backfilling: every waiting job holds a promise, and promises only improve."""
+
+import numpy as np
+
+from backfill.core.future import (
+    begin_round,
+    block_overdue,
+    book_reserved,
+    fits_where_held,
+    forget_past,
+    give_back,
+    improve,
+    lift,
+    place_where_held,
+    settle,
+)
+from backfill.core.policy import Policy, policy
+from backfill.core.profile import FUTURE
+from backfill.core.queue import following, is_first, rewind
+from backfill.core.record import kernel
+from backfill.core.state import NO_TIME
+from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, NONE, RESERVED, reserve, start, wake
+
+ANY_LATE, LATE = 0, 1  # memory: whether a promise is broken; from LATE on, whether that of each job is
+
+
+@policy(
+    "conservative",
+    reserve="every job at its submit; kept, and improved at every end",
+    fill="whoever's reserved start has come",
+    source="Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; Srinivasan et al., ICPPW 2002",
+    index=False,
+    memory={"any_late": 1, "late": "jobs"},
+)
+def conservative(state):
+    """Give each job the earliest start beside all promises; at every end let each, in queue order, move up.
+
+    Promise: no start is later than the one promised at submit, if walltimes hold.
+    Cost: O(q) per pass, and a search of the profile for each job that may move up.
+    Slow twin: tests/reference/conservative.py.
+    """
+    forget_past(state)
+    give_back(state)
+    block_overdue(state)
+    if state.overdue > 0 or state.memory_i[ANY_LATE] > 0:
+        renew_due(state)
+    if state.ended > 0:
+        compress(state)
+    for i in range(state.arrivals):
+        job = state.arrived[i]
+        t = settle(state, job, state.now)
+        reserve(state, job, t)
+        if t == state.now:
+            state.reason[job] = BACKFILL
+    start_due(state)
+
+
+@kernel()
+def renew_due(state):
+    """Keep the promises that are due where they still fit beside overdue jobs; break the others, in queue order.
+
+    A broken promise asks for no pass of its own: its job is tried at every pass.
+    """
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if is_due(state, job):
+            lift(state, job)
+        job = following(state, 0)
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if is_due(state, job):
+            state.memory_i[LATE + job] = 1
+            if fits_where_held(state, job, state.now):
+                state.memory_i[LATE + job] = 0
+                reserve(state, job, state.now)
+                book_reserved(state, job)
+        job = following(state, 0)
+    state.memory_i[ANY_LATE] = 0
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if state.memory_i[LATE + job] == 1:
+            state.memory_i[ANY_LATE] = 1
+            if is_due(state, job):
+                reserve(state, job, settle(state, job, state.now + 1))
+        job = following(state, 0)
+
+
+@kernel()
+def is_due(state, job):
+    """Whether the reserved start of a job has come; a job that arrives now has none yet."""
+    return state.reserved[job] != NO_TIME and state.reserved[job] <= state.now
+
+
+@kernel()
+def compress(state):
+    """One round: each waiting job is lifted out and put back at its earliest start, never later than before."""
+    begin_round(state)
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if state.reserved[job] > state.now:
+            t = improve(state, job)
+            if t < state.reserved[job]:
+                reserve(state, job, t)
+                state.memory_i[LATE + job] = 0
+                if t == state.now:
+                    state.reason[job] = MOVED_UP
+        job = following(state, 0)
+
+
+@kernel()
+def start_due(state):
+    """Start the jobs whose reserved start is now, in queue order, and ask for a pass at the next such instant."""
+    next_due = FUTURE
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if state.reserved[job] == state.now:
+            reason = np.int64(state.reason[job])
+            if reason == NONE:
+                reason = RESERVED
+            if reason != MOVED_UP and is_first(state, job):
+                reason = HEAD
+            place_where_held(state, job)
+            start(state, job, reason)
+        elif state.memory_i[LATE + job] == 0:
+            next_due = min(next_due, state.reserved[job])
+        job = following(state, 0)
+    if next_due < FUTURE:
+        wake(state, next_due)
+
+
+def family() -> dict[str, Policy]:
+    """The only member."""
+    return {conservative.name: conservative}

@@ -1,0 +1,88 @@
+"""What happens to jobs before the first instant: they take the platform's names, and the hopeless are rejected."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.core.verbs import fit_empty
+from backfill.model.errors import WorkloadError
+from backfill.model.platform import Platform
+from backfill.model.workload import Jobs, Labels, Ragged, Workload
+
+Causes = NDArray[Any]  # per job, why it can never run: a resource, a licence, "site", "nodes" or "after"; "" if it can
+
+
+def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
+    """The jobs with resources, licences and sites as the platform numbers them, and who asks for unknown ones.
+
+    A resource that the platform does not name is not limited there; one that the workload does not name is not asked.
+    """
+    jobs = workload.jobs
+    causes: Causes = np.full(len(jobs), "", dtype=object)
+    if workload.resources != platform.resources:
+        demand = np.zeros((len(jobs), len(platform.resources)), np.int64)
+        for k, resource in enumerate(platform.resources):
+            if resource in workload.resources:
+                demand[:, k] = jobs.demand[:, workload.resources.index(resource)]
+        jobs = jobs.replace(demand=demand)
+    if len(jobs.licences.items):
+        number = {name: i for i, name in enumerate(platform.licences)}
+        lists = []
+        for job in range(len(jobs)):
+            names = [workload.licences[item] for item in jobs.licences[job]]
+            unknown = [name for name in names if name not in number]
+            causes[job] = unknown[0] if unknown else ""
+            lists.append([] if unknown else [number[name] for name in names])
+        jobs = jobs.replace(licences=Ragged.of(lists))
+    if jobs.site.names:
+        code = [platform.sites.index(name) if name in platform.sites else -1 for name in jobs.site.names]
+        causes[(np.array([*code, 0])[jobs.site.codes] < 0) & (jobs.site.codes >= 0)] = "site"
+        jobs = jobs.replace(site=Labels(np.array([*code, -1], np.int32)[jobs.site.codes], platform.sites))
+    return jobs, causes
+
+
+def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) -> None:
+    """Add to `causes` the jobs that do not fit on the empty platform, and those that come after a rejected one."""
+    total = platform.capacity.sum(axis=0)
+    need = jobs.tasks[:, None] * jobs.demand
+    for k in reversed(range(len(platform.resources))):
+        too_large = (need[:, k] > total[k]) | (jobs.demand[:, k] > platform.capacity[:, k].max())
+        causes[too_large & (causes == "")] = platform.resources[k]
+    if len(platform.nodes) > 1 or platform.licences:
+        fits = np.empty(len(jobs), np.int8)
+        fit_empty(state, fits)
+        for job in np.flatnonzero((fits == 0) & (causes == "")):
+            short = [x for x in np.unique(jobs.licences[job]) if (jobs.licences[job] == x).sum() > platform.copies[x]]
+            causes[job] = platform.licences[short[0]] if short else "nodes"
+    elif len(jobs.site.names):
+        causes[(jobs.site.codes > 0) & (causes == "")] = "site"
+    if len(jobs.after.items):
+        _reject_successors(jobs, causes)
+
+
+def _reject_successors(jobs: Jobs, causes: Causes) -> None:
+    waits_for = np.diff(jobs.after.first)
+    ready = np.flatnonzero(waits_for == 0).tolist()
+    successors = followers(jobs)
+    done = 0
+    while ready:
+        job = ready.pop()
+        done += 1
+        for later in successors[job].tolist():
+            waits_for[later] -= 1
+            if causes[job] and not causes[later]:
+                causes[later] = "after"
+            if waits_for[later] == 0:
+                ready.append(later)
+    if done < len(jobs):
+        stuck = jobs.job[int(np.flatnonzero(waits_for > 0)[0])]
+        raise WorkloadError(f"job {stuck} comes after itself, by way of other jobs")
+
+
+def followers(jobs: Jobs) -> Ragged:
+    """The reverse of `after`: the rows that must come after each job."""
+    later = np.repeat(np.arange(len(jobs)), np.diff(jobs.after.first))
+    by_earlier = np.argsort(jobs.after.items, kind="stable")
+    first = np.searchsorted(jobs.after.items[by_earlier], np.arange(len(jobs) + 1))
+    return Ragged(first.astype(np.int64), later[by_earlier].astype(np.int64))

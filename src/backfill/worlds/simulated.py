@@ -1,0 +1,216 @@
+"""The simulated world: a virtual clock that jumps from event to event, and knows when each job will end."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from backfill.core.counters import LOOKS, SUBMITTED
+from backfill.core.errors import raise_misuse
+from backfill.core.loop import World, advance, close_instant, open_instant
+from backfill.core.policy import Policy
+from backfill.core.queue import arrange, keep
+from backfill.core.record import kernel
+from backfill.core.setup import new_state
+from backfill.model.errors import PolicyError, UsageError
+from backfill.model.platform import Platform
+from backfill.model.schedule import COMPLETED, NO_TIME, REJECTED, TIMEOUT, Schedule
+from backfill.model.workload import Ints, Jobs, Ragged, Workload
+from backfill.worlds.admission import Causes, adapt, followers, reject_hopeless
+from backfill.worlds.estimates import Estimates
+
+BUDGET = 65_536  # passes between two looks at the outside
+TIES = ("batch", "step")
+OVERRUN = ("kill", "extend")
+Progress = Callable[[int], None]  # is told how many jobs were submitted so far
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the world behaves. Defaults are those of the command line."""
+
+    ties: str = "batch"
+    overrun: str = "kill"
+    estimates: Estimates = field(default_factory=Estimates)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.ties not in TIES or self.overrun not in OVERRUN:
+            raise UsageError(f"ties is one of {', '.join(TIES)}; overrun one of {', '.join(OVERRUN)}")
+        if self.ties == "step" and self.overrun == "extend":
+            raise UsageError("ties step counts a job at its limit as gone, so it does not go with overrun extend")
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What came out: the schedule, how long the loop took, and how hard it worked."""
+
+    schedule: Schedule
+    elapsed_s: float
+    passes: int
+    looks: int  # jobs, or nodes of the queue's tree, that were looked at
+    history: Ints  # (entries, 2): when the watched job was promised a start, and which
+
+
+def simulate(
+    workload: Workload,
+    platform: Platform,
+    policy: Policy,
+    params: dict[str, float] | None = None,
+    options: Options | None = None,
+    *,
+    watched: str | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
+    """Run one policy over one workload. watched: id of the job whose promises are written down.
+
+    Raises PolicyError where the policy breaks a rule, UsageError for a wrong parameter or an unknown job.
+    """
+    options = options or Options()
+    values = policy.values(params or {})
+    decide = policy.entry if policy.compiled else policy.decide
+    jobs, causes = adapt(workload, platform)
+    by_queue = np.argsort(jobs.submit, kind="stable")
+    sorted_already = bool((by_queue[1:] > by_queue[:-1]).all())
+    if not sorted_already:
+        jobs, causes = jobs.take(by_queue), causes[by_queue]
+    estimate = options.estimates.of(jobs, options.seed)
+    row = -1 if watched is None else _row_of(jobs, watched)
+    state = new_state(jobs, platform, policy, values, estimate=estimate, seed=options.seed, watched=row)
+    reject_hopeless(state, jobs, platform, causes)
+    world = _new_world(jobs, platform, options, causes)
+    run = _run_compiled if policy.compiled else _run_stepping
+    begin = time.perf_counter()
+    passes = run(policy, decide, state, world, progress)
+    elapsed = time.perf_counter() - begin
+    raise_misuse(policy.name, state.error, jobs.job, platform)
+    schedule = _schedule(jobs, platform, state, world, causes)
+    _check_all_started(policy.name, schedule)
+    if not sorted_already:
+        schedule = schedule.take(np.argsort(by_queue, kind="stable"))
+    history = promises(state) if watched is not None else np.zeros((0, 2), np.int64)
+    return Simulation(schedule, elapsed, passes, int(state.counters[LOOKS]), history)
+
+
+def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
+    before = sorter() if policy.dynamic else keep
+    passes = 0
+    while True:
+        done = int(advance(before, decide, state, world, BUDGET))
+        passes += done
+        if progress is not None:
+            progress(int(state.counters[SUBMITTED]))
+        if done < BUDGET:
+            return passes
+
+
+def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
+    """The same transitions one by one, with a plain Python policy between them."""
+    passes = 0
+    while open_instant(state, world):
+        if policy.dynamic:
+            arrange(state)
+        decide(state)
+        close_instant(state, world)
+        passes += 1
+        if progress is not None and passes % 1024 == 0:
+            progress(int(state.counters[SUBMITTED]))
+    return passes
+
+
+def sorter() -> Any:
+    """What sorts queues whose order changes with time, compiled at its first use."""
+    from backfill.core.sorter import sort_before_pass
+
+    return sort_before_pass
+
+
+@kernel()
+def promises(state):  # type: ignore[no-untyped-def]
+    """A copy of what was promised to the watched job."""
+    return state.history[: state.entries].copy()
+
+
+@kernel()
+def _pairs(state):  # type: ignore[no-untyped-def]
+    """A copy of all placements: they grow in compiled code, where Python does not see it."""
+    return state.held[: state.held_used].copy()
+
+
+def _row_of(jobs: Jobs, name: str) -> int:
+    rows = np.flatnonzero(np.array([str(job) == name for job in jobs.job.tolist()], np.bool_))
+    if not len(rows):
+        raise UsageError(f"there is no job {name!r} in the workload")
+    return int(rows[0])
+
+
+def _new_world(jobs: Jobs, platform: Platform, options: Options, causes: Causes) -> Any:
+    n = len(jobs)
+    after = followers(jobs) if len(jobs.after.items) else Ragged.empty(n)
+    overs = n + 1 if options.overrun == "extend" else 1
+
+    def times(size: int) -> Ints:
+        return np.empty(size, np.int64)
+
+    return World(
+        stepping=int(options.ties == "step"),
+        overrun=int(options.overrun == "extend"),
+        runtime=jobs.runtime,
+        kill=jobs.walltime,
+        speed=platform.speed,
+        cursor=0,
+        rejected=(causes != "").astype(np.int8),
+        linked=int(len(after.items) > 0),
+        before=np.diff(jobs.after.first),
+        after_first=after.first,
+        after_item=after.items,
+        eligible=jobs.submit.copy(),
+        end=np.full(n, NO_TIME, np.int64),
+        timeout=np.zeros(n, np.int8),
+        starts=0,
+        end_time=times(n + 1),
+        end_serial=times(n + 1),
+        end_job=times(n + 1),
+        ends=0,
+        over_time=times(overs),
+        over_serial=times(overs),
+        over_job=times(overs),
+        overs=0,
+        gone=np.zeros(n, np.int8),
+        instant=NO_TIME,
+    )
+
+
+def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Causes) -> Schedule:
+    rejected = causes != ""
+    started = state.start_time != NO_TIME
+    if len(platform.nodes) == 1 and not platform.licences:
+        first = np.concatenate(([0], np.cumsum(2 * started)))
+        items = np.zeros((int(started.sum()), 2), np.int64)
+        items[:, 1] = jobs.tasks[started]
+    else:
+        count = np.where(started, state.held_count, 0)
+        first = np.concatenate(([0], np.cumsum(2 * count)))
+        rows = np.repeat(state.held_first - first[:-1] // 2, count) + np.arange(first[-1] // 2)
+        items = _pairs(state)[rows]
+    return Schedule(
+        job=jobs.job,
+        submit=jobs.submit,
+        start=state.start_time,
+        end=world.end,
+        state=np.where(rejected, REJECTED, np.where(world.timeout == 1, TIMEOUT, COMPLETED)).astype(np.int8),
+        reason=np.where(started, state.reason, -1).astype(np.int8),
+        rejected_for=causes,
+        eligible=world.eligible,
+        promise=state.promise,
+        nodes=platform.nodes,
+        held=Ragged(first.astype(np.int64), items.reshape(-1)),
+    )
+
+
+def _check_all_started(name: str, schedule: Schedule) -> None:
+    stuck = np.flatnonzero((schedule.start == NO_TIME) & (schedule.state != REJECTED))
+    if len(stuck):
+        raise PolicyError(f"policy {name} leaves {len(stuck)} jobs waiting for ever; the first is {schedule.job[stuck[0]]}")

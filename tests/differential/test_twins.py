@@ -1,0 +1,70 @@
+"""The compiled policies against their slow twins: equal starts, ends, reasons, nodes and promises."""
+
+import pytest
+from hypothesis import given
+
+from backfill import policies
+from backfill.model.schedule import NO_TIME, REASONS
+from backfill.worlds.estimates import Estimates
+from backfill.worlds.simulated import Options, simulate
+from tests.reference import world
+from tests.reference.workloads import Case, as_model, general_cases, pool_cases
+
+NAMES = [name for name in policies.TABLE if name in world.POLICIES]
+
+
+class Given(Estimates):
+    """Estimates as the case states them."""
+
+    def __init__(self, estimates):
+        object.__setattr__(self, "estimates", estimates)
+
+    def of(self, jobs, seed):
+        return self.estimates
+
+
+def compare(case: Case, name: str, ties: str = "batch", overrun: str = "kill") -> None:
+    workload, platform, estimates = as_model(case.jobs, case.platform)
+    expected = world.run(case.jobs, case.platform, world.POLICIES[name], ties=ties, overrun=overrun)
+    options = Options(ties=ties, overrun=overrun, estimates=Given(estimates))
+    got = simulate(workload, platform, policies.get(name), options=options).schedule
+    for row, want in enumerate(expected):
+        if want.start is None:
+            assert got.start[row] == NO_TIME
+            continue
+        have = (got.start[row], got.end[row], REASONS[got.reason[row]])
+        assert have == (want.start, want.end, want.reason), f"{name}, job {want.name}"
+        nodes = tuple(map(tuple, got.held[row].reshape(-1, 2).tolist()))
+        assert nodes == tuple(want.nodes), f"{name}, job {want.name}"
+        promise = None if got.promise[row] == NO_TIME else got.promise[row]
+        assert promise == want.promise, f"{name}, job {want.name}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(case=pool_cases())
+def test_on_a_pool_every_start_equals_the_twin(name, case):
+    compare(case, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(case=pool_cases())
+def test_on_a_pool_in_steps_every_start_equals_the_twin(name, case):
+    compare(case, name, ties="step")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(case=pool_cases())
+def test_with_overrun_extend_every_start_equals_the_twin(name, case):
+    compare(case, name, overrun="extend")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(case=general_cases())
+def test_with_nodes_licences_and_gangs_every_start_equals_the_twin(name, case):
+    compare(case, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(case=general_cases())
+def test_with_nodes_licences_gangs_and_overrun_every_start_equals_the_twin(name, case):
+    compare(case, name, overrun="extend")
