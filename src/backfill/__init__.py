@@ -1,1 +1,47 @@
 """backfill: a batch-job scheduler built around backfilling."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from backfill.api import Result as Result
+    from backfill.api import simulate as simulate
+    from backfill.api import verify as verify
+    from backfill.core.policy import Param as Param
+    from backfill.core.policy import policy as policy
+    from backfill.model.platform import Platform as Platform
+    from backfill.model.workload import Workload as Workload
+    from backfill.traces.read import read as read
+    from backfill.workloads import generate as generate
+
+    __version__: str
+
+# Name -> where it lives. A name is imported when it is first used: `import backfill` costs nothing.
+_HOMES = {
+    "Param": "backfill.core.policy",
+    "Platform": "backfill.model.platform",
+    "Result": "backfill.api",
+    "Workload": "backfill.model.workload",
+    "generate": "backfill.workloads",
+    "policy": "backfill.core.policy",
+    "read": "backfill.traces.read",
+    "simulate": "backfill.api",
+    "verify": "backfill.api",
+}
+__all__ = ["Param", "Platform", "Result", "Workload", "generate", "policy", "read", "simulate", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("backfill")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'backfill' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, "__version__"])

@@ -1,0 +1,218 @@
+"""The Python interface: simulate a policy on a workload, and what comes out of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backfill import __version__
+from backfill.analysis.metrics import NOTHING, Metrics, Trim, metrics
+from backfill.analysis.verify import Violation
+from backfill.analysis.verify import verify as check
+from backfill.core.policy import Policy
+from backfill.model.errors import MissingExtra, UsageError
+from backfill.model.platform import Platform
+from backfill.model.schedule import NO_TIME, REASONS, STATES, Schedule
+from backfill.model.units import SECOND
+from backfill.model.workload import Workload
+from backfill.policies.load import load
+from backfill.worlds.estimates import Estimates
+from backfill.worlds.simulated import Options, Progress, Simulation
+from backfill.worlds.simulated import simulate as run
+
+SCHEMA = 1  # of the JSON object
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result:
+    """One policy's run over one workload."""
+
+    workload: Workload
+    platform: Platform
+    policy: Policy
+    params: Mapping[str, float]  # every parameter of the policy, defaults included
+    options: Options
+    metrics: Metrics
+    simulation: Simulation
+    watched: str | None = None  # the job whose promises were written down
+
+    @property
+    def schedule(self) -> Schedule:
+        """When and where each job ran."""
+        return self.simulation.schedule
+
+    @property
+    def name(self) -> str:
+        """The policy with its parameters and the variant of the rules that it ran under, where not the default."""
+        given = ",".join(f"{key}={value:g}" for key, value in self.params.items())
+        name = f"{self.policy.name}:{given}" if given else self.policy.name
+        return ", ".join([name, *self.variant])
+
+    @property
+    def variant(self) -> list[str]:
+        """The options that make another algorithm of the same policy, where they are not the default."""
+        chosen = {"ties": self.options.ties, "overrun": self.options.overrun, "estimates": str(self.options.estimates)}
+        usual = {"ties": "batch", "overrun": "kill", "estimates": "requested"}
+        return [f"{key} {value}" for key, value in chosen.items() if value != usual[key]]
+
+    @property
+    def promises(self) -> list[tuple[float, float]]:
+        """What the job given as `promise` was promised: (when, which start), in seconds."""
+        return [(at / SECOND, start / SECOND) for at, start in self.simulation.history.tolist()]
+
+    def summary(self) -> str:
+        """The headline metrics as a text table."""
+        from rich.console import Console
+
+        from backfill.report.terminal import WIDTH, result_table
+
+        console = Console(width=WIDTH, color_system=None, force_terminal=False)
+        with console.capture() as captured:
+            console.print(result_table([(self.name, self.metrics)], title=self.title))
+        return captured.get()
+
+    @property
+    def title(self) -> str:
+        """What was run on what, in a line."""
+        return f"{self.workload.name}: {len(self.workload):,} jobs on {self.platform.cpus:,} cpus"
+
+    def report(self, path: str | Path, command: str = "") -> None:
+        """Write the result as one HTML page. command: what a reader can type to get it again."""
+        write_report(path, [self], command)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object of `simulate --json`."""
+        loop = self.simulation.elapsed_s
+        found: dict[str, Any] = {
+            "schema": SCHEMA,
+            "backfill": __version__,
+            "policy": self.policy.name,
+            "params": dict(self.params),
+            "workload": {
+                "name": self.workload.name,
+                "sha256": self.workload.sha256,
+                "jobs": len(self.workload),
+                "dropped": self.workload.dropped,
+                "notes": list(self.workload.notes),
+            },
+            "platform": self.platform.as_dict(),
+            "seed": self.options.seed,
+            "options": {
+                "ties": self.options.ties,
+                "overrun": self.options.overrun,
+                "estimates": str(self.options.estimates),
+            },
+            "metrics": self.metrics,
+            "elapsed_s": round(loop, 6),
+            "jobs_per_s": round(len(self.workload) / loop) if loop > 0 else None,
+        }
+        if self.watched is not None:
+            found["promise"] = {"job": self.watched, "history": [{"at_s": at, "start_s": s} for at, s in self.promises]}
+        return found
+
+    def to_polars(self) -> Any:
+        """The schedule as a polars DataFrame, one row per job, times in seconds. Needs the extra `data`."""
+        try:
+            import polars as pl
+        except ImportError:
+            raise MissingExtra("a table of the schedule", "data") from None
+        schedule = self.schedule
+        why = (*REASONS, "")
+        columns: dict[str, Any] = {"job": [str(job) for job in schedule.job.tolist()]}
+        for name in ("submit", "start", "end"):
+            values = getattr(schedule, name)
+            columns[name] = [None if t == NO_TIME else t / SECOND for t in values.tolist()]
+        columns["state"] = [STATES[state] for state in schedule.state.tolist()]
+        columns["reason"] = [
+            why[code] or cause for code, cause in zip(schedule.reason.tolist(), schedule.rejected_for, strict=True)
+        ]
+        columns["node"] = [schedule.node_text(row) for row in range(len(schedule))]
+        times = dict.fromkeys(("submit", "start", "end"), pl.Float64)
+        texts = dict.fromkeys(("job", "state", "reason", "node"), pl.String)
+        return pl.DataFrame(columns, schema_overrides={**times, **texts})
+
+    def verify(self) -> list[Violation]:
+        """What the independent checker finds wrong; empty when the schedule is lawful."""
+        overrun: Any = self.options.overrun
+        return check(self.workload, self.platform, self.schedule, overrun=overrun)
+
+
+def simulate(
+    log: Workload,
+    pool: Platform | None = None,
+    policy: "str | Policy | Callable[[Any], None]" = "easy",
+    *,
+    params: Mapping[str, float] | None = None,
+    ties: str = "batch",
+    overrun: str = "kill",
+    estimates: str | Estimates = "requested",
+    seed: int = 0,
+    warmup: str | int | Trim | None = None,
+    cooldown: str | int | Trim | None = None,
+    promise: str | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Run one policy over one workload.
+
+    pool:      None takes the size of the machine from the log.
+    policy:    a name, `name:key=value,...`, `file.py:name[:key=value,...]`, a Policy, or a plain Python function that
+               gets the State, which runs without compilation.
+    estimates: `requested`, `exact`, `inflate:F` or `uniform:F`; what policies see instead of the walltime.
+    warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
+    promise:   id of a job whose promised starts are written down, see Result.promises.
+    progress:  is told now and then how many jobs were submitted so far.
+    """
+    chosen, own = _policy(policy)
+    values = {**own, **(params or {})}
+    pool = Platform.of(log) if pool is None else pool
+    seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
+    options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
+    trims = _trim(warmup), _trim(cooldown)
+    done = run(log, pool, chosen, values, options, watched=promise, progress=progress)
+    return Result(
+        workload=log,
+        platform=pool,
+        policy=chosen,
+        params=dict(zip(chosen.params, chosen.values(values).tolist(), strict=False)),
+        options=options,
+        metrics=metrics(log, pool, done.schedule, warmup=trims[0], cooldown=trims[1]),
+        simulation=done,
+        watched=promise,
+    )
+
+
+def verify(result: Result) -> list[Violation]:
+    """What the independent checker finds wrong with a result; empty when its schedule is lawful."""
+    return result.verify()
+
+
+def write_report(path: str | Path, results: list[Result], command: str = "", *notes: str) -> None:
+    """Write results over the same workload as one HTML page, whole or not at all."""
+    from backfill.report.page import Provenance, Shown, write_page
+
+    first = results[0]
+    shown = [Shown.of(r.name, r.metrics, r.workload, r.platform, r.schedule) for r in results]
+    provenance = Provenance(
+        version=__version__,
+        seed=first.options.seed,
+        command=command,
+        hashes={first.workload.name: first.workload.sha256},
+        notes=[*first.workload.notes, *notes],
+    )
+    write_page(path, first.title, shown, provenance)
+
+
+def _policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float]]:
+    if isinstance(policy, str):
+        return load(policy)
+    if isinstance(policy, Policy):
+        return policy, {}
+    if not callable(policy):
+        raise UsageError(f"policy is {policy!r}; expected a name, a policy or a function")
+    return Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False), {}
+
+
+def _trim(value: str | int | Trim | None) -> Trim:
+    if value is None:
+        return NOTHING
+    return value if isinstance(value, Trim) else Trim.parse(str(value))

@@ -1,0 +1,88 @@
+"""The command line: parse, call, print."""
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from backfill.cli import say
+from backfill.cli.demo import demo
+from backfill.cli.generate import generate
+from backfill.cli.options import Verbose
+from backfill.cli.policies import policies
+from backfill.cli.simulate import simulate
+from backfill.cli.verify import verify
+from backfill.model.errors import BackfillError
+
+
+class _Interrupted(BackfillError):
+    exit_code = 130
+
+
+class _Verbs(TyperGroup):
+    """Turns what may happen inside any verb into errors that `main` can tell in one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise _Interrupted("interrupted") from None
+        except BrokenPipeError:  # whoever read our output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(1) from None
+        return result
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+
+# rich_markup_mode None: help is plain text, needs no import of rich and looks the same everywhere.
+app = typer.Typer(
+    cls=_Verbs,
+    name="backfill",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 bad input, 5 the schedule did not pass verification. "
+    "Results go to standard output, all else to standard error.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from backfill import __version__
+
+        print(f"backfill {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    verbose: Verbose = False,
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """A batch-job scheduler built around backfilling: simulate a policy on your own log."""
+
+
+for verb in (demo, simulate, verify, generate, policies):
+    app.command(epilog=verb.examples)(verb)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; returns its exit code. Never ends in a traceback for what is not our own fault."""
+    say.begin(sys.argv[1:] if arguments is None else arguments)
+    warnings.showwarning = say.warning
+    try:
+        app(args=arguments, prog_name="backfill")
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
+    except BackfillError as error:
+        say.error(error)
+        return error.exit_code
+    return 0

@@ -1,0 +1,46 @@
+"""backfill demo: a bundled real log through several policies."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.inputs import must_be_writable
+from backfill.cli.options import Quiet, Verbose, examples
+from backfill.cli.output import print_table
+
+POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
+PAGE = "backfill-demo.html"
+
+
+@examples("backfill demo", "backfill demo --out /tmp")
+def demo(
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the page goes.")] = ".",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a bundled real log through several policies; print a table and write a page."""
+    page = Path(out) / PAGE
+    must_be_writable(str(page))
+
+    from backfill.cli.run import loaded, run
+    from backfill.data import EAGLE, EAGLE_CPUS, EAGLE_LOAD
+    from backfill.model.platform import Platform
+    from backfill.traces.read import read
+
+    pool = Platform.pool(EAGLE_CPUS)
+    workload = read(EAGLE).at_load(EAGLE_LOAD)
+    why = (
+        f"at its own pace the log leaves this machine idle, so jobs arrive {EAGLE_LOAD:g} times as fast as they did; "
+        "the machine's size is assumed"
+    )
+    results = [run(workload, pool, loaded(name, [])[0]) for name in POLICIES]
+    say.note(why)
+    print_table([(result.policy.name, result.metrics) for result in results], results[0].title)
+
+    from backfill.api import write_report
+
+    write_report(page, results, "backfill demo", why)
+    say.note(f"wrote {page}")
+    say.following("backfill simulate LOG, with a log of your own, or backfill policies")

@@ -1,0 +1,86 @@
+"""backfill generate: a published workload model to a file."""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.inputs import must_be_writable
+from backfill.cli.options import Quiet, Verbose, examples, known_models
+from backfill.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from backfill.model.workload import Workload
+
+FORMATS = (".swf", ".swf.gz", ".csv", ".csv.gz", ".parquet")
+
+
+@examples(
+    "backfill generate lublin --jobs 10000 --cpus 128 --seed 1 --out jobs.swf",
+    "backfill generate lublin --jobs 5000 --load 0.9 --set estimate_factor=5 --out - | backfill simulate -",
+)
+def generate(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A workload model, for instance lublin.", autocompletion=known_models)
+    ],
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help="Ends in .swf, .csv (.gz) or .parquet; - prints SWF.")
+    ],
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", help="How many jobs.")] = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", help="Of the machine they are made for.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="The same seed, the same jobs.")] = None,
+    load: Annotated[float | None, typer.Option("--load", metavar="F", help="Offered load, for instance 0.8.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another argument of the model; repeatable.")
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Write a workload drawn from a published model."""
+    suffix = ".swf" if out == "-" else next((s for s in FORMATS if out.lower().endswith(s)), None)
+    if suffix is None:
+        raise UsageError(f"--out is {out!r}; expected a name that ends in {', '.join(FORMATS)}, or -")
+    must_be_writable(out)
+
+    from backfill.workloads import generate as make
+
+    given = {"jobs": jobs, "cpus": cpus, "seed": seed, "load": load}
+    pairs = [(key, str(value)) for key, value in given.items() if value is not None] + [
+        _pair(s) for s in settings or []
+    ]
+    text = model.removeprefix("model:") + (("&" if "?" in model else "?") + urlencode(pairs) if pairs else "")
+    workload = make(text)
+    if out == "-":
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "jobs.swf"
+            _write(workload, file, suffix)
+            with open(file, encoding="utf-8") as stream:
+                shutil.copyfileobj(stream, sys.stdout)
+        return
+    _write(workload, Path(out), suffix)
+    say.note(f"wrote {out}: {len(workload):,} jobs")
+    say.following(f"backfill simulate {out}" + ("" if suffix.startswith(".swf") else f" --cpus {workload.cpus}"))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set {text!r}; expected KEY=VALUE")
+    return key, value
+
+
+def _write(workload: "Workload", path: Path, suffix: str) -> None:
+    from backfill.traces.swf import write_swf
+    from backfill.traces.table import write_csv, write_parquet
+
+    if suffix.startswith(".swf"):
+        write_swf(workload, path)
+    elif suffix == ".parquet":
+        write_parquet(workload, path)
+    else:
+        write_csv(workload, path)

@@ -1,0 +1,121 @@
+"""What a command tells people while it works: on standard error, so that standard output carries only the result."""
+
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+PATIENCE_S = 1.0  # work that takes longer says what it is doing
+
+
+@dataclass
+class _Manner:
+    quiet: bool = False
+    verbose: bool = False
+    arguments: list[str] = field(default_factory=list)
+
+
+_manner = _Manner()
+
+
+def begin(arguments: Sequence[str]) -> None:
+    """Start anew: neither quiet nor verbose."""
+    _manner.quiet = _manner.verbose = False
+    _manner.arguments = list(arguments)
+
+
+def command() -> str:
+    """The command line as it can be typed again."""
+    return shlex.join(["backfill", *_manner.arguments])
+
+
+def be_quiet(wanted: bool) -> bool:
+    """Say nothing but errors."""
+    _manner.quiet = _manner.quiet or wanted
+    return wanted
+
+
+def be_verbose(wanted: bool) -> bool:
+    """Tell errors with their full cause."""
+    _manner.verbose = _manner.verbose or wanted
+    return wanted
+
+
+def note(text: str) -> None:
+    """One line, unless people want quiet."""
+    if not _manner.quiet:
+        _line(text)
+
+
+def following(text: str) -> None:
+    """The command that is useful next."""
+    note(f"next: {text}")
+
+
+def error(problem: BaseException) -> None:
+    """What went wrong, in one line; with --verbose also why."""
+    _line(f"backfill: {problem}")
+    if _manner.verbose:
+        import traceback
+
+        sys.stderr.write("".join(traceback.format_exception(problem)))
+
+
+def problem(text: str) -> None:
+    """One line that --quiet does not silence."""
+    _line(text)
+
+
+def warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A warning of Python's, as one of our lines."""
+    note(f"warning: {message}")
+
+
+def _line(text: str) -> None:
+    sys.stdout.flush()  # so that lines of both streams stand in order where they go to one place
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    print(clean, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def busy(text: str, at_once: bool = False) -> Iterator[None]:
+    """Say what is being done where it takes long, or at once."""
+    timer = threading.Timer(0 if at_once else PATIENCE_S, note, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def bar(text: str, total: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar that appears after a second, on a terminal only; yields what to tell about progress."""
+    if _manner.quiet or not sys.stderr.isatty():
+        yield None
+        return
+    shown: list[Any] = []
+    begin = time.monotonic()
+
+    def progress(done: int) -> None:
+        if not shown:
+            if time.monotonic() - begin < PATIENCE_S:
+                return
+            from rich.console import Console
+            from rich.progress import Progress
+
+            shown.append(Progress(console=Console(stderr=True), transient=True))
+            shown[0].start()
+            shown.append(shown[0].add_task(text, total=total))
+        shown[0].update(shown[1], completed=done)
+
+    try:
+        yield progress
+    finally:
+        if shown:
+            shown[0].stop()

@@ -1,0 +1,164 @@
+"""backfill simulate: one policy over one workload."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.inputs import inputs, must_be_writable
+from backfill.cli.options import (
+    Cpus,
+    JobCount,
+    Json,
+    Load,
+    Log,
+    Memory,
+    Nodes,
+    Overrun,
+    PlatformFile,
+    Quiet,
+    Verbose,
+    ZeroRun,
+    examples,
+    known_policies,
+)
+from backfill.cli.output import print_json, print_table
+from backfill.model.errors import BackfillError, UsageError
+
+if TYPE_CHECKING:
+    from backfill.api import Result
+
+
+class NotLawful(BackfillError):
+    """A schedule did not pass verification."""
+
+    exit_code = 5
+
+
+@examples(
+    "backfill simulate KTH-SP2.swf.gz",
+    "backfill simulate jobs.csv --cpus 64 --policy conservative --verify --report out.html",
+    "backfill simulate jobs.csv --platform farm.toml --policy k-reservations --set k=8",
+    "backfill simulate 'model:lublin?jobs=10000&cpus=128' --policy easy-sjbf --json",
+    "backfill simulate jobs.swf --policy mine.py:mine --schedule out.csv",
+)
+def simulate(
+    log: Log,
+    platform: PlatformFile = None,
+    cpus: Cpus = None,
+    nodes: Nodes = None,
+    memory: Memory = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="NAME",
+            help="NAME[:KEY=VALUE,...] or FILE.py:NAME; `backfill policies` lists them.",
+            autocompletion=known_policies,
+        ),
+    ] = "easy",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the policy; repeatable.")
+    ] = None,
+    jobs: JobCount = None,
+    load: Load = None,
+    estimates: Annotated[
+        str,
+        typer.Option(
+            "--estimates",
+            metavar="KIND",
+            help="What policies see as walltime: requested, exact, inflate:F or uniform:F. Kills stay as they are.",
+        ),
+    ] = "requested",
+    overrun: Overrun = "kill",
+    ties: Annotated[
+        str, typer.Option("--ties", metavar="RULE", help="One pass per instant (batch) or per event (step).")
+    ] = "batch",
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of everything that is drawn.")] = 0,
+    warmup: Annotated[
+        str | None, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")
+    ] = None,
+    cooldown: Annotated[
+        str | None, typer.Option("--cooldown", metavar="SPAN|N", help="Leave the last jobs out of the metrics.")
+    ] = None,
+    zero_run: ZeroRun = "keep",
+    promise: Annotated[
+        str | None, typer.Option("--promise", metavar="JOB", help="Print which starts this job was promised, and when.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--verify", help="Check the schedule independently; exit 5 if it fails.")
+    ] = False,
+    schedule: Annotated[
+        str | None, typer.Option("--schedule", metavar="OUT.csv", help="Write the schedule; - is standard output.")
+    ] = None,
+    as_json: Json = False,
+    report: Annotated[str | None, typer.Option("--report", metavar="OUT.html", help="Write an HTML page.")] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run one policy over one workload, and print how it did."""
+    if schedule == "-" and as_json:
+        raise UsageError("--schedule - and --json both want standard output; give the schedule a file")
+    must_be_writable(schedule)
+    must_be_writable(report)
+    workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
+
+    from backfill.cli.run import loaded, run
+
+    chosen, params = loaded(policy, settings or [])
+    result = run(
+        workload,
+        pool,
+        chosen,
+        params=params,
+        ties=ties,
+        overrun=overrun,
+        estimates=estimates,
+        seed=seed,
+        warmup=warmup,
+        cooldown=cooldown,
+        promise=promise,
+    )
+    violations = [str(violation) for violation in result.verify()] if check else []
+    _write(result, schedule, report)
+    if as_json:
+        print_json(result.to_dict() | ({"violations": violations} if check else {}))
+    elif schedule != "-":
+        _print(result)
+    if violations:
+        for line in violations:
+            say.problem(line)
+        raise NotLawful(f"the schedule of {result.policy.name} did not pass verification: {len(violations)} violations")
+    if check:
+        say.note(f"lawful: {len(workload)} jobs checked")
+    _hint(log, schedule, report, check)
+
+
+def _write(result: "Result", schedule: str | None, report: str | None) -> None:
+    from backfill.traces.schedules import write_schedule
+
+    if schedule is not None:
+        write_schedule(result.schedule, sys.stdout if schedule == "-" else schedule)
+    if report is not None:
+        result.report(report, say.command())
+        say.note(f"wrote {report}")
+
+
+def _print(result: "Result") -> None:
+    print_table([(result.policy.name, result.metrics)], ", ".join([result.title, *result.variant]))
+    if result.watched is not None:
+        for at, start in result.promises:
+            print(f"job {result.watched}: at {at:.15g} s promised a start at {start:.15g} s")
+        if not result.promises:
+            print(f"job {result.watched} was promised no start")
+
+
+def _hint(log: str, schedule: str | None, report: str | None, checked: bool) -> None:
+    import shlex
+
+    name = shlex.quote(log)
+    if schedule not in (None, "-"):
+        say.following(f"backfill verify {name} {shlex.quote(str(schedule))}")
+    elif report is None:
+        say.following(f"{say.command()} --report out.html")

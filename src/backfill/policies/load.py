@@ -1,0 +1,145 @@
+"""A policy from its text: a name of the table or `file.py:name`, either with `:key=value,...` behind it."""
+
+import ast
+import hashlib
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+
+from backfill import jit
+from backfill.core.policy import Policy
+from backfill.model.errors import PolicyError, UsageError, at
+from backfill.policies import get
+
+_TEXT = re.compile(r"(?P<file>.*\.py)?(?(file):?)(?P<name>[^:=]*)(?::(?P<params>.*))?", re.DOTALL)
+
+
+def load(text: str) -> tuple[Policy, dict[str, float]]:
+    """The policy that `name[:key=value,...]` or `file.py:name[:key=value,...]` means, and its parameters.
+
+    A file with one policy needs no name. Raises UsageError for what is unknown, PolicyError for a mistake in a file.
+    """
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"policy {text!r}; expected NAME[:KEY=VALUE,...] or FILE.py:NAME[:KEY=VALUE,...]")
+    params = dict(parse_param(pair) for pair in (match["params"] or "").split(",") if pair)
+    policy = _from_file(match["file"], match["name"]) if match["file"] else get(match["name"])
+    policy.values(params)
+    return policy, params
+
+
+def parse_param(text: str) -> tuple[str, float]:
+    """A `KEY=VALUE` with a number. Raises UsageError."""
+    key, equals, value = text.partition("=")
+    try:
+        if not equals or not key.strip():
+            raise ValueError
+        return key.strip(), float(value)
+    except ValueError:
+        raise UsageError(f"parameter {text!r}; expected KEY=VALUE with a number, for instance k=4") from None
+
+
+def _from_file(file: str, name: str) -> Policy:
+    path = Path(file)
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise UsageError(at(file, None, f"cannot be read: {error.strerror}")) from None
+    tree = _parsed(file, source)
+    with _own_cache(_sources(path.resolve())):
+        module = _imported(path, file, source)
+        found = {value.name: value for value in vars(module).values() if isinstance(value, Policy)}
+        if not name and len(found) == 1:
+            name = next(iter(found))
+        policy = found.get(name) or getattr(module, name, None) if name else None
+        if not isinstance(policy, Policy):
+            raise PolicyError(_missing(file, name, policy, list(found), tree))
+        if policy.compiled:
+            _ = policy.entry  # compiled here, so that it is kept in the file's own folder
+    return policy
+
+
+def _missing(file: str, name: str, value: Any, known: list[str], tree: ast.Module) -> str:
+    """Why a file has no policy of that name."""
+    if not name:
+        some = f"has {len(known)} policies ({', '.join(known)})" if known else "has no policy"
+        return at(file, None, f"{some}; expected {file}:NAME of a function under @policy(...)")
+    if value is None:
+        return at(file, None, f"has no policy {name!r} (policies: {', '.join(known) or 'none'})")
+    lines = [n.lineno for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name]
+    what = f"a plain {type(value).__name__}" if not lines else "a plain function"
+    hint = f"expected @policy({name!r}) above it" if lines else "expected a function under @policy(...)"
+    return at(file, lines[0] if lines else None, f"{name} is {what}; {hint}")
+
+
+def _parsed(file: str, source: bytes) -> ast.Module:
+    try:
+        return ast.parse(source, file)
+    except SyntaxError as error:
+        raise PolicyError(at(file, error.lineno, f"is not valid Python: {error.msg}")) from None
+    except ValueError as error:  # a NUL, or not UTF-8
+        raise PolicyError(at(file, None, f"is not valid Python: {error}")) from None
+
+
+def _imported(path: Path, file: str, source: bytes) -> Any:
+    """The module, made anew from this source. Its folder can be imported from, as when Python runs a script."""
+    module = ModuleType(f"backfill_own_{path.stem}")
+    module.__file__ = file
+    sys.modules[module.__name__] = module
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        exec(compile(source, file, "exec"), module.__dict__)
+    except (KeyboardInterrupt, PolicyError):
+        raise
+    except (Exception, SystemExit) as error:
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PolicyError(at(file, lines[-1] if lines else None, what)) from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _sources(path: Path) -> list[Path]:
+    """A user's file and the files beside it that it imports, by way of each other as well."""
+    found: list[Path] = []
+    open_ones = [path]
+    while open_ones:
+        file = open_ones.pop()
+        if file in found or not file.is_file():
+            continue
+        found.append(file)
+        try:
+            tree = ast.parse(file.read_bytes())
+        except (SyntaxError, ValueError, OSError):
+            continue
+        for node in ast.walk(tree):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            open_ones += [path.parent / (name.replace(".", "/") + ".py") for name in names]
+    return found
+
+
+@contextmanager
+def _own_cache(sources: list[Path]) -> Iterator[None]:
+    """Keep what is compiled here under a folder named by the content of these files: see jit.py for the reason."""
+    if jit.FOLDER is None:
+        yield
+        return
+    digest = hashlib.sha256()
+    for path in sources:
+        digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(jit.FOLDER / f"own-{digest.hexdigest()[:16]}")
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before

@@ -1,0 +1,70 @@
+"""The words for a policy of your own.
+
+A policy is a function of the State that is called once per instant, after all ends and submits of that instant. It
+reads the State (`state.now`, `state.walltime[job]`, `state.free[node, resource]` ...), acts through the verbs below,
+and returns nothing; jobs are numbers, and -1 is no job.
+
+    from backfill import policy
+    from backfill.verbs import HEAD, head, place, start
+
+    @policy("mine", source="mine")
+    def mine(state):
+        job = head(state)
+        while job >= 0 and place(state, job):
+            start(state, job, HEAD)
+            job = head(state)
+
+`backfill simulate LOG --policy mine.py:mine` compiles and runs it. A helper function of your own that the policy calls
+goes under `@kernel()`. The fields, the verbs and longer examples are in docs/reference/policies.md.
+"""
+
+from backfill.core.future import earliest_start, fits_now, rebuild, settle
+from backfill.core.profile import FUTURE
+from backfill.core.queue import candidate, following, head, is_first, rewind
+from backfill.core.record import kernel
+from backfill.core.shadow import place_beside, shadow_time, use_extra
+from backfill.core.state import NO_TIME
+from backfill.core.verbs import (
+    BACKFILL,
+    FIT,
+    GANG,
+    HEAD,
+    MOVED_UP,
+    RESERVED,
+    RESUMED,
+    THREAD,
+    place,
+    reserve,
+    start,
+    wake,
+)
+
+__all__ = [
+    "BACKFILL",
+    "FIT",
+    "FUTURE",
+    "GANG",
+    "HEAD",
+    "MOVED_UP",
+    "NO_TIME",
+    "RESERVED",
+    "RESUMED",
+    "THREAD",
+    "candidate",
+    "earliest_start",
+    "fits_now",
+    "following",
+    "head",
+    "is_first",
+    "kernel",
+    "place",
+    "place_beside",
+    "rebuild",
+    "reserve",
+    "rewind",
+    "settle",
+    "shadow_time",
+    "start",
+    "use_extra",
+    "wake",
+]
