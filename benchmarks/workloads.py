@@ -12,15 +12,19 @@ CPUS = 1024
 LOADS = (0.7, 0.9, 0.95, 1.5)
 
 
-def synthetic(load: float, jobs: int = 1_000_000, cpus: int = CPUS, *, seed: int = 1) -> Workload:
+def synthetic(
+    load: float, jobs: int = 1_000_000, cpus: int = CPUS, *, seed: int = 1, largest: int | None = None
+) -> Workload:
     """`jobs` rigid jobs at an offered load: sum of procs * runtime / (cpus * last submit). Whole seconds.
 
-    Arrivals: Poisson. Sizes: log-uniform from 1 to cpus / 4, three quarters of them rounded to a power of two.
+    Arrivals: Poisson. Sizes: log-uniform from 1 to `largest` (default cpus / 4), three quarters of them rounded to a
+    power of two.
     Run times: lognormal with median 10 min and sigma 1.8, cut at 1 s and 2 days. Walltime: run time x U[1, 5].
     The same seed gives the same jobs at every load; only the submit times are stretched.
     """
     random = np.random.Generator(np.random.PCG64(seed))
-    log2 = random.uniform(0, math.log2(cpus / 4), jobs)
+    largest = largest or cpus // 4
+    log2 = random.uniform(0, math.log2(largest), jobs)
     log2 = np.where(random.random(jobs) < 0.75, np.rint(log2), log2)
     procs = np.rint(np.exp2(log2)).astype(np.int64)
     runtime = np.rint(np.exp(random.normal(math.log(600), 1.8, jobs)).clip(1, 172_800)).astype(np.int64)
@@ -36,7 +40,7 @@ def synthetic(load: float, jobs: int = 1_000_000, cpus: int = CPUS, *, seed: int
             walltime=walltime * SECOND,
             tasks=procs,
         ),
-        name=f"synthetic load={load:g} jobs={jobs} cpus={cpus} seed={seed}",
+        name=f"synthetic load={load:g} jobs={jobs} cpus={cpus} largest={largest} seed={seed}",
         # Of the jobs, not of the arguments: numpy may change the streams of its distributions.
         sha256=hashlib.sha256(np.stack([submit, runtime, walltime, procs]).tobytes()).hexdigest(),
         cpus=cpus,

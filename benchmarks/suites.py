@@ -1,0 +1,193 @@
+"""The measurements, one function per question. Each yields rows, or a line that says why there is none."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import baseline
+import numpy as np
+from measure import Result, Target, speeds, warm, work
+
+from backfill import policies
+from backfill.model.platform import Platform
+from backfill.model.workload import Workload
+from backfill.traces.read import read
+from backfill.worlds.simulated import simulate
+from workloads import CPUS, synthetic
+
+HERE = Path(__file__).parent
+SHARED = HERE.parents[1] / "shared"  # recorded logs; not part of the project
+COMMAND = Path(sys.executable).with_name("backfill")
+LOG = SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"
+HONEST = {"MALLOC_MMAP_THRESHOLD_": "65536"}  # glibc gives every larger array back, so none hides in freed memory
+Rows = Iterator[Result | str]
+
+
+def million(quick: bool) -> int:
+    return 100_000 if quick else 1_000_000
+
+
+def against_cpp(
+    name: str, workload: Workload, repeats: int, target: Target | None = None, ratio_target: Target | None = None
+) -> Result:
+    """EASY on a pool against the dedicated C++ loop, in turns; the schedules must be equal."""
+    jobs, seconds, starts = workload.jobs, [], np.zeros(0)
+
+    def turn() -> None:
+        nonlocal starts
+        starts, took = baseline.run(jobs.submit, jobs.runtime, jobs.walltime, jobs.procs, CPUS)
+        seconds.extend(took)
+
+    ours, done = speeds(workload, Platform.pool(CPUS), policies.get("easy"), repeats, turn)
+    assert (starts == done.schedule.start).all(), "C++ gives another schedule"
+    return Result(
+        name,
+        "jobs/s",
+        ours,
+        target,
+        against="C++",
+        yardstick=[len(jobs) / s for s in seconds],
+        ratio_target=ratio_target,
+        facts=work(done),
+        note="schedules equal",
+    )
+
+
+def easy(quick: bool) -> Rows:
+    for load in (0.7, 0.9, 0.95):
+        target = Target(1.5e6) if load == 0.9 else None
+        workload = synthetic(load, million(quick))
+        yield against_cpp(f"easy, load {load:g}", workload, 3 if quick else 7, target, Target(0.5))
+
+
+def small(quick: bool) -> Rows:
+    """Small jobs, so that hundreds run at once and the array of limits is long."""
+    workload = synthetic(0.9, million(quick), largest=8)
+    yield against_cpp("easy, load 0.9, sizes 1 to 8", workload, 2 if quick else 5)
+
+
+def conservative(quick: bool) -> Rows:
+    for name, cpus, load, target in (
+        ("kth", 100, 1.0, 600_000),
+        ("sdsc", 128, 1.0, 300_000),
+        ("kth", 100, 1.5, 10_000),
+        ("kth", 100, 3.0, 1_000),
+    ):
+        path = SHARED / "oracle" / f"{name}.jobs.csv.gz"
+        title = f"conservative, {name.upper()}-SP2" + (f", arrivals x {load:g}" if load > 1 else "")
+        if not path.exists():
+            yield f"{title}: skipped, there is no {path}"
+            continue
+        if quick and load == 3:
+            yield f"{title}: skipped, it is not quick"
+            continue
+        workload = read(path).at_load(load)
+        repeats = {1.0: 5, 1.5: 2, 3.0: 1}[load]
+        found, done = speeds(workload, Platform.pool(cpus), policies.get("conservative"), repeats)
+        yield Result(title, "jobs/s", found, Target(target), facts=work(done))
+
+
+def deep(quick: bool) -> Rows:
+    pool = Platform.pool(CPUS)
+    workload = synthetic(1.5, million(quick))
+    for name, target in (("easy", Target(500_000)), ("easy-saf", None)):
+        found, done = speeds(workload, pool, policies.get(name), 2 if quick else 3)
+        yield Result(f"{name}, load 1.5", "jobs/s", found, target, facts=work(done))
+    fewer = synthetic(1.5, 10_000 if quick else 20_000)
+    found, done = speeds(fewer, pool, policies.get("easy-wfp3"), 1)
+    note = f"{len(fewer):,} jobs; a dynamic order is sorted before each pass"
+    yield Result("easy-wfp3, load 1.5", "jobs/s", found, facts=work(done), note=note)
+
+
+def index(quick: bool) -> Rows:
+    """What it costs at low load that a deep queue could be searched."""
+    workload, pool = synthetic(0.7, million(quick)), Platform.pool(CPUS)
+    with_index = policies.get("easy")
+    without = with_index.like("easy-without-index", index=False)
+    warm(workload, pool, without)
+    plain: list[float] = []
+
+    def turn() -> None:
+        plain.append(len(workload) / simulate(workload, pool, without).elapsed_s)
+
+    found, done = speeds(workload, pool, with_index, 3 if quick else 7, turn)
+    yield Result(
+        "easy, load 0.7",
+        "jobs/s",
+        found,
+        against="no index",
+        yardstick=plain,
+        ratio_target=Target(0.8),
+        facts=work(done),
+    )
+
+
+def nodes(quick: bool) -> Rows:
+    """The price of nodes: single-node jobs on 64 nodes of 16 cpus against the same jobs on a pool of as many."""
+    base = synthetic(0.9, million(quick), largest=16)
+    jobs = base.jobs.replace(demand=base.jobs.tasks.reshape(-1, 1), tasks=np.ones_like(base.jobs.tasks))
+    workload, policy = base.with_jobs(jobs), policies.get("easy")
+    pool, plain = Platform.pool(CPUS), []
+    warm(workload, pool, policy)
+
+    def turn() -> None:
+        plain.append(len(workload) / simulate(workload, pool, policy).elapsed_s)
+
+    found, done = speeds(workload, Platform.pool(CPUS, nodes=64), policy, 2 if quick else 5, turn)
+    note = "single-node jobs of 1 to 16 cpus, 64 nodes x 16 cpus"
+    yield Result(
+        "easy on nodes, load 0.9", "jobs/s", found, against="a pool", yardstick=plain, facts=work(done), note=note
+    )
+
+
+def memory(quick: bool) -> Rows:
+    jobs = million(quick)
+    for load in (0.9, 1.5):
+        probe = [sys.executable, str(HERE / "memory.py"), str(load), str(jobs)]
+        done = subprocess.run(probe, env=os.environ | HONEST, check=True, stdout=subprocess.PIPE, text=True)
+        if not done.stdout.strip():
+            yield "memory: skipped, this system does not tell the peak"
+            return
+        value = float(done.stdout)
+        yield Result(f"easy, load {load:g}", "bytes/job", [value], Target(400, most=True), less=True)
+
+
+def command(quick: bool) -> Rows:
+    """The whole command, from the shell to the shell: warm, and with nothing compiled yet."""
+    if not LOG.exists():
+        yield f"command: skipped, there is no {LOG}"
+        return
+    arguments = [str(COMMAND), "simulate", str(LOG), "--policy", "easy", "--quiet"]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"BACKFILL_CACHE_DIR": folder}
+        seconds = []
+        for _ in range(6):
+            begin = time.perf_counter()
+            try:
+                done = subprocess.run(arguments, env=environment, capture_output=True, text=True)
+            except OSError as error:
+                yield f"command: skipped, {COMMAND} cannot be run ({error.strerror})"
+                return
+            seconds.append(time.perf_counter() - begin)
+            if done.returncode:
+                last = (done.stderr.strip() or "nothing on standard error").splitlines()[-1]
+                yield f"command: skipped, backfill simulate ended with {done.returncode}: {last}"
+                return
+    yield Result("backfill simulate, warm", "s", seconds[1:], Target(1.5, most=True), less=True, note=LOG.name)
+    yield Result("backfill simulate, first ever", "s", seconds[:1], Target(30, most=True), less=True, note=LOG.name)
+
+
+SUITES: dict[str, Callable[[bool], Rows]] = {
+    "easy": easy,
+    "small": small,
+    "conservative": conservative,
+    "deep": deep,
+    "index": index,
+    "nodes": nodes,
+    "memory": memory,
+    "command": command,
+}
