@@ -1,0 +1,99 @@
+"""Compiled code is kept where an edit to any of its sources is seen, and is never the price of a read-only disk."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from backfill import jit
+
+STAND_IN = {
+    "__init__.py": "",
+    "core/__init__.py": "",
+    "core/helper.py": """
+from backfill.core.record import kernel
+
+@kernel()
+def answer():
+    return 41
+""",
+    "core/caller.py": """
+from numba import int64
+from backfill import jit
+from backfill.core.helper import answer
+from backfill.core.record import kernel
+
+@kernel(int64)
+def ask():
+    return answer()
+
+print(ask(), "warm" if jit.WARM else "cold", sum(ask.stats.cache_hits.values()))
+""",
+}
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A package with the real cache and decorator, and one kernel that calls a helper in another file."""
+    root = tmp_path / "backfill"
+    (root / "core").mkdir(parents=True)
+    (root / "policies").mkdir()
+    for name in ("jit.py", "core/record.py"):
+        shutil.copy(jit.PACKAGE / name, root / name)
+    for name, text in STAND_IN.items():
+        (root / name).write_text(text)
+    return root
+
+
+def run(package, cache):
+    """What the caller prints in a process of its own, and what it says on standard error."""
+    environment = os.environ | {
+        "PYTHONPATH": str(package.parent),
+        "PYTHONDONTWRITEBYTECODE": "1",  # an edit of one byte within a second would not be seen
+        "BACKFILL_CACHE_DIR": str(cache),
+        "NUMBA_DISABLE_JIT": "0",
+    }
+    code = "import backfill.core.caller"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(), done.stderr
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_the_key_of_the_cache_changes_with_one_byte_of_any_source(tmp_path):
+    root = tmp_path / "copy"
+    for path in jit.sources():
+        copy = root / path.relative_to(jit.PACKAGE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    assert jit.key(root) == jit.key()
+    edit(root / "core" / "verbs.py", "state", "State")
+    assert jit.key(root) != jit.key()
+
+
+def test_a_new_process_takes_what_another_compiled(package, tmp_path):
+    assert run(package, tmp_path / "cache")[0] == ["41", "cold", "0"]
+    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "1"]
+
+
+def test_an_edited_helper_is_seen_though_the_file_of_its_caller_is_as_before(package, tmp_path):
+    run(package, tmp_path / "cache")
+    edit(package / "core" / "helper.py", "41", "42")
+    assert run(package, tmp_path / "cache")[0] == ["42", "cold", "0"]
+
+
+def test_where_the_cache_cannot_be_written_all_is_compiled_in_memory_and_that_is_said_once(package, tmp_path):
+    a_file = tmp_path / "file"
+    a_file.write_text("")
+    printed, said = run(package, a_file / "below")
+    assert printed == ["41", "cold", "0"]
+    assert said.count("RuntimeWarning") == 1
+    assert "cannot be written (Not a directory)" in said
+    assert "set BACKFILL_CACHE_DIR" in said

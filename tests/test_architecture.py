@@ -1,0 +1,98 @@
+"""Imports point one way, the core never touches the outside, and `--help` loads nothing heavy."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import backfill
+
+ROOT = Path(backfill.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+# part -> the other parts it may import. A part is a folder or a module at the top; the package itself is the api.
+BELOW = {"analysis", "worlds", "workloads", "traces", "policies", "core", "model", "data"}
+ARROWS: dict[str, set[str]] = {
+    "cli": {"api", "report", "papers", "live", "jit", *BELOW},
+    "papers": {"api", "report", *BELOW},
+    "live": {"api", "report", *BELOW},
+    "api": {"report", *BELOW},
+    "report": BELOW,
+    "verbs": {"core"},
+    "worlds": {"policies", "core", "model"},
+    "policies": {"core", "model"},
+    "core": {"model", "jit"},
+    "analysis": {"model"},
+    "workloads": {"model"},
+    "traces": {"model"},
+    "model": set(),
+    "jit": set(),
+    "data": set(),
+}
+SAME = {"__init__": "api", "__main__": "cli"}
+
+OUTSIDE = {"time", "random", "os", "threading", "pathlib", "subprocess"}
+# It imports a policy that the user wrote and says where its compiled form is kept; it decides nothing.
+LOADS_A_FILE = {"policies/load.py": {"pathlib", "backfill.jit"}}
+HEAVY = {"numba", "polars", "jinja2", "pydantic", "matplotlib"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Full names of all that a file imports, wherever in the file it does so."""
+    package = ["backfill", *path.relative_to(ROOT).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{source}.{alias.name}" for alias in node.names)
+
+
+def part_of(path: Path) -> str:
+    name = path.relative_to(ROOT).with_suffix("").parts[0]
+    return SAME.get(name, name)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_point_one_way(path):
+    part = part_of(path)
+    assert part in ARROWS, f"say in ARROWS what {part} may import"
+    for name in set(imported(path)) - LOADS_A_FILE.get(name_of(path), set()):
+        top, *rest = name.split(".")
+        if top == "backfill" and rest and rest[0] != part:
+            other = rest[0] if rest[0] in ARROWS else "api"
+            assert other == part or other in ARROWS[part], f"{name_of(path)} imports {name}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if part_of(p) in ("core", "policies")], ids=name_of)
+def test_core_and_policies_never_touch_clock_files_or_processes(path):
+    tops = {name.split(".")[0] for name in imported(path)}
+    assert not tops & OUTSIDE - LOADS_A_FILE.get(name_of(path), set())
+
+
+def test_the_checker_knows_nothing_but_numpy_and_the_model():
+    for name in imported(ROOT / "analysis" / "verify.py"):
+        top = name.split(".")[0]
+        assert top == "numpy" or name.startswith("backfill.model.") or top in sys.stdlib_module_names, name
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import backfill",
+        "import backfill.cli",
+        "import sys; sys.argv = ['backfill', '--help']; from backfill.cli import main; main()",
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(code):
+    watch = f"import atexit, sys; atexit.register(lambda: print({HEAVY!r} & set(sys.modules), file=sys.stderr)); "
+    done = subprocess.run([sys.executable, "-c", watch + code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.strip()) == (0, "set()")
