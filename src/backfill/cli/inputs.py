@@ -76,7 +76,7 @@ def _pool(workload: "Workload", cpus: int | None, nodes: int | None, memory: int
 
 
 def _remarks(workload: "Workload") -> list[str]:
-    dropped = [f"left out {count} jobs: {reason}" for reason, count in workload.dropped.items()]
+    dropped = [f"left out {count} {'job' if count == 1 else 'jobs'}: {why}" for why, count in workload.dropped.items()]
     return [*dropped, *workload.notes]
 
 

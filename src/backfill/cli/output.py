@@ -6,30 +6,35 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.table import Table
 
     from backfill.analysis.metrics import Metrics
 
 WIDTH = 80  # where standard output is no terminal
 
 
-def console() -> "Console":
-    """Standard output with colours where they belong; as wide as the terminal, and never narrower than a table."""
+def print_lines(table: "Table") -> None:
+    """A table with colours where they belong, as wide as the terminal and never narrower than it was made for."""
     from rich.console import Console
 
-    out = Console(file=sys.stdout, highlight=False)
-    out.width = max(out.width, WIDTH) if out.is_terminal else WIDTH
-    return out
+    wide = Console(file=sys.stdout, highlight=False)
+    if wide.is_terminal:
+        wide.width = max(wide.width, WIDTH)
+        wide.print(table)
+        return
+    plain = Console(width=WIDTH, color_system=None)
+    with plain.capture() as captured:
+        plain.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")))
 
 
 def print_table(rows: "Sequence[tuple[str, Metrics]]", title: str) -> None:
     """The headline metrics of several runs, side by side."""
     from backfill.report.terminal import result_table
 
-    out = console()
     print(title)
     print()
-    out.print(result_table(rows))
+    print_lines(result_table(rows))
 
 
 def print_json(found: Any) -> None:

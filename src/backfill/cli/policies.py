@@ -7,16 +7,21 @@ import typer
 
 from backfill.cli import say
 from backfill.cli.options import Json, Quiet, Verbose, examples, known_policies
-from backfill.cli.output import console, print_json
+from backfill.cli.output import print_json, print_lines
 
 if TYPE_CHECKING:
     from backfill.core.policy import Policy
+
+DITTO = '"'  # as in the row above
 
 
 @examples("backfill policies", "backfill policies k-reservations", "backfill policies --json")
 def policies(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One policy in full.", autocompletion=known_policies)
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="One policy in full; FILE.py:NAME is yours.", autocompletion=known_policies
+        ),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -26,7 +31,7 @@ def policies(
     from backfill.policies import TABLE, get
 
     if name is not None:
-        policy = get(name)
+        policy = _one(name)
         if as_json:
             print_json({"schema": 1, "policies": [described(policy)]})
         else:
@@ -38,6 +43,16 @@ def policies(
         return
     _print_all(known)
     say.following("backfill policies NAME, for parameters, promise and source")
+
+
+def _one(name: str) -> "Policy":
+    from backfill.policies import get
+
+    if ".py" not in name:
+        return get(name)
+    from backfill.policies.load import load
+
+    return load(name)[0]
 
 
 def described(policy: "Policy") -> dict[str, Any]:
@@ -63,12 +78,26 @@ def _print_all(known: "list[Policy]") -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in ("policy", "order", "reserve", "fill", "place"):
-        table.add_column(column, no_wrap=column in ("policy", "order"))
-    for policy in known:
-        order = f"{policy.order} (dynamic)" if policy.dynamic else policy.order
-        table.add_row(policy.name, order, policy.reserve, policy.fill, policy.place)
-    console().print(table)
+    questions = ("order", "reserve", "fill", "place")
+    answers = [(_order(p), p.reserve, p.fill, p.place) for p in known]
+    same = [len({each[i] for each in answers}) == 1 for i in range(len(questions))]
+    table.add_column("policy", no_wrap=True)
+    for i, question in enumerate(questions):
+        if not same[i]:
+            table.add_column(question, no_wrap=question == "order")
+    above: tuple[str, ...] = ()
+    for policy, answer in zip(known, answers, strict=True):
+        shown = tuple(text for i, text in enumerate(answer) if not same[i])
+        table.add_row(policy.name, *(DITTO if i and [text] == [*above[i : i + 1]] else text for i, text in enumerate(shown)))
+        above = shown
+    print_lines(table)
+    for i, question in enumerate(questions):
+        if same[i]:
+            print(f"\n{question}, of all of them: {answers[0][i]}")
+
+
+def _order(policy: "Policy") -> str:
+    return f"{policy.order} (dynamic)" if policy.dynamic else policy.order
 
 
 def _print_one(policy: "Policy") -> None:
@@ -95,4 +124,4 @@ def _print_one(policy: "Policy") -> None:
 def _parameter(key: str, param: Any) -> str:
     unit = f" {param.unit}" if param.unit else ""
     meaning = f": {param.meaning}" if param.meaning else ""
-    return f"{key} = {param.default:g}{unit}, from {param.low:g} to {param.high:g}{meaning}"
+    return f"{key} = {param.default:.10g}{unit}, from {param.low:.10g} to {param.high:.10g}{meaning}"

@@ -1,6 +1,9 @@
 """A policy from its text: a name of the table or `file.py:name`, either with `:key=value,...` behind it."""
 
 import ast
+import builtins
+import difflib
+import dis
 import hashlib
 import re
 import sys
@@ -8,7 +11,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -62,8 +65,26 @@ def _from_file(file: str, name: str) -> Policy:
         if not isinstance(policy, Policy):
             raise PolicyError(_missing(file, name, policy, list(found), tree))
         if policy.compiled:
+            _check_names(policy.decide.__globals__, file)
             _ = policy.entry  # compiled here, so that it is kept in the file's own folder
     return policy
+
+
+def _check_names(module: dict[str, Any], file: str) -> None:
+    """Complain about a name that a function of this file cannot find: the compiler does not say in which line it is."""
+    for value in module.values():
+        function = getattr(value, "decide", None) or getattr(value, "py_func", value)
+        if not isinstance(function, FunctionType) or function.__code__.co_filename != file:
+            continue
+        line = function.__code__.co_firstlineno
+        for step in dis.get_instructions(function.__code__):
+            line = step.starts_line or line
+            name = step.argval
+            if step.opname == "LOAD_GLOBAL" and name not in module and not hasattr(builtins, name):
+                near = difflib.get_close_matches(name, module, 1)
+                raise PolicyError(
+                    at(file, line, f"unknown name {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+                )
 
 
 def _missing(file: str, name: str, value: Any, known: list[str], tree: ast.Module) -> str:
@@ -137,9 +158,10 @@ def _own_cache(sources: list[Path]) -> Iterator[None]:
     digest = hashlib.sha256()
     for path in sources:
         digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(jit.FOLDER / f"own-{digest.hexdigest()[:16]}")
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(jit.FOLDER / f"own-{digest.hexdigest()[:16]}")
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
