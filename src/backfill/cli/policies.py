@@ -88,7 +88,9 @@ def _print_all(known: "list[Policy]") -> None:
     above: tuple[str, ...] = ()
     for policy, answer in zip(known, answers, strict=True):
         shown = tuple(text for i, text in enumerate(answer) if not same[i])
-        table.add_row(policy.name, *(DITTO if i and [text] == [*above[i : i + 1]] else text for i, text in enumerate(shown)))
+        table.add_row(
+            policy.name, *(DITTO if i and [text] == [*above[i : i + 1]] else text for i, text in enumerate(shown))
+        )
         above = shown
     print_lines(table)
     for i, question in enumerate(questions):

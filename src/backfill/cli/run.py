@@ -1,5 +1,6 @@
 """Running a policy with people watching: what takes long says what it is, and a bar shows how far it is."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from backfill.cli import say
@@ -38,6 +39,8 @@ def run(workload: "Workload", platform: "Platform", policy: "Policy", **options:
 
 def _engine() -> None:
     """Load the compiled loop, or compile it."""
+    if "backfill.worlds.simulated" in sys.modules:
+        return
     from backfill import jit
 
     with say.busy(f"compiling the simulator; {ONCE}", at_once=not jit.WARM and not jit.PLAIN):

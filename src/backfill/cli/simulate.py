@@ -1,5 +1,6 @@
 """backfill simulate: one policy over one workload."""
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,10 @@ class NotLawful(BackfillError):
     """A schedule did not pass verification."""
 
     exit_code = 5
+
+    def __init__(self, what: str, violations: int) -> None:
+        some = "1 violation" if violations == 1 else f"{violations} violations"
+        super().__init__(f"{what} did not pass verification: {some}")
 
 
 @examples(
@@ -129,10 +134,20 @@ def simulate(
     if violations:
         for line in violations:
             say.problem(line)
-        raise NotLawful(f"the schedule of {result.policy.name} did not pass verification: {len(violations)} violations")
+        raise NotLawful(f"the schedule of {result.policy.name}", len(violations))
     if check:
         say.note(f"lawful: {len(workload)} jobs checked")
-    _hint(log, schedule, report, check)
+    same: dict[str, object] = {
+        "--platform": platform,
+        "--cpus": cpus,
+        "--nodes": nodes,
+        "--memory": memory,
+        "--jobs": jobs,
+        "--load": load,
+        "--overrun": None if overrun == "kill" else overrun,
+        "--zero-run": None if zero_run == "keep" else zero_run,
+    }
+    _following(log, schedule, report, same)
 
 
 def _write(result: "Result", schedule: str | None, report: str | None) -> None:
@@ -154,11 +169,10 @@ def _print(result: "Result") -> None:
             print(f"job {result.watched} was promised no start")
 
 
-def _hint(log: str, schedule: str | None, report: str | None, checked: bool) -> None:
-    import shlex
-
-    name = shlex.quote(log)
+def _following(log: str, schedule: str | None, report: str | None, same: dict[str, object]) -> None:
+    """Say which command is useful next."""
     if schedule not in (None, "-"):
-        say.following(f"backfill verify {name} {shlex.quote(str(schedule))}")
+        words = [text for key, value in same.items() if value is not None for text in (key, str(value))]
+        say.following(shlex.join(["backfill", "verify", log, str(schedule), *words]))
     elif report is None:
         say.following(f"{say.command()} --report out.html")

@@ -66,4 +66,4 @@ def verify(
         if not violations:
             print(f"lawful: {len(workload)} jobs checked")
     if violations:
-        raise NotLawful(f"{schedule} did not pass verification: {len(violations)} violations")
+        raise NotLawful(schedule, len(violations))

@@ -157,7 +157,7 @@ def _own_cache(sources: list[Path]) -> Iterator[None]:
         return
     digest = hashlib.sha256()
     for path in sources:
-        digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     config: Any = numba.config
     before = config.CACHE_DIR
     config.CACHE_DIR = str(jit.FOLDER / f"own-{digest.hexdigest()[:16]}")

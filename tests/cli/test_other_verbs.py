@@ -1,0 +1,197 @@
+"""demo, verify, generate, policies, and what holds for every verb."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from backfill.policies import TABLE
+from backfill.traces.read import read
+
+from .conftest import FILES
+
+COMMAND = [sys.executable, "-c", "import sys; from backfill.cli import main; sys.exit(main())"]
+LAWFUL = "job,start,end\na,0,100\nb,100,150\nc,2,100\nd,150,249\n"
+
+
+def test_demo_prints_a_table_and_writes_a_page(backfill, tmp_path):
+    done = backfill("demo", "--out", str(tmp_path))
+    assert done.code == 0
+    for name in ("fcfs", "easy", "easy-sjbf", "conservative"):
+        assert f"\n{name} " in done.out
+    page = (tmp_path / "backfill-demo.html").read_text()
+    assert "conservative" in page
+    assert f"wrote {tmp_path / 'backfill-demo.html'}\n" in done.err
+    assert "jobs arrive 5 times as fast as they did" in done.err
+    assert "jobs arrive 5 times as fast as they did" in page
+
+
+def test_demo_needs_a_folder(backfill):
+    done = backfill("demo", "--out", "nowhere")
+    assert (done.code, done.complaint) == (
+        1,
+        "nowhere/backfill-demo.html: cannot be written: there is no such folder",
+    )
+
+
+def test_verify_accepts_a_lawful_schedule_of_any_tool(backfill, tmp_path):
+    (tmp_path / "out.csv").write_text(LAWFUL)
+    done = backfill("verify", "tiny.csv", "out.csv", "--cpus", "4", "-q")
+    assert (done.code, done.out, done.err) == (0, "lawful: 4 jobs checked\n", "")
+
+
+def test_verify_tells_what_is_wrong_and_exits_5(backfill, tmp_path):
+    (tmp_path / "out.csv").write_text(LAWFUL.replace("c,2", "c,1").replace("100,150", "99,149"))
+    done = backfill("verify", "tiny.csv", "out.csv", "--cpus", "4", "-q")
+    assert done.code == 5
+    assert "start: job c" in done.out
+    assert "capacity: " in done.out
+    assert done.complaint.startswith("out.csv did not pass verification: ")
+    found = json.loads(backfill("verify", "tiny.csv", "out.csv", "--cpus", "4", "--json").out)
+    assert (found["lawful"], len(found["violations"])) == (False, len(done.out.splitlines()))
+
+
+def test_verify_knows_both_rules_of_overrun(backfill, tmp_path):
+    (tmp_path / "out.csv").write_text(LAWFUL.replace("249", "270"))
+    assert backfill("verify", "tiny.csv", "out.csv", "--cpus", "4").code == 5
+    assert backfill("verify", "tiny.csv", "out.csv", "--cpus", "4", "--overrun", "extend").code == 0
+
+
+def test_verify_refuses_bad_input(backfill, tmp_path):
+    (tmp_path / "out.csv").write_text("job,start\na,soon\n")
+    done = backfill("verify", "tiny.csv", "out.csv", "--cpus", "4", "-q")
+    assert done.code == 3
+    assert done.complaint.startswith("out.csv:2: start is 'soon'")
+    assert backfill("verify", "tiny.csv", "missing.csv", "--cpus", "4").code == 3
+    assert backfill("verify", "-", "-").code == 2
+    assert backfill("verify", "tiny.csv", "out.csv", "--overrun", "maybe").code == 2
+    assert backfill("verify", "tiny.csv", "out.csv").code == 2
+
+
+@pytest.mark.parametrize("name", ["jobs.swf", "jobs.swf.gz", "jobs.csv", "jobs.parquet"])
+def test_generate_writes_by_suffix(backfill, tmp_path, name):
+    done = backfill("generate", "lublin", "--jobs", "40", "--cpus", "64", "--seed", "3", "--out", name)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.splitlines()[0] == f"wrote {name}: 40 jobs"
+    assert len(read(tmp_path / name)) == 40
+    words = done.err.splitlines()[1].removeprefix("next: backfill ").split()
+    assert backfill(*words).code == 0
+
+
+def test_generate_prints_and_takes_arguments_of_the_model(backfill, tmp_path):
+    done = backfill("generate", "lublin", "--jobs", "40", "--set", "estimate_factor=5", "--out", "-", "-q")
+    assert (done.code, done.err) == (0, "")
+    (tmp_path / "out.swf").write_text(done.out)
+    backfill("generate", "lublin?estimate_factor=5", "--jobs", "40", "--out", "jobs.swf")
+    assert (tmp_path / "jobs.swf").read_text() == done.out
+
+
+def test_generate_refuses(backfill, tmp_path):
+    for words in (
+        ("lublin", "--jobs", "5", "--out", "jobs.txt"),
+        ("lubin", "--jobs", "5", "--out", "jobs.swf"),
+        ("lublin", "--out", "jobs.swf"),
+        ("lublin", "--jobs", "5", "--set", "size", "--out", "jobs.swf"),
+        ("lublin", "--jobs", "0", "--out", "jobs.swf"),
+    ):
+        done = backfill("generate", *words)
+        assert (done.code, done.out) == (2, "")
+        assert done.complaint
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.csv"]
+
+
+def test_policies_lists_them_all(backfill):
+    done = backfill("policies")
+    assert [line.split()[0] for line in done.out.splitlines() if line[:1].islower() and "," not in line[:8]][1:] == [
+        *TABLE
+    ]
+    assert done.out.count("(dynamic)") == 3
+    assert all(len(line) <= 80 for line in done.out.splitlines())
+
+
+def test_policies_as_json(backfill):
+    found = {p["name"]: p for p in json.loads(backfill("policies", "--json").out)["policies"]}
+    assert list(found) == list(TABLE)
+    assert found["k-reservations"]["params"]["k"] == {
+        "default": 4,
+        "low": 1,
+        "high": 2**31,
+        "unit": "jobs",
+        "meaning": "how many waiting jobs hold reservations; 1 is EASY",
+    }
+    assert found["easy-wfp3"]["dynamic"]
+    assert all(p["source"] and p["reserve"] and p["fill"] and p["place"] for p in found.values())
+
+
+def test_one_policy_in_full(backfill):
+    out = backfill("policies", "k-reservations").out
+    assert "parameter  k = 4 jobs, from 1 to 2147483648: how many waiting jobs hold reservations; 1 is EASY\n" in out
+    assert "Promise: " in out
+    assert "longest candidate" in backfill("policies", f"{FILES / 'mine.py'}:mine").out
+    assert backfill("policies", "eazy").code == 2
+
+
+@pytest.mark.parametrize("verb", ["demo", "simulate", "verify", "generate", "policies"])
+def test_help_has_examples(backfill, verb):
+    done = backfill(verb, "--help")
+    assert done.code == 0
+    assert f"\n    backfill {verb}" in done.out
+
+
+def test_version_and_help(backfill):
+    from backfill import __version__
+
+    assert backfill("--version").out == f"backfill {__version__}\n"
+    assert "simulate" in backfill("--help").out
+    assert backfill().code == 2
+
+
+def test_help_compiles_and_loads_nothing():
+    code = "import sys; from backfill.cli import main; main(['-h']); print({'numba', 'numpy', 'rich'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.endswith("set()\n")
+
+
+def test_policies_are_completed():
+    words = {
+        "_BACKFILL_COMPLETE": "complete_bash",
+        "COMP_WORDS": "backfill simulate x --policy cons",
+        "COMP_CWORD": "4",
+    }
+    done = subprocess.run(COMMAND, env=os.environ | words, capture_output=True, text=True)
+    assert done.stdout.split() == ["conservative"]
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+    words = ["generate", "lublin", "--jobs", "20000", "--out", "-"]
+    process = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith("; ")
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(10) == 1
+
+
+def test_ctrl_c_ends_at_once_and_leaves_nothing_behind(tmp_path):
+    words = [
+        "simulate",
+        "model:lublin?jobs=20000",
+        "--policy",
+        f"{FILES / 'slow.py'}:slow",
+        "--schedule",
+        "out.csv",
+        "-q",
+    ]
+    with subprocess.Popen([*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline() == "running\n"
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        told = [line for line in process.stderr if line != "running\n"]
+    assert time.monotonic() - begin < 2
+    assert process.returncode == 130
+    assert told == ["backfill: interrupted\n"]
+    assert list(Path(tmp_path).iterdir()) == []

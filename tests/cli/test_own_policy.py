@@ -1,0 +1,91 @@
+"""Mistakes in a user's own policy file are one line that says where."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import FILES
+
+GOOD = """from backfill import policy
+from backfill.verbs import HEAD, head, kernel, place, start
+
+@kernel()
+def first(state):
+    return head(state)
+
+@policy("mine")
+def mine(state):
+    job = first(state)
+    while job >= 0 and place(state, job):
+        start(state, job, HEAD)
+        job = first(state)
+"""
+# what is put in place of what -> the message
+MISTAKES = {
+    "syntax": ("while job >= 0 and", "while job >= and", "mine.py:11: is not valid Python: invalid syntax"),
+    "import": ("import HEAD", "import HEED", "mine.py:2: ImportError: cannot import name 'HEED' from 'backfill.verbs'"),
+    "at import": ("@kernel()", "1 / 0", "mine.py:4: ZeroDivisionError: division by zero"),
+    "field": ("job = first(state)", "job = state.frist", "mine.py:10: State has no field 'frist'"),
+    "name": (
+        "first(state)\n    while",
+        "frist(state)\n    while",
+        "mine.py:10: unknown name 'frist'; did you mean first?",
+    ),
+    "name in a helper": ("return head(", "return haed(", "mine.py:6: unknown name 'haed'; did you mean head?"),
+    "arguments": ("place(state, job)", "place(state)", "mine.py:11: policy mine does not compile: "),
+    "no decorator": ('@policy("mine")\n', "", "mine.py:8: mine is a plain function; expected @policy('mine') above it"),
+    "other name": (
+        '@policy("mine")\ndef mine',
+        '@policy("yours")\ndef yours',
+        "mine.py: has no policy 'mine' (policies: yours)",
+    ),
+    "no function": ('@policy("mine")\ndef mine', "mine = 3\ndef yours", "mine.py: mine is a plain int"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_with_its_place(backfill, tmp_path, mistake):
+    old, new, message = MISTAKES[mistake]
+    assert old in GOOD
+    (tmp_path / "mine.py").write_text(GOOD.replace(old, new, 1))
+    done = backfill("simulate", "tiny.csv", "--cpus", "4", "--policy", "mine.py:mine", "-q")
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert done.complaint.startswith(message)
+
+
+def test_a_missing_file_is_a_usage_error(backfill):
+    done = backfill("simulate", "tiny.csv", "--cpus", "4", "--policy", "mine.py:mine")
+    assert (done.code, done.complaint) == (2, "mine.py: cannot be read: No such file or directory")
+
+
+def test_a_file_of_several_policies_wants_a_name(backfill):
+    done = backfill("simulate", "tiny.csv", "--cpus", "4", "--policy", str(FILES / "mine.py"))
+    assert done.code == 1
+    assert "has 3 policies (mine, plain, rude); expected" in done.complaint
+    done = backfill("simulate", "tiny.csv", "--cpus", "4", "--policy", f"{FILES / 'mine.py'}:forgotten")
+    assert done.complaint.endswith("mine.py:58: forgotten is a plain function; expected @policy('forgotten') above it")
+
+
+def test_an_edit_is_seen_in_the_file_and_in_what_it_imports(backfill, tmp_path):
+    (tmp_path / "helpers.py").write_text(
+        "from backfill.verbs import kernel\n\n@kernel()\ndef least(state):\n    return 1\n"
+    )
+    (tmp_path / "mine.py").write_text(
+        GOOD.replace("import policy\n", "import policy\nfrom helpers import least\n").replace(
+            "    job = first", "    if state.waiting < least(state):\n        return\n    job = first", 1
+        )
+    )
+
+    def first_start() -> float:
+        code = "import sys; from backfill.cli import main; sys.exit(main())"
+        words = ["simulate", "tiny.csv", "--cpus", "9", "--policy", "mine.py", "--json", "-q"]
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.stderr == ""
+        return json.loads(done.stdout)["metrics"]["max_wait_s"]
+
+    backfill("policies")  # writes tiny.csv
+    assert first_start() == 0
+    (tmp_path / "helpers.py").write_text((tmp_path / "helpers.py").read_text().replace("return 1", "return 2"))
+    assert first_start() == 1  # a waits for b

@@ -1,0 +1,249 @@
+"""backfill simulate: what it prints, where, and what it refuses."""
+
+import gzip
+import json
+import re
+
+import pytest
+
+from .conftest import FILES, TINY
+
+ON4 = ("--cpus", "4")
+
+
+def test_the_result_goes_to_standard_output_and_all_else_to_standard_error(backfill):
+    done = backfill("simulate", "tiny.csv", *ON4)
+    assert done.code == 0
+    assert done.out.startswith("tiny: 4 jobs on 4 cpus\n\n")
+    assert re.search(r"^easy +\d", done.out, re.MULTILINE)
+    assert [line for line in done.err.splitlines() if not line.startswith("compiling ")] == [
+        "tiny: ran longer than the walltime: 1 of 4 jobs",
+        "next: backfill simulate tiny.csv --cpus 4 --report out.html",
+    ]
+
+
+def test_quiet_says_nothing(backfill):
+    assert backfill("simulate", "tiny.csv", *ON4, "--quiet").err == ""
+
+
+def test_the_schedule_can_go_to_standard_output_alone(backfill):
+    assert backfill("simulate", "tiny.csv", *ON4, "-q", "--schedule", "-").out == (
+        "job,submit,start,end,state,reason,node\n"
+        "a,0,0,100,COMPLETED,head,pool\n"
+        "b,1,100,150,COMPLETED,head,pool\n"
+        "c,2,2,100,COMPLETED,backfill,pool\n"
+        "d,3,150,249,TIMEOUT,head,pool\n"
+    )
+
+
+def test_the_same_schedule_goes_to_a_file(backfill, tmp_path):
+    printed = backfill("simulate", "tiny.csv", *ON4, "--schedule", "-").out
+    done = backfill("simulate", "tiny.csv", *ON4, "--schedule", "out.csv")
+    assert (tmp_path / "out.csv").read_text() == printed
+    assert done.err.endswith("next: backfill verify tiny.csv out.csv --cpus 4\n")
+
+
+def test_json_has_the_documented_keys(backfill):
+    found = json.loads(
+        backfill("simulate", "tiny.csv", *ON4, "--policy", "k-reservations", "--set", "k=2", "--json").out
+    )
+    assert list(found)[:7] == ["schema", "backfill", "policy", "params", "workload", "platform", "seed"]
+    assert (found["schema"], found["policy"], found["params"], found["seed"]) == (1, "k-reservations", {"k": 2.0}, 0)
+    assert found["workload"]["jobs"] == 4
+    assert len(found["workload"]["sha256"]) == 64
+    assert (found["platform"]["cpus"], found["platform"]["nodes"]) == (4, 1)
+    assert found["metrics"]["mean_wait_s"] == pytest.approx((0 + 99 + 0 + 147) / 4)
+    assert (found["metrics"]["backfilled_jobs"], found["metrics"]["killed_jobs"]) == (1, 1)
+    assert found["options"] == {"ties": "batch", "overrun": "kill", "estimates": "requested"}
+    assert found["elapsed_s"] >= 0
+
+
+def test_the_same_seed_gives_the_same_bytes(backfill):
+    arguments = ("simulate", "model:lublin?jobs=300&seed=4", "--estimates", "uniform:3", "--seed", "7", "--json")
+    first, second = (re.sub(r'"(elapsed_s|jobs_per_s)": .*', "", backfill(*arguments).out) for _ in range(2))
+    assert first == second
+    assert first != re.sub(r'"(elapsed_s|jobs_per_s)": .*', "", backfill(*arguments[:-2], "8", "--json").out)
+
+
+def test_an_unusual_variant_is_named(backfill):
+    assert backfill("simulate", "tiny.csv", *ON4, "--ties", "step").out.startswith(
+        "tiny: 4 jobs on 4 cpus, ties step\n"
+    )
+    done = backfill("simulate", "tiny.csv", *ON4, "--overrun", "extend", "--estimates", "inflate:2")
+    assert done.out.startswith("tiny: 4 jobs on 4 cpus, overrun extend, estimates inflate:2\n")
+
+
+def test_the_size_of_the_machine_comes_from_the_log(backfill):
+    done = backfill("simulate", "model:lublin?jobs=50&cpus=64")
+    assert "lublin: 64 cpus, as the log says\n" in done.err
+    assert done.out.startswith("lublin: 50 jobs on 64 cpus\n")
+
+
+def test_a_log_can_come_from_standard_input(backfill, monkeypatch):
+    class Stdin:
+        class buffer:
+            @staticmethod
+            def read():
+                return TINY.encode()
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    assert backfill("simulate", "-", *ON4).out.startswith("stdin: 4 jobs on 4 cpus\n")
+
+
+def test_fewer_jobs_at_another_load(backfill):
+    found = json.loads(backfill("simulate", "tiny.csv", *ON4, "--jobs", "2", "--load", "0.5", "--json").out)
+    assert found["metrics"]["jobs"] == 2
+    assert found["metrics"]["max_wait_s"] == 98
+    assert "inter-arrival times divided by 0.5" in found["workload"]["notes"]
+
+
+def test_warmup_and_cooldown_leave_jobs_out_of_the_metrics_only(backfill):
+    found = json.loads(backfill("simulate", "tiny.csv", *ON4, "--warmup", "1", "--cooldown", "1", "--json").out)
+    assert (found["metrics"]["jobs"], found["workload"]["jobs"]) == (2, 4)
+
+
+def test_zero_runs_can_be_dropped(backfill, tmp_path):
+    (tmp_path / "zero.csv").write_text("job,submit,runtime,procs\na,0,0,1\nb,0,5,1\n")
+    done = backfill("simulate", "zero.csv", *ON4, "--zero-run", "drop", "--json")
+    assert json.loads(done.out)["workload"]["dropped"] == {"run time 0": 1}
+    assert "zero: left out 1 job: run time 0\n" in done.err
+
+
+def test_an_empty_result_is_null_never_nan(backfill, tmp_path):
+    (tmp_path / "large.csv").write_text("job,submit,runtime,procs\na,0,10,5\n")
+    found = json.loads(backfill("simulate", "large.csv", *ON4, "--json").out)
+    assert found["metrics"]["mean_wait_s"] is None
+    assert found["metrics"]["rejected_jobs"] == 1
+
+
+def test_promises_of_one_job(backfill):
+    out = backfill("simulate", "tiny.csv", *ON4, "--policy", "conservative", "--promise", "d").out
+    assert out.endswith("job d: at 3 s promised a start at 160 s\njob d: at 150 s promised a start at 150 s\n")
+    done = backfill("simulate", "tiny.csv", *ON4, "--promise", "a", "--json")
+    assert json.loads(done.out)["promise"] == {"job": "a", "history": []}
+
+
+def test_a_page_and_a_verified_schedule(backfill, tmp_path):
+    done = backfill("simulate", "tiny.csv", *ON4, "--verify", "--report", "out.html")
+    assert done.code == 0
+    assert "lawful: 4 jobs checked\n" in done.err
+    page = (tmp_path / "out.html").read_text()
+    assert "backfill simulate tiny.csv --cpus 4 --verify --report out.html" in page
+
+
+def test_memory_is_a_resource_of_the_pool(backfill, tmp_path):
+    (tmp_path / "memory.csv").write_text("job,submit,runtime,memory\na,0,10,6G\nb,0,10,6G\n")
+    alone = json.loads(backfill("simulate", "memory.csv", *ON4, "--memory", "8G", "--json").out)
+    beside = json.loads(backfill("simulate", "memory.csv", *ON4, "--memory", "16G", "--json").out)
+    assert (alone["metrics"]["max_wait_s"], beside["metrics"]["max_wait_s"]) == (10, 0)
+
+
+def test_a_policy_in_a_file(backfill):
+    file = FILES / "mine.py"
+    easy = backfill("simulate", "tiny.csv", *ON4, "--schedule", "-").out
+    assert backfill("simulate", "tiny.csv", *ON4, "--schedule", "-", "--policy", f"{file}:mine").out == easy
+    fcfs = backfill("simulate", "tiny.csv", *ON4, "--schedule", "-", "--policy", "fcfs").out
+    assert backfill("simulate", "tiny.csv", *ON4, "--schedule", "-", "--policy", f"{file}:mine:short=97").out == fcfs
+    assert backfill("simulate", "tiny.csv", *ON4, "--schedule", "-", "--policy", f"{file}:plain").out == fcfs
+
+
+USAGE = {
+    "no cpus": (("tiny.csv",), "tiny does not say how many cpus the machine has; give --cpus N or --platform FILE"),
+    "policy": (("tiny.csv", *ON4, "--policy", "eazy"), "unknown policy 'eazy'; did you mean easy? known: fcfs, easy,"),
+    "parameter": (("tiny.csv", *ON4, "--set", "k=2"), "policy easy has no parameter 'k' (parameters: it has none)"),
+    "set": (("tiny.csv", *ON4, "--set", "k"), "parameter 'k'; expected KEY=VALUE with a number, for instance k=4"),
+    "number": (("tiny.csv", *ON4, "--policy", "k-reservations:k=x"), "parameter 'k=x'; expected KEY=VALUE with"),
+    "bounds": (("tiny.csv", *ON4, "--policy", "k-reservations", "--set", "k=0"), "k is 0; expected 1 to 2.14748e+09"),
+    "nan": (("tiny.csv", *ON4, "--policy", "k-reservations:k=nan"), "k is nan; expected 1 to"),
+    "estimates": (("tiny.csv", *ON4, "--estimates", "uniform"), "estimates 'uniform'; expected requested, exact,"),
+    "ties": (("tiny.csv", *ON4, "--ties", "both"), "ties is one of batch, step"),
+    "step and extend": (("tiny.csv", *ON4, "--ties", "step", "--overrun", "extend"), "does not go with overrun extend"),
+    "two platforms": (("tiny.csv", *ON4, "--platform", "x.toml"), "--platform says it all; leave out --cpus,"),
+    "two results": (("tiny.csv", *ON4, "--schedule", "-", "--json"), "both want standard output"),
+    "uneven": (("tiny.csv", *ON4, "--nodes", "3"), "cpus is 4 on 3 nodes"),
+    "size": (("tiny.csv", *ON4, "--memory", "much"), "--memory: 'much' is not a size"),
+    "jobs": (("tiny.csv", *ON4, "--jobs", "0"), "--jobs is 0; expected a whole number >= 1"),
+    "load": (("tiny.csv", *ON4, "--load", "nan"), "--load is nan; expected a number > 0"),
+    "warmup": (("tiny.csv", *ON4, "--warmup", "soon"), "'soon'; expected a number of jobs or a span of time"),
+    "zero run": (("tiny.csv", *ON4, "--zero-run", "all"), "zero-run is 'all'; expected keep, drop-cancelled, drop"),
+    "promise": (("tiny.csv", *ON4, "--promise", "z"), "there is no job 'z' in the workload"),
+    "model": (("model:lubin",), "unknown workload model 'lubin'; known: "),
+    "model key": (("model:lublin?jobs=5&size=3",), "model lublin: unknown key 'size'; known: jobs,"),
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE)
+def test_a_usage_error_is_one_line_and_exit_2(backfill, arguments):
+    words, complaint = USAGE[arguments]
+    done = backfill("simulate", *words, "-q")
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.splitlines()) == 1
+    assert complaint in done.complaint
+
+
+def test_an_unknown_option_is_exit_2(backfill):
+    done = backfill("simulate", "tiny.csv", "--cpu", "4")
+    assert done.code == 2
+    assert "No such option: --cpu" in done.err
+    assert "Traceback" not in done.err
+
+
+BAD = {
+    "missing": ("missing.swf", b"", "missing.swf: cannot be read: No such file or directory"),
+    "suffix": ("jobs.txt", b"x", "jobs.txt: unknown suffix; expected .swf,"),
+    "empty": ("empty.csv", b"", "empty.csv: is empty"),
+    "cut": (
+        "cut.swf.gz",
+        gzip.compress(b"; MaxProcs: 4\n1 0 0 5 1\n" * 99)[:40],
+        "cut.swf.gz: is a damaged gzip file:",
+    ),
+    "text": ("text.csv", b"job,submit,runtime\na,0,5\nb,soon,5\n", "text.csv:3: submit is 'soon'"),
+    "field": ("field.swf", b"1 0 0 5 1 0 0 x 5 0 1 1 1 1 1 1 1 1\n", "field.swf:1: "),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_exit_3(backfill, tmp_path, name):
+    file, data, complaint = BAD[name]
+    if name != "missing":
+        (tmp_path / file).write_bytes(data)
+    done = backfill("simulate", file, *ON4, "--schedule", "out.csv")
+    assert (done.code, done.out, len(done.err.splitlines())) == (3, "", 1)
+    assert complaint in done.complaint
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_bad_platform_is_exit_3(backfill, tmp_path):
+    (tmp_path / "farm.toml").write_text('[[node]]\nname = "m"\nspeed = -1\n')
+    done = backfill("simulate", "tiny.csv", "--platform", "farm.toml")
+    assert done.code == 3
+    assert done.complaint == "farm.toml: node m: speed is -1; expected a number > 0"
+
+
+def test_a_file_that_cannot_be_written_is_exit_1_before_the_work_begins(backfill):
+    done = backfill("simulate", "missing.csv", "--report", "nowhere/out.html")
+    assert done.code == 1
+    assert done.complaint == "nowhere/out.html: cannot be written: there is no such folder"
+
+
+def test_a_rude_policy_is_exit_1(backfill):
+    done = backfill("simulate", "tiny.csv", *ON4, "--policy", f"{FILES / 'mine.py'}:rude")
+    assert done.code == 1
+    assert done.complaint == "policy rude, at 1 s: starts job b, which needs 4 cpus; free: 1"
+
+
+def test_a_schedule_that_fails_verification_is_exit_5(backfill, monkeypatch):
+    from backfill.analysis.verify import Violation
+
+    monkeypatch.setattr("backfill.api.check", lambda *_, **__: [Violation("start", "a", 0, "is before its submit")])
+    done = backfill("simulate", "tiny.csv", *ON4, "--verify", "-q")
+    assert done.code == 5
+    assert done.err.splitlines()[0] == "start: job a at 0 s: is before its submit"
+    assert done.complaint == "the schedule of easy did not pass verification: 1 violation"
+
+
+def test_verbose_adds_the_cause(backfill):
+    done = backfill("simulate", "tiny.csv", "--verbose")
+    assert done.code == 2
+    assert "Traceback" in done.err
+    assert "UsageError" in done.err
