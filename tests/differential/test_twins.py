@@ -1,5 +1,6 @@
 """The compiled policies against their slow twins: equal starts, ends, reasons, nodes and promises."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -16,28 +17,31 @@ NAMES = [name for name in policies.TABLE if name in world.POLICIES]
 class Given(Estimates):
     """Estimates as the case states them."""
 
-    def __init__(self, estimates):
-        object.__setattr__(self, "estimates", estimates)
+    def __init__(self, jobs, estimates):
+        object.__setattr__(self, "by_name", dict(zip(jobs.job.tolist(), estimates.tolist(), strict=True)))
 
     def of(self, jobs, seed):
-        return self.estimates
+        return np.array([self.by_name[name] for name in jobs.job.tolist()], np.int64)
 
 
 def compare(case: Case, name: str, ties: str = "batch", overrun: str = "kill") -> None:
     workload, platform, estimates = as_model(case.jobs, case.platform)
     expected = world.run(case.jobs, case.platform, world.POLICIES[name], ties=ties, overrun=overrun)
-    options = Options(ties=ties, overrun=overrun, estimates=Given(estimates))
+    options = Options(ties=ties, overrun=overrun, estimates=Given(workload.jobs, estimates))
     got = simulate(workload, platform, policies.get(name), options=options).schedule
     for row, want in enumerate(expected):
         if want.start is None:
             assert got.start[row] == NO_TIME
             continue
-        have = (got.start[row], got.end[row], REASONS[got.reason[row]])
-        assert have == (want.start, want.end, want.reason), f"{name}, job {want.name}"
-        nodes = tuple(map(tuple, got.held[row].reshape(-1, 2).tolist()))
-        assert nodes == tuple(want.nodes), f"{name}, job {want.name}"
-        promise = None if got.promise[row] == NO_TIME else got.promise[row]
-        assert promise == want.promise, f"{name}, job {want.name}"
+        have = (
+            int(got.start[row]),
+            int(got.end[row]),
+            REASONS[got.reason[row]],
+            tuple(map(tuple, got.held[row].reshape(-1, 2).tolist())),
+            None if got.promise[row] == NO_TIME else int(got.promise[row]),
+        )
+        wanted = (want.start, want.end, want.reason, tuple(want.nodes), want.promise)
+        assert have == wanted, f"{name}, job {want.name}: {have}, the twin says {wanted}"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -42,7 +42,6 @@ WORLD = [  # all that a policy must not see
     ("over_job", int64[::1]),
     ("overs", int64),
     ("gone", int8[::1]),  # ended for the books, its end event is still to come (stepping)
-    ("instant", int64),  # the instant whose events are being stepped through
 ]
 World, WorldT = record("World", WORLD, globals())
 
@@ -69,7 +68,6 @@ def _finish(state, world, job):
         release(state, job)
     state.ended_jobs[state.ended] = job
     state.ended += 1
-    world.end[job] = state.now
     if world.linked:
         _let_follow(state, world, job)
 
@@ -130,9 +128,7 @@ def open_instant(state, world):
 @kernel()
 def _step(state, world):
     """One event: submits of an instant come before its ends, and jobs that end at their limit are gone from the books."""
-    if world.instant != state.now:
-        world.instant = state.now
-        _leave_books(state, world)
+    _leave_books(state, world)
     while state.timed > 0 and state.timers[0] <= state.now:
         state.timed = pop_timer(state.timers, state.timed)
     if world.cursor < state.jobs and state.submit[world.cursor] <= state.now:
@@ -147,7 +143,7 @@ def _leave_books(state, world):
     i = 0
     while i < state.active and state.limit[i] <= state.now:
         job = state.running[i]
-        if state.start_time[job] + world.runtime[job] <= state.now:
+        if world.end[job] <= state.now:
             world.gone[job] = 1
             release(state, job)
         else:
@@ -181,6 +177,7 @@ def close_instant(state, world):
                 world.starts,
                 job,
             )
+        world.end[job] = state.now + hold
         world.ends = push_end(
             world.end_time, world.end_serial, world.end_job, world.ends, state.now + hold, world.starts, job
         )

@@ -80,7 +80,7 @@ class Policy:
             param = self.params[name]
             if not param.low <= value <= param.high:
                 raise UsageError(f"policy {self.name}: {name} is {value:g}; expected {param.low:g} to {param.high:g}")
-        return np.array([given.get(name, param.default) for name, param in self.params.items()] or [0.0])
+        return np.array([given.get(name, param.default) for name, param in self.params.items()] or [0.0], np.float64)
 
     def room_for(self, memory: Mapping[str, int | str], jobs: int) -> int:
         """How many numbers this much memory is."""

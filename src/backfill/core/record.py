@@ -49,6 +49,9 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     module[Owner.__name__] = Owner
 
     def new(cls: Any, **values: Any) -> Any:
+        for field, kind in fields:  # the compiled constructor takes any types and lays them out as they come
+            if numba.typeof(values[field]) != kind:
+                raise TypeError(f"{name}.{field} is {numba.typeof(values[field])}; expected {kind}")
         self = structref.StructRefProxy.__new__(cls, *(values[field] for field in names))
         kept = {field: v for field, v in values.items() if isinstance(v, np.ndarray | structref.StructRefProxy)}
         self.__dict__.update(kept)

@@ -41,6 +41,9 @@ def new_state(
     first, items, counts = _licence_items(jobs, l)
     none = np.zeros(0, np.int32)
 
+    def column(values: Any, dtype: Any = np.int64) -> Any:
+        return np.require(values, dtype, ["C", "W", "A"])  # a copy only where it must be one
+
     def times(size: int = n) -> Ints:
         return np.full(size, NO_TIME, np.int64)
 
@@ -50,30 +53,30 @@ def new_state(
     return State(
         now=NO_TIME,
         jobs=n,
-        submit=jobs.submit,
-        walltime=estimate,
-        tasks=jobs.tasks,
-        demand=np.ascontiguousarray(jobs.demand),
+        submit=column(jobs.submit),
+        walltime=column(estimate),
+        tasks=column(jobs.tasks),
+        demand=column(jobs.demand),
         need=need,
-        spread=jobs.spread,
-        pin=jobs.site.codes,
-        deadline=jobs.deadline,
-        priority=jobs.priority,
-        user=jobs.user.codes,
-        group=jobs.group.codes,
-        project=jobs.project.codes,
+        spread=column(jobs.spread, np.int8),
+        pin=column(jobs.site.codes, np.int32),
+        deadline=column(jobs.deadline),
+        priority=column(jobs.priority, np.float64),
+        user=column(jobs.user.codes, np.int32),
+        group=column(jobs.group.codes, np.int32),
+        project=column(jobs.project.codes, np.int32),
         licence_first=first,
         licence=items,
         licence_count=counts,
         nodes=nodes,
         resources=k,
         pool=int(simple),
-        capacity=platform.capacity,
-        site=platform.site,
+        capacity=column(platform.capacity),
+        site=column(platform.site),
         hosts=platform.hosts.astype(np.int8),
-        copies=platform.copies,
+        copies=column(platform.copies),
         free=platform.capacity.copy(),
-        total=platform.capacity.sum(axis=0),
+        total=column(platform.capacity.sum(axis=0)),
         licence_free=platform.copies.copy(),
         waiting=0,
         slots=slots,
@@ -113,8 +116,8 @@ def new_state(
         room=zeros(nodes, k),
         licence_room=zeros(l),
         licence_least=zeros(1, 1),
-        plan=new_profile(platform.capacity),
-        licence_plan=new_profile(platform.copies.reshape(-1, 1)),
+        plan=new_profile(column(platform.capacity)),
+        licence_plan=new_profile(column(platform.copies.reshape(-1, 1))),
         licence_capacity=platform.copies.reshape(-1, 1).copy(),
         rooms=zeros(SMALL, ROOM_COLUMNS + k),
         rooms_open=0,

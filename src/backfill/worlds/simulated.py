@@ -154,16 +154,19 @@ def _new_world(jobs: Jobs, platform: Platform, options: Options, causes: Causes)
     def times(size: int) -> Ints:
         return np.empty(size, np.int64)
 
+    def column(values: Any, dtype: Any = np.int64) -> Any:
+        return np.require(values, dtype, ["C", "W", "A"])
+
     return World(
         stepping=int(options.ties == "step"),
         overrun=int(options.overrun == "extend"),
-        runtime=jobs.runtime,
-        kill=jobs.walltime,
-        speed=platform.speed,
+        runtime=column(jobs.runtime),
+        kill=column(jobs.walltime),
+        speed=column(platform.speed, np.float64),
         cursor=0,
         rejected=(causes != "").astype(np.int8),
         linked=int(len(after.items) > 0),
-        before=np.diff(jobs.after.first),
+        before=np.diff(jobs.after.first).astype(np.int64),
         after_first=after.first,
         after_item=after.items,
         eligible=jobs.submit.copy(),
@@ -179,7 +182,6 @@ def _new_world(jobs: Jobs, platform: Platform, options: Options, causes: Causes)
         over_job=times(overs),
         overs=0,
         gone=np.zeros(n, np.int8),
-        instant=NO_TIME,
     )
 
 

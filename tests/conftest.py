@@ -1,0 +1,22 @@
+"""Shared settings: hypothesis profiles, and where the shared traces are."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+settings.register_profile("ci", max_examples=40, derandomize=True, **common)
+settings.register_profile("long", max_examples=2000, **common)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of recorded logs and oracles that is not part of the project."""
+    if not SHARED.is_dir():
+        pytest.skip("needs the recorded logs in ../shared, which are not part of the project")
+    return SHARED
