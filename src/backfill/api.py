@@ -66,10 +66,11 @@ class Result:
 
         from backfill.report.terminal import WIDTH, result_table
 
-        console = Console(width=WIDTH, color_system=None, force_terminal=False)
+        console = Console(width=WIDTH, color_system=None)
         with console.capture() as captured:
-            console.print(result_table([(self.name, self.metrics)], title=self.title))
-        return captured.get()
+            console.print(result_table([(self.name, self.metrics)]))
+        lines = [self.title, "", *captured.get().rstrip().split("\n")]
+        return "\n".join(line.rstrip() for line in lines)
 
     @property
     def title(self) -> str:

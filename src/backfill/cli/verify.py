@@ -66,4 +66,4 @@ def verify(
         if not violations:
             print(f"lawful: {len(workload)} jobs checked")
     if violations:
-        raise NotLawful(schedule, len(violations))
+        raise NotLawful(schedule)
