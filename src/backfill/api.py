@@ -1,5 +1,6 @@
 """The Python interface: simulate a policy on a workload, and what comes out of it."""
 
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from backfill.analysis.metrics import NOTHING, Metrics, Trim, metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.policy import Policy
-from backfill.model.errors import MissingExtra, UsageError
+from backfill.model.errors import BackfillError, MissingExtra, PolicyError, UsageError, at
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME, REASONS, STATES, Schedule
 from backfill.model.units import SECOND
@@ -169,7 +170,14 @@ def simulate(
     seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
     trims = _trim(warmup), _trim(cooldown)
-    done = run(log, pool, chosen, values, options, watched=promise, progress=progress)
+    try:
+        done = run(log, pool, chosen, values, options, watched=promise, progress=progress)
+    except BackfillError:
+        raise
+    except Exception as error:
+        if (blamed := _blamed(chosen, error)) is None:
+            raise
+        raise blamed from error
     return Result(
         workload=log,
         platform=pool,
@@ -201,6 +209,16 @@ def write_report(path: str | Path, results: list[Result], command: str = "", *no
         notes=[*first.workload.notes, *notes],
     )
     write_page(path, first.title, shown, provenance)
+
+
+def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
+    """One line about an error that rose in the file of a plain Python policy; None where it rose elsewhere."""
+    file = getattr(getattr(policy.decide, "__code__", None), "co_filename", "")
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    if policy.compiled or not lines:
+        return None
+    what = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
+    return PolicyError(at(file, lines[-1], what))
 
 
 def _policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float]]:

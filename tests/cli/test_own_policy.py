@@ -55,6 +55,13 @@ def test_a_mistake_is_one_line_with_its_place(backfill, tmp_path, mistake):
     assert done.complaint.startswith(message)
 
 
+def test_an_exception_in_plain_python_has_its_place(backfill, tmp_path):
+    text = GOOD.replace('"mine"', '"mine", compiled=False').replace("    while", "    {}[job]\n    while")
+    (tmp_path / "mine.py").write_text(text)
+    done = backfill("simulate", "tiny.csv", "--cpus", "4", "--policy", "mine.py", "-q")
+    assert (done.code, done.complaint) == (1, "mine.py:11: policy mine: KeyError: 0")
+
+
 def test_a_missing_file_is_a_usage_error(backfill):
     done = backfill("simulate", "tiny.csv", "--cpus", "4", "--policy", "mine.py:mine")
     assert (done.code, done.complaint) == (2, "mine.py: cannot be read: No such file or directory")

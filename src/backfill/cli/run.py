@@ -11,13 +11,18 @@ if TYPE_CHECKING:
     from backfill.model.platform import Platform
     from backfill.model.workload import Workload
 
-ONCE = "this happens once: the compiled code is kept for the next runs"
+
+def _compiling(what: str) -> str:
+    from backfill import jit
+
+    kept = "this happens once: the compiled code is kept for the next runs"
+    return f"compiling {what}" + (f"; {kept}" if jit.FOLDER else "")
 
 
 def loaded(text: str, settings: list[str]) -> "tuple[Policy, dict[str, float]]":
     """The policy that a text means, compiled, and its parameters."""
     _engine()
-    with say.busy(f"compiling {text}; {ONCE}"):
+    with say.busy(_compiling(text)):
         from backfill.policies.load import load, parse_param
 
         policy, params = load(text)
@@ -43,5 +48,5 @@ def _engine() -> None:
         return
     from backfill import jit
 
-    with say.busy(f"compiling the simulator; {ONCE}", at_once=not jit.WARM and not jit.PLAIN):
+    with say.busy(_compiling("the simulator"), at_once=not jit.WARM and not jit.PLAIN):
         import backfill.worlds.simulated  # noqa: F401
