@@ -245,15 +245,11 @@ def _check_starts(case: _Case, schedule: Schedule | ScheduleColumns, promises_bi
 
 def _check_ends(case: _Case, schedule: Schedule | ScheduleColumns, overrun: Overrun) -> Ints:
     """Check the ends; return when each job that ran ended, computed where the schedule does not say."""
-    jobs, speed, start, report = case.workload.jobs, case.platform.speed, case.start, case.report
-    # A gang goes at the pace of its slowest node. Where that is not known, every pace of the platform is lawful.
-    pace = np.full(len(jobs), np.inf)
-    seated = (case.seat_node >= 0) & case.placed
-    np.minimum.at(pace, case.seat_job[seated], speed[case.seat_node[seated]])
-    known = np.isfinite(pace)
-    work = np.minimum(jobs.runtime, jobs.walltime) if overrun == "kill" else jobs.runtime
-    shortest = _time_held(work, np.where(known, pace, speed.max()))
-    longest = _time_held(work, np.where(known, pace, speed.min()))
+    jobs, start, report = case.workload.jobs, case.start, case.report
+    shortest, longest = _runs(case)
+    rounding = (shortest != jobs.runtime) | (longest != jobs.runtime)
+    if overrun == "kill":
+        shortest, longest = np.minimum(shortest, jobs.walltime), np.minimum(longest, jobs.walltime)
     if schedule.end is None:
         return start + shortest
 
@@ -262,7 +258,7 @@ def _check_ends(case: _Case, schedule: Schedule | ScheduleColumns, overrun: Over
         report.add("end", ids[row], start[row], "has a start but no end")
     for row in report.each("end", (case.line >= 0) & ~case.ran & (end != NO_TIME)):
         report.add("end", ids[row], end[row], "has an end but no start")
-    held, rounding = end - start, (shortest != work) | (longest != work)
+    held = end - start
     wrong = (held < shortest - rounding) | (held > longest + rounding)
     for row in report.each("end", case.ran & (end != NO_TIME) & wrong):
         text = f"ends {seconds_text(int(held[row]))} s after its start; expected {seconds_text(int(shortest[row]))} s"
@@ -270,17 +266,34 @@ def _check_ends(case: _Case, schedule: Schedule | ScheduleColumns, overrun: Over
     return np.where(case.ran & (end != NO_TIME), end, start + shortest)
 
 
-def _time_held(work: Ints, speed: Floats) -> Ints:
-    return np.where(speed == 1, work, np.ceil(work / speed)).astype(np.int64)
+def _runs(case: _Case) -> tuple[Ints, Ints]:
+    """How long each job runs where it is, at least and at most: a gang goes at the pace of its slowest node.
+
+    Where that is not known, every pace of the platform is lawful.
+    """
+    speed, runtime = case.platform.speed, case.workload.jobs.runtime
+    pace = np.full(len(runtime), np.inf)
+    seated = (case.seat_node >= 0) & case.placed
+    np.minimum.at(pace, case.seat_job[seated], speed[case.seat_node[seated]])
+    known = np.isfinite(pace)
+
+    def at(speeds: Floats) -> Ints:
+        return np.where(speeds == 1, runtime, np.ceil(runtime / speeds)).astype(np.int64)
+
+    return at(np.where(known, pace, speed.max())), at(np.where(known, pace, speed.min()))
 
 
 def _check_states(case: _Case, schedule: Schedule | ScheduleColumns, overrun: Overrun) -> None:
     jobs, report, listed = case.workload.jobs, case.report, case.line >= 0
     if schedule.state is not None:
         state = case.column(_coded(schedule.state, STATES), -1)
-        killed = (jobs.runtime > jobs.walltime) & (overrun == "kill")
+        shortest, longest = _runs(case)
+        killed, spared = shortest > jobs.walltime, longest <= jobs.walltime
+        if overrun == "extend":
+            killed, spared = np.zeros(len(jobs), np.bool_), np.ones(len(jobs), np.bool_)
         lawful = np.where(case.ran, np.where(killed, TIMEOUT, COMPLETED), REJECTED)
-        for row in report.each("state", listed & (state != -1) & (state != lawful)):
+        either = case.ran & ~killed & ~spared & ((state == TIMEOUT) | (state == COMPLETED))
+        for row in report.each("state", listed & (state != -1) & (state != lawful) & ~either):
             stated = STATES[state[row]] if state[row] >= 0 else "none of the known states"
             report.add("state", jobs.job[row], None, f"is {stated}; expected {STATES[lawful[row]]}")
     if schedule.reason is not None:

@@ -1,7 +1,8 @@
 """Words for what a policy did wrong: the compiled side writes numbers, this side has the names."""
 
-from collections.abc import Sequence
 from typing import Any
+
+from numpy.typing import NDArray
 
 from backfill.core.verbs import DOES_NOT_FIT, IN_THE_PAST, NO_LICENCE, NOT_PLACED, NOT_WAITING, OK
 from backfill.model.errors import PolicyError
@@ -9,7 +10,7 @@ from backfill.model.platform import Platform
 from backfill.model.units import seconds_text
 
 
-def raise_misuse(name: str, error: Any, jobs: Sequence[Any], platform: Platform) -> None:
+def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) -> None:
     """Raise PolicyError where state.error says that the policy `name` broke a rule. jobs: ids in queue order."""
     code, job, which, asked, available, now = (int(x) for x in error)
     if code == OK:

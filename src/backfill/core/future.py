@@ -6,9 +6,9 @@ can only come earlier through a room that opened since it was last placed need n
 
 import numpy as np
 
+from backfill.core.counters import LOOKS
 from backfill.core.placement import may_host, place_gang
 from backfill.core.profile import FUTURE, GIVE, TAKE, book, clear, earliest, least_over, most_over, next_change, trim
-from backfill.core.counters import LOOKS
 from backfill.core.record import doubled_rows, kernel
 from backfill.core.verbs import keep_placement
 
@@ -64,7 +64,9 @@ def _open_room(state, lane, begin, end):
 @kernel()
 def _measure_room(state, i):
     """The greatest availability in a room of a pool: no job that needs more can start earlier because of it."""
-    most_over(state.plan, ONLY, max(state.rooms[i, BEGIN], state.now), state.rooms[i, END], state.rooms, i, np.int64(MOST))
+    most_over(
+        state.plan, ONLY, max(state.rooms[i, BEGIN], state.now), state.rooms[i, END], state.rooms, i, np.int64(MOST)
+    )
     state.rooms[i, CURRENT] = state.plan.taken
 
 

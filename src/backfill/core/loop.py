@@ -5,7 +5,7 @@ The stepping form for plain Python policies is the same two kernels with the pol
 """
 
 import numpy as np
-from numba import float64, int8, int64, types
+from numba import float64, int8, int64
 
 from backfill.core.counters import SUBMITTED
 from backfill.core.events import pop_end, pop_timer, push_end
@@ -127,7 +127,7 @@ def open_instant(state, world):
 
 @kernel()
 def _step(state, world):
-    """One event: submits of an instant come before its ends, and jobs that end at their limit are gone from the books."""
+    """One event: submits of an instant come before its ends; jobs that end at their limit are gone from the books."""
     _leave_books(state, world)
     while state.timed > 0 and state.timers[0] <= state.now:
         state.timed = pop_timer(state.timers, state.timed)

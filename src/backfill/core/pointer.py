@@ -9,7 +9,8 @@ across an assignment to that field.
 
 from typing import Any
 
-from numba.core import cgutils, types
+from numba import types
+from numba.core import cgutils
 from numba.core.datamodel import models, register_default
 from numba.core.extending import (
     NativeValue,
@@ -24,7 +25,7 @@ from numba.core.typing.templates import AttributeTemplate
 def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
     """The numba type, importable from `module`, of a pointer to the payload of `owner`, a StructRef."""
 
-    class Pointer(types.Type):  # type: ignore[misc]
+    class Pointer(types.Type):
         def __init__(self) -> None:
             super().__init__(name)
 
@@ -35,11 +36,13 @@ def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
     fields = owner.field_dict
     register_default(Pointer)(models.OpaqueModel)
 
-    @unbox(Pointer)  # type: ignore[untyped-decorator]
+    @unbox(Pointer)
     def from_python(typ: Any, obj: Any, c: Any) -> Any:
         held = c.pyapi.object_getattr_string(obj, "_meminfo")
-        meminfo = c.unbox(types.MemInfoPointer(types.voidptr), held).value
+        kind = types.MemInfoPointer(types.voidptr)
+        meminfo = c.unbox(kind, held).value
         data = c.context.nrt.meminfo_data(c.builder, meminfo)
+        c.context.nrt.decref(c.builder, kind, meminfo)  # unboxing counted one; the Python object keeps its own
         c.pyapi.decref(held)
         return NativeValue(c.builder.bitcast(data, cgutils.voidptr_t))
 
@@ -49,13 +52,13 @@ def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
         return cgutils.create_struct_proxy(kind)(context, builder, ref=data)
 
     @infer_getattr
-    class Attributes(AttributeTemplate):  # type: ignore[misc]
+    class Attributes(AttributeTemplate):
         key = Pointer
 
         def generic_resolve(self, typ: Any, attr: str) -> Any:
             return fields.get(attr)
 
-    @lower_getattr_generic(Pointer)  # type: ignore[untyped-decorator]
+    @lower_getattr_generic(Pointer)
     def read(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
         field = getattr(payload(context, builder, value), attr)
         if not isinstance(fields[attr], types.Array):
@@ -65,7 +68,7 @@ def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
         view.parent = cgutils.get_null_value(view.parent.type)
         return view._getvalue()
 
-    @lower_setattr_generic(Pointer)  # type: ignore[untyped-decorator]
+    @lower_setattr_generic(Pointer)
     def write(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
         data = payload(context, builder, args[0])
         value = context.cast(builder, args[1], sig.args[1], fields[attr])

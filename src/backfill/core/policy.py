@@ -111,7 +111,9 @@ def _explain(broken: Policy, text: str) -> str:
     where = f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}"
     if match := _FIELD.search(text):
         return f"{where}: {match[2]} has no field {match[1]!r} (fields: {', '.join(name for name, _ in STATE)})"
-    useful = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("Failed in", "During", "File", "-", "^"))]
+    useful = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.startswith(("Failed in", "During", "File", "-", "^"))
+    ]
     return f"{where}: policy {broken.name} does not compile: {useful[0] if useful else text.strip()[:200]}"
-
-

@@ -21,8 +21,9 @@ def kernel(*signature: Any, inline: bool = False) -> Callable[[Callable[..., Any
     """
     if jit.PLAIN:
         return lambda function: function
-    options = {"cache": jit.FOLDER is not None, "error_model": "numpy", "fastmath": False, "forceinline": inline}
-    return njit(signature[0](*signature[1:]), **options) if signature else njit(**options)
+    options: Any = {"cache": jit.FOLDER is not None, "error_model": "numpy", "fastmath": False, "forceinline": inline}
+    make: Callable[[Any], Any] = njit(signature[0](*signature[1:]), **options) if signature else njit(**options)
+    return make
 
 
 def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]:
@@ -40,7 +41,7 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     from backfill.core.pointer import pointer_type
 
     @structref.register
-    class Owner(types.StructRef):  # type: ignore[misc]
+    class Owner(types.StructRef):
         def preprocess_fields(self, fields: Any) -> Any:
             return tuple((field, types.unliteral(kind)) for field, kind in fields)
 

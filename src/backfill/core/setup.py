@@ -7,8 +7,8 @@ import numpy as np
 from backfill.core.counters import COUNTERS
 from backfill.core.order import ranks
 from backfill.core.policy import Policy
-from backfill.core.queue import BUCKET, CLASSES
 from backfill.core.profile import FUTURE, new_profile
+from backfill.core.queue import BUCKET, CLASSES
 from backfill.core.state import NO_TIME, State
 from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs
@@ -28,9 +28,9 @@ def new_state(
     """
     orders = policy.orders
     n, (nodes, k) = len(jobs), platform.capacity.shape
-    l = len(platform.licences)
+    licences = len(platform.licences)
     need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
-    simple = nodes == 1 and l == 0
+    simple = nodes == 1 and licences == 0
     index = policy.index and not policy.dynamic
     buckets = 1 << max((n - 1) // BUCKET, 1).bit_length() if index else 1
     slots = len(orders)
@@ -38,8 +38,7 @@ def new_state(
     ranked = np.empty((slots, n), np.int32)
     for slot, order in enumerate(orders):
         rank[slot], ranked[slot] = ranks(order, estimate, np.ascontiguousarray(need[:, 0]), jobs.submit, jobs.priority)
-    first, items, counts = _licence_items(jobs, l)
-    none = np.zeros(0, np.int32)
+    first, items, counts = _licence_items(jobs, licences)
 
     def column(values: Any, dtype: Any = np.int64) -> Any:
         return np.require(values, dtype, ["C", "W", "A"])  # a copy only where it must be one
@@ -112,9 +111,9 @@ def new_state(
         held_first=zeros(n),
         held_count=zeros(n),
         extra=zeros(nodes, k),
-        licence_extra=zeros(l),
+        licence_extra=zeros(licences),
         room=zeros(nodes, k),
-        licence_room=zeros(l),
+        licence_room=zeros(licences),
         licence_least=zeros(1, 1),
         plan=new_profile(column(platform.capacity)),
         licence_plan=new_profile(column(platform.copies.reshape(-1, 1))),

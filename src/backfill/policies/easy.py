@@ -5,7 +5,6 @@ from backfill.core.order import ORDERS
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE
 from backfill.core.queue import candidate, following, is_first, rewind
-from backfill.core.record import kernel
 from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.verbs import BACKFILL, FIT, HEAD, place, reserve, start
 from backfill.policies.fcfs import start_heads

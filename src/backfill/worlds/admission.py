@@ -52,7 +52,7 @@ def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) 
     if len(platform.nodes) > 1 or platform.licences:
         fits = np.empty(len(jobs), np.int8)
         fit_empty(state, fits)
-        for job in np.flatnonzero((fits == 0) & (causes == "")):
+        for job in np.flatnonzero((fits == 0) & (causes == "")).tolist():
             short = [x for x in np.unique(jobs.licences[job]) if (jobs.licences[job] == x).sum() > platform.copies[x]]
             causes[job] = platform.licences[short[0]] if short else "nodes"
     elif len(jobs.site.names):

@@ -47,7 +47,8 @@ class Estimates:
         else:
             draws = np.array([_draw(str(job), seed) for job in jobs.job.tolist()])
             seen = jobs.runtime * (1 + (self.factor - 1) * draws)
-        return np.rint(np.minimum(seen, TIME_MAX)).astype(np.int64)
+        rounded: Ints = np.rint(np.minimum(seen, TIME_MAX)).astype(np.int64)
+        return rounded
 
 
 def _draw(job: str, seed: int) -> float:

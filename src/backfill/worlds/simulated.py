@@ -215,4 +215,5 @@ def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Ca
 def _check_all_started(name: str, schedule: Schedule) -> None:
     stuck = np.flatnonzero((schedule.start == NO_TIME) & (schedule.state != REJECTED))
     if len(stuck):
-        raise PolicyError(f"policy {name} leaves {len(stuck)} jobs waiting for ever; the first is {schedule.job[stuck[0]]}")
+        first = schedule.job[stuck[0]]
+        raise PolicyError(f"policy {name} leaves {len(stuck)} jobs waiting for ever; the first is {first}")

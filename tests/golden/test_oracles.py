@@ -1,0 +1,120 @@
+"""Other simulators' schedules of two real logs, job by job, and published figures. Needs the logs in ../shared."""
+
+import csv
+import gzip
+
+import numpy as np
+import pytest
+
+from backfill import policies
+from backfill.analysis.metrics import metrics
+from backfill.analysis.verify import verify
+from backfill.model.platform import Platform
+from backfill.model.units import SECOND
+from backfill.traces.read import read
+from backfill.worlds.estimates import Estimates
+from backfill.worlds.simulated import Options, simulate
+
+CPUS = {"kth": 100, "sdsc": 128}
+
+
+@pytest.fixture(scope="module")
+def log():
+    kept = {}
+
+    def get(shared, name):
+        if name not in kept:
+            kept[name] = read(shared / "oracle" / f"{name}.jobs.csv.gz")
+        return kept[name]
+
+    return get
+
+
+def oracle(path):
+    with gzip.open(path, "rt", newline="") as file:
+        return {row["job"]: int(row["start"]) * SECOND for row in csv.DictReader(file)}
+
+
+def run(workload, name, policy, ties, estimates="requested"):
+    options = Options(ties=ties, estimates=Estimates.parse(estimates))
+    platform = Platform.pool(CPUS[name])
+    schedule = simulate(workload, platform, policies.get(policy), options=options).schedule
+    assert verify(workload, platform, schedule, promises_bind=policy == "conservative") == []
+    return schedule, metrics(workload, platform, schedule)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "ties", "file"),
+    [
+        ("kth", "fcfs", "batch", "fcfs.pyss"),
+        ("kth", "fcfs", "step", "fcfs.pyss"),
+        ("kth", "fcfs", "batch", "fcfs.batsim"),
+        ("kth", "easy", "step", "easy.pyss"),
+        ("kth", "easy", "batch", "easy-batch.ownref"),
+        ("kth", "conservative", "step", "conservative.pyss"),
+        ("sdsc", "fcfs", "batch", "fcfs.pyss"),
+        ("sdsc", "fcfs", "step", "fcfs.pyss"),
+        ("sdsc", "easy", "step", "easy.pyss"),
+        ("sdsc", "easy", "batch", "easy-batch.ownref"),
+        ("sdsc", "conservative", "step", "conservative.pyss"),
+    ],
+)
+def test_every_start_equals_the_other_simulators(shared, log, name, policy, ties, file):
+    schedule, _ = run(log(shared, name), name, policy, ties)
+    expected = oracle(shared / "oracle" / f"{name}.{file}.csv.gz")
+    different = [
+        (job, start, expected[job])
+        for job, start in zip(schedule.job.tolist(), schedule.start.tolist(), strict=True)
+        if expected[str(job)] != start
+    ]
+    assert different == []
+    assert len(schedule) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("policy", "estimates", "slowdown", "greatest"),
+    [
+        ("easy", "requested", 92.576539733629, 14805.2),
+        ("easy-sjbf", "requested", 69.405400580303, 14805.2),
+        ("easy", "exact", 71.722385112442, 10017.2),
+        ("easy-sjbf", "exact", 49.847718931341, 9941.7),
+    ],
+)
+def test_g9_the_result_files_of_sc15_to_the_last_digit(shared, log, policy, estimates, slowdown, greatest):
+    """Gaussier et al., SC'15, result files for KTH-SP2."""
+    schedule, found = run(log(shared, "kth"), "kth", policy, "step", estimates)
+    assert found["mean_bounded_slowdown"] == pytest.approx(slowdown, rel=1e-9)
+    ran = schedule.end - schedule.start
+    bounded = (schedule.end - schedule.submit) / np.maximum(ran, 10 * SECOND)
+    assert bounded.max() == pytest.approx(greatest, abs=0.05)
+    if policy == "easy" and estimates == "requested":
+        assert found["mean_wait_s"] == pytest.approx(6836.87, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("policy", "estimates", "slowdown"),
+    [
+        ("easy", "requested", 92.687654),
+        ("easy", "exact", 71.722385),
+        ("easy-sjbf", "requested", 69.393636),
+        ("easy-sjbf", "exact", 49.847242),
+    ],
+)
+def test_g12_one_pass_per_instant(shared, log, policy, estimates, slowdown):
+    _, found = run(log(shared, "kth"), "kth", policy, "batch", estimates)
+    assert found["mean_bounded_slowdown"] == pytest.approx(slowdown, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "ties", "slowdown", "wait"),
+    [
+        ("kth", "step", 88.997275, 7310.5512),
+        ("kth", "batch", 88.966564, 7316.2391),
+        ("sdsc", "step", 89.656291, 21889.3020),
+        ("sdsc", "batch", 89.170384, 21725.5964),
+    ],
+)
+def test_g13_conservative_with_compression_at_every_end(shared, log, name, ties, slowdown, wait):
+    _, found = run(log(shared, name), name, "conservative", ties)
+    assert found["mean_bounded_slowdown"] == pytest.approx(slowdown, rel=1e-6)
+    assert found["mean_wait_s"] == pytest.approx(wait, abs=1e-4)

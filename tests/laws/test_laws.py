@@ -1,0 +1,116 @@
+"""What must hold for every registered policy, now and later, on any workload."""
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill import policies
+from backfill.analysis.verify import verify
+from backfill.core.policy import Policy
+from backfill.core.queue import following, is_first, rewind
+from backfill.core.verbs import FIT, HEAD, place, start
+from backfill.model.schedule import NO_TIME
+from backfill.traces.schedules import write_schedule
+from backfill.worlds.simulated import Options, simulate
+from tests.reference.workloads import as_model, general_cases, pool_cases
+
+every_policy = pytest.mark.parametrize("name", list(policies.TABLE))
+TIES = [Options(), Options(ties="step")]
+
+
+def scheduled(case, name, options=None):
+    workload, platform, _ = as_model(case.jobs, case.platform)
+    return workload, platform, simulate(workload, platform, policies.get(name), options=options).schedule
+
+
+@every_policy
+@given(case=general_cases())
+def test_every_schedule_is_lawful(name, case):
+    workload, platform, schedule = scheduled(case, name)
+    assert verify(workload, platform, schedule) == []
+
+
+@every_policy
+@given(case=general_cases())
+def test_every_schedule_is_lawful_when_jobs_outlive_their_walltime(name, case):
+    workload, platform, schedule = scheduled(case, name, Options(overrun="extend"))
+    assert verify(workload, platform, schedule, overrun="extend") == []
+
+
+@every_policy
+@given(case=pool_cases())
+def test_every_schedule_is_lawful_in_steps(name, case):
+    workload, platform, schedule = scheduled(case, name, Options(ties="step"))
+    assert verify(workload, platform, schedule) == []
+
+
+@every_policy
+@given(case=pool_cases())
+def test_the_same_seed_gives_the_same_bytes(name, case):
+    def text():
+        out = io.StringIO()
+        write_schedule(scheduled(case, name, Options(seed=7))[2], out)
+        return out.getvalue()
+
+    assert text() == text()
+
+
+@given(case=general_cases())
+def test_a_plain_python_policy_gives_the_schedule_of_the_compiled_one(case):
+    workload, platform, compiled = scheduled(case, "first-fit")
+
+    def first_fit(state):
+        rewind(state, 0)
+        job = following(state, 0)
+        while job >= 0:
+            if place(state, job):
+                start(state, job, HEAD if is_first(state, job) else FIT)
+            job = following(state, 0)
+
+    plain = simulate(workload, platform, Policy("mine", first_fit, compiled=False)).schedule
+    assert plain.start.tolist() == compiled.start.tolist()
+    assert plain.reason.tolist() == compiled.reason.tolist()
+
+
+@given(case=pool_cases())
+def test_fcfs_starts_in_submit_order(case):
+    workload, _, schedule = scheduled(case, "fcfs")
+    order = np.argsort(workload.jobs.submit, kind="stable")
+    starts = schedule.start[order][schedule.start[order] != NO_TIME]
+    assert (np.diff(starts) >= 0).all()
+
+
+@given(case=pool_cases(), cut=st.floats(0, 1))
+def test_under_fcfs_later_submits_change_nothing_for_earlier_jobs(case, cut):
+    workload, platform, schedule = scheduled(case, "fcfs")
+    order = np.argsort(workload.jobs.submit, kind="stable")
+    kept = order[: round(cut * len(order))]
+    shorter = workload.with_jobs(workload.jobs.take(kept))
+    alone = simulate(shorter, platform, policies.get("fcfs")).schedule
+    assert alone.start.tolist() == schedule.start[kept].tolist()
+
+
+@pytest.mark.parametrize("options", TIES, ids=["batch", "step"])
+@given(case=general_cases(honest=True, chains=False))
+def test_easys_head_starts_no_later_than_its_first_shadow_time(options, case):
+    _, _, schedule = scheduled(case, "easy", options)
+    promised = schedule.promise != NO_TIME
+    assert (schedule.start[promised] <= schedule.promise[promised]).all()
+
+
+@pytest.mark.parametrize("options", TIES, ids=["batch", "step"])
+@given(case=general_cases(honest=True))
+def test_conservative_keeps_the_promise_given_at_submit(options, case):
+    workload, platform, schedule = scheduled(case, "conservative", options)
+    assert verify(workload, platform, schedule, promises_bind=True) == []
+    assert (schedule.promise[schedule.start != NO_TIME] != NO_TIME).all()
+
+
+@given(case=pool_cases())
+def test_one_reservation_is_easy(case):
+    workload, platform, easy = scheduled(case, "easy")
+    one = simulate(workload, platform, policies.get("k-reservations"), {"k": 1}).schedule
+    assert one.start.tolist() == easy.start.tolist()
