@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -79,7 +80,9 @@ class Policy:
                 raise UsageError(f"policy {self.name} has no parameter {name!r} (parameters: {known})")
             param = self.params[name]
             if not param.low <= value <= param.high:
-                raise UsageError(f"policy {self.name}: {name} is {value:g}; expected {param.low:g} to {param.high:g}")
+                raise UsageError(
+                    f"policy {self.name}: {name} is {value:.15g}; expected {param.low:.15g} to {param.high:.15g}"
+                )
         return np.array([given.get(name, param.default) for name, param in self.params.items()] or [0.0], np.float64)
 
     def room_for(self, memory: Mapping[str, int | str], jobs: int) -> int:
@@ -110,7 +113,10 @@ def _explain(broken: Policy, text: str) -> str:
     lines = [int(line) for file, line in _LINE.findall(text) if code.co_filename.endswith(file)]
     where = f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}"
     if match := _FIELD.search(text):
-        return f"{where}: {match[2]} has no field {match[1]!r} (fields: {', '.join(name for name, _ in STATE)})"
+        names = [name for name, _ in STATE]
+        near = get_close_matches(match[1], names, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"{where}: {match[2]} has no field {match[1]!r}; {hint}(fields: {', '.join(names)})"
     useful = [
         line.strip()
         for line in text.splitlines()

@@ -1,5 +1,6 @@
 """Records and kernels: one field table gives a compiled record and, without the compiler, a plain class."""
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,23 +50,44 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     Owner.__module__ = module["__name__"]
     module[Owner.__name__] = Owner
 
+    owner = Owner(list(fields))
+
+    @njit(cache=jit.FOLDER is not None)
+    def allocate() -> Any:
+        return structref.new(owner)
+
     def new(cls: Any, **values: Any) -> Any:
-        for field, kind in fields:  # the compiled constructor takes any types and lays them out as they come
-            if numba.typeof(values[field]) != kind:
-                raise TypeError(f"{name}.{field} is {numba.typeof(values[field])}; expected {kind}")
-        self = structref.StructRefProxy.__new__(cls, *(values[field] for field in names))
-        kept = {field: v for field, v in values.items() if isinstance(v, np.ndarray | structref.StructRefProxy)}
-        self.__dict__.update(kept)
+        self = allocate()
+        _write(self._meminfo.data, [_words(f"{name}.{field}", kind, values[field]) for field, kind in fields])
+        self.__dict__.update({f: v for f, v in values.items() if isinstance(v, np.ndarray | structref.StructRefProxy)})
         return self
 
     members: dict[str, Any] = {
         field: property(_reader(field)) for field, kind in fields if isinstance(kind, types.Number)
     }
-    pointer = pointer_type(name, Owner(list(fields)), module)
+    pointer = pointer_type(name, owner, module)
     members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer}
     proxy = type(name, (structref.StructRefProxy,), members)
-    structref.define_proxy(proxy, Owner, names)
+    structref.define_boxing(Owner, proxy)
     return proxy, pointer
+
+
+# numba's own constructor would compile anew in each process, for two seconds. So the fields are written from here, as
+# numba lays them out: a number is a word, a record the address of its payload, an array (owner, parent, items, bytes
+# of an item, address, shape, strides); without an owner, since Python keeps the array.
+
+
+def _words(field: str, kind: Any, value: Any) -> list[int]:
+    if numba.typeof(value) != kind:
+        raise TypeError(f"{field} is {numba.typeof(value)}; expected {kind}")
+    if isinstance(kind, types.Array):
+        return [0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides]
+    return [value if kind == types.int64 else value._meminfo.data]
+
+
+def _write(address: int, words: list[list[int]]) -> None:
+    flat = np.array([word for field in words for word in field], np.int64)
+    ctypes.memmove(address, flat.ctypes.data, flat.nbytes)
 
 
 def _plain(name: str, names: list[str]) -> Any:

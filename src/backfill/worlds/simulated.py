@@ -21,7 +21,8 @@ from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.admission import Causes, adapt, followers, reject_hopeless
 from backfill.worlds.estimates import Estimates
 
-BUDGET = 65_536  # passes between two looks at the outside
+FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
+PATIENCE_S = 0.1  # so that an interrupt is answered and the bar moves, however slow a pass is
 TIES = ("batch", "step")
 OVERRUN = ("kill", "extend")
 Progress = Callable[[int], None]  # is told how many jobs were submitted so far
@@ -96,14 +97,17 @@ def simulate(
 
 def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
     before = sorter() if policy.dynamic else keep
-    passes = 0
+    passes, budget = 0, FIRST_BUDGET
     while True:
-        done = int(advance(before, decide, state, world, BUDGET))
+        begin = time.perf_counter()
+        done = int(advance(before, decide, state, world, budget))
         passes += done
         if progress is not None:
             progress(int(state.counters[SUBMITTED]))
-        if done < BUDGET:
+        if done < budget:
             return passes
+        pace = PATIENCE_S / max(time.perf_counter() - begin, 1e-6)
+        budget = int(min(max(budget * min(pace, 8), 1), LARGEST_BUDGET))
 
 
 def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
