@@ -153,7 +153,7 @@ USAGE = {
     "parameter": (("tiny.csv", *ON4, "--set", "k=2"), "policy easy has no parameter 'k' (parameters: it has none)"),
     "set": (("tiny.csv", *ON4, "--set", "k"), "parameter 'k'; expected KEY=VALUE with a number, for instance k=4"),
     "number": (("tiny.csv", *ON4, "--policy", "k-reservations:k=x"), "parameter 'k=x'; expected KEY=VALUE with"),
-    "bounds": (("tiny.csv", *ON4, "--policy", "k-reservations", "--set", "k=0"), "k is 0; expected 1 to 2.14748e+09"),
+    "bounds": (("tiny.csv", *ON4, "--policy", "k-reservations", "--set", "k=0"), "k is 0; expected 1 to 2147483648"),
     "nan": (("tiny.csv", *ON4, "--policy", "k-reservations:k=nan"), "k is nan; expected 1 to"),
     "estimates": (("tiny.csv", *ON4, "--estimates", "uniform"), "estimates 'uniform'; expected requested, exact,"),
     "ties": (("tiny.csv", *ON4, "--ties", "both"), "ties is one of batch, step"),

@@ -49,6 +49,7 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
 
     node: the first node that can hold all tasks. site: the first site, in order of its first node, whose nodes
     together can hold the gang. any: all nodes together. Nodes are filled in order, each with as many tasks as fit.
+    A gang of one task sits on one node, whatever its spread.
     """
     if any(room[licence_slot(platform, x)] < copies for x, copies in Counter(job.licences).items()):
         return None
@@ -67,7 +68,7 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
 def groups(platform: Platform, job: Job) -> list[list[int]]:
     """The sets of nodes on which the gang may sit together, in the order in which they are tried."""
     nodes = [n for n, node in enumerate(platform.nodes) if may_host(node, job)]
-    if job.spread == "node":
+    if job.spread == "node" or job.tasks == 1:
         return [[n] for n in nodes]
     if job.spread == "site":
         sites = dict.fromkeys(node.site for node in platform.nodes)

@@ -11,7 +11,7 @@ from backfill.model.schedule import BACKFILL, COMPLETED, GANG, HEAD, NO_TIME, RE
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Ragged
 from backfill.traces.schedules import HEADER, read_schedule, write_schedule
-from traces.jobs import SHARED, needs_logs
+from tests.traces.jobs import SHARED, needs_logs
 
 TEXT = """\
 job,submit,start,end,state,reason,node

@@ -11,7 +11,7 @@ from backfill.model.errors import BackfillError, InputError, UsageError, Workloa
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Workload
 from backfill.traces.swf import read_swf, write_swf
-from traces.jobs import SHARED, needs_logs, same, swf_workloads
+from tests.traces.jobs import SHARED, needs_logs, same, swf_workloads
 
 HEADER = "; Version: 2.2\n; MaxNodes: 50\n; MaxProcs: 100\n; Note: été\n".encode("latin-1")
 

@@ -13,7 +13,7 @@ from backfill.model.errors import InputError, WorkloadError
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import SPREAD, Jobs, Workload
 from backfill.traces.table import read_table, write_csv, write_parquet
-from traces.jobs import EXACT_FLOAT, SHARED, needs_logs, same, workloads
+from tests.traces.jobs import EXACT_FLOAT, SHARED, needs_logs, same, workloads
 
 
 def table(*lines: str, **options: object) -> Workload:

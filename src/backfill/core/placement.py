@@ -43,7 +43,8 @@ def licences_free(room, licence, count, begin, end):
 def place_gang(room, demand, job, tasks, spread, pin, site, hosts, licence, begin, end, placed):
     """Find nodes for all tasks of a job within `room` (m, k); write pairs (node, tasks) to `placed`.
 
-    Returns the number of pairs, 0 where the gang does not fit. Nodes are tried in order of power.
+    Returns the number of pairs, 0 where the gang does not fit. Nodes are tried in order of power; sites in order of
+    their first node. A gang of one task sits on one node, whatever its spread.
     """
     nodes = room.shape[0]
     if spread == NODE or tasks == 1:
