@@ -1,0 +1,44 @@
+"""A deep queue is searched by a tree; that must change no start, only the work."""
+
+import numpy as np
+import pytest
+
+from backfill import policies
+from backfill.core.setup import DEEP
+from backfill.model.platform import Platform
+from backfill.model.units import SECOND
+from backfill.model.workload import Jobs, Workload
+from backfill.worlds.simulated import simulate
+
+STATIC = [name for name in policies.TABLE if policies.get(name).index and not policies.get(name).dynamic]
+
+
+def flood(jobs=3_000, seed=1):
+    """Far more than 64 processors can take, in bursts, so that the queue grows deep, drains and grows again."""
+    r = np.random.default_rng(seed)
+    submit = np.sort(r.integers(0, 4, jobs) * 150_000 + r.integers(0, 2_000, jobs))
+    runtime = np.ceil(r.lognormal(5, 1.2, jobs)).astype(np.int64)
+    table = Jobs(
+        job=np.arange(jobs),
+        submit=submit * SECOND,
+        runtime=runtime * SECOND,
+        walltime=np.ceil(runtime * r.uniform(1, 4, jobs)).astype(np.int64) * SECOND,
+        tasks=r.integers(1, 33, jobs),
+        demand=np.stack([np.ones(jobs, np.int64), r.integers(0, 5, jobs)], axis=1),
+        priority=r.integers(0, 9, jobs).astype(float),
+    )
+    return Workload(table, resources=("cpus", "memory"))
+
+
+@pytest.mark.parametrize("name", STATIC)
+@pytest.mark.parametrize("memory", [None, 200])
+def test_the_tree_changes_no_start(name, memory):
+    workload, platform, policy = flood(), Platform.pool(64, memory=memory), policies.get(name)
+    searched = simulate(workload, platform, policy)
+    walked = simulate(workload, platform, policy.like(name, index=False))
+    waiting = (workload.jobs.submit[:, None] <= searched.schedule.start).sum(axis=1).max()
+    assert waiting > DEEP
+    assert searched.schedule.start.tolist() == walked.schedule.start.tolist()
+    assert searched.schedule.reason.tolist() == walked.schedule.reason.tolist()
+    if name == "easy":
+        assert searched.looks < walked.looks / 2
