@@ -8,6 +8,8 @@ of the queue stays waiting; else `reserved` when the time promised in an earlier
 starts in its very first pass.
 """
 
+from dataclasses import replace
+
 from .profile import Profile
 from .words import Decision, Reservation, Start, Time, View
 
@@ -23,7 +25,7 @@ def conservative(view: View) -> Decision:
         if job.row not in promises:
             promises[job.row] = profile.book(job, profile.earliest(job, view.now))
     starts = start_what_is_due(view, promises, moved_up)
-    return Decision(starts, promises, timers(view, promises, starts))
+    return Decision(starts, promises, timers(view, promises))
 
 
 def kept(view: View, profile: Profile) -> Promises:
@@ -46,7 +48,7 @@ def kept(view: View, profile: Profile) -> Promises:
         else:
             broken.append(job)
     for job in broken:
-        promises[job.row] = profile.book(job, profile.earliest(job, view.now + 1))
+        promises[job.row] = replace(profile.book(job, profile.earliest(job, view.now + 1)), late=True)
     return promises
 
 
@@ -59,6 +61,8 @@ def compress(view: View, profile: Profile, promises: Promises) -> set[int]:
             profile.lift(job, before)
             promises[job.row] = profile.book(job, profile.earliest(job, view.now))
             assert promises[job.row].start <= before.start
+            if promises[job.row].start == before.start:
+                promises[job.row] = replace(promises[job.row], late=before.late)
             if promises[job.row].start == view.now < before.start:
                 moved_up.add(job.row)
     return moved_up
@@ -79,12 +83,9 @@ def start_what_is_due(view: View, promises: Promises, moved_up: set[int]) -> lis
     return starts
 
 
-def timers(view: View, promises: Promises, starts: list[Start]) -> set[Time]:
-    """A pass at each reserved start.
+def timers(view: View, promises: Promises) -> set[Time]:
+    """A pass at each reserved start, but for that of a late job.
 
-    Not so beside an overdue job for a start one time unit from now, or as many more as waiting jobs of walltime zero
-    may be booked for: nobody knows when that job ends, and the reservation is tried again when something happens.
+    Nobody knows when the overdue job that broke its promise ends: the late one is tried whenever something happens.
     """
-    overdue = any(r.limit <= view.now for r in view.running) or any(s.job.estimate == 0 for s in starts)
-    soonest = view.now + len(view.queue) if overdue else view.now
-    return {promise.start for promise in promises.values() if promise.start > soonest}
+    return {promise.start for promise in promises.values() if promise.start > view.now and not promise.late}

@@ -70,6 +70,7 @@ class Running:
 class Reservation:
     start: Time
     placement: Placement
+    late: bool = False  # made after an overdue job had broken the one before it
 
 
 @dataclass(frozen=True, eq=False)

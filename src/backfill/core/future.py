@@ -1,20 +1,46 @@
 """The plan: what nodes and licences will hold, and who has a place in it.
 
-A plan has a lane per node and one per licence. Rooms are the places where availability grew; a waiting job whose start
-can only come earlier through a room that opened since it was last placed need not be looked at otherwise.
+A plan has a lane per node and one per licence. A waiting job can start earlier than promised only through room that
+appeared since its last turn, and mostly none did that would do. So rooms are kept as a table: `rooms[RECENT, level, b]`
+says for how long, at most, the need of a level is free up to an instant of bucket b of the future, in a place where
+room appeared since the last round began; `rooms[FRESH]` the same since this round began. Levels are the most frequent
+needs of the workload. Bookings do not lower the table, searches in vain do.
+
+A job whose walltime is longer than what its level shows up to its start cannot end before that start. It can then only
+slide, and whether it can is seen at the instant before its start: no search is needed.
 """
 
 import numpy as np
 
 from backfill.core.counters import LOOKS
 from backfill.core.placement import may_host, place_gang
-from backfill.core.profile import FUTURE, GIVE, TAKE, book, clear, earliest, least_over, most_over, next_change, trim
-from backfill.core.record import doubled_rows, kernel
+from backfill.core.profile import (
+    FUTURE,
+    GIVE,
+    NONE,
+    TAKE,
+    available,
+    book,
+    clear,
+    earliest,
+    entry_after,
+    entry_before,
+    find,
+    free_since,
+    least_over,
+    next_change,
+    trim,
+)
+from backfill.core.queue import following, rewind
+from backfill.core.record import kernel
 from backfill.core.verbs import keep_placement
 
 ONLY = np.int64(0)  # the one lane of a pool
-# Columns of state.rooms. CURRENT: version of the plan that MOST, one per resource, was computed from.
-LANE, BEGIN, END, SERIAL, CURRENT, MOST = 0, 1, 2, 3, 4, 5
+ANY_LEVEL = np.int64(0)  # the one level where a need has several lanes
+RECENT, FRESH = 0, 1
+LEVELS = 16  # at most
+BUCKETS, FEW = 64, 8  # of time: at most, and for a short queue
+FINEST = 20  # the shortest bucket is 2**FINEST microseconds
 
 
 @kernel()
@@ -38,54 +64,126 @@ def book_job(state, job, begin, end, sign):
 
 @kernel()
 def open_rooms(state, job, begin, end):
-    """Write down that what a job held on [begin, end) is free."""
-    if state.pool:
-        _open_room(state, ONLY, begin, end)
-        _measure_room(state, state.rooms_open - 1)
+    """Write down that what a job held on [begin, end) is free, for those who wait since an earlier pass."""
+    if state.waiting == state.arrivals:
         return
-    first = state.held_first[job]
-    for pair in range(first, first + state.held_count[job]):
-        _open_room(state, state.held[pair, 0], begin, end)
-    for item in range(state.licence_first[job], state.licence_first[job + 1]):
-        _open_room(state, state.nodes + state.licence[item], begin, end)
+    if state.pool:
+        _measure_room(state, max(begin, state.now), end)
+    else:
+        _mark(state, ANY_LEVEL, max(begin, state.now), end)
 
 
 @kernel()
-def _open_room(state, lane, begin, end):
-    if state.rooms_open == len(state.rooms):
-        state.rooms = doubled_rows(state.rooms)
-    i = state.rooms_open
-    state.rooms[i, LANE], state.rooms[i, BEGIN], state.rooms[i, END] = lane, begin, end
-    state.rooms[i, SERIAL] = state.rooms_serial
-    state.rooms_open += 1
-    state.rooms_serial += 1
+def _measure_room(state, begin, end):
+    """Write down, level by level, the times on which a pool is free for its need and that touch [begin, end)."""
+    plan, need, since = state.plan, state.rooms_need, state.rooms_since
+    d, e = find(plan, ONLY, begin)
+    level = _look_back(state, d, e)
+    while True:
+        d, e = entry_after(plan, ONLY, d, e)
+        t = FUTURE if e == NONE else plan.time[e]
+        free = NONE if e == NONE else available(plan, ONLY, d, e, ONLY)
+        while level >= state.rooms_low and need[level] > free:
+            _mark(state, level, since[level], t)
+            level -= 1
+        if t < end:
+            while level < state.rooms_high and need[level + 1] <= free:
+                level += 1
+                since[level] = t
+        elif level < state.rooms_low:
+            return
 
 
 @kernel()
-def _measure_room(state, i):
-    """The greatest availability in a room of a pool: no job that needs more can start earlier because of it."""
-    most_over(
-        state.plan, ONLY, max(state.rooms[i, BEGIN], state.now), state.rooms[i, END], state.rooms, i, np.int64(MOST)
-    )
-    state.rooms[i, CURRENT] = state.plan.taken
+def _look_back(state, d, e):
+    """Find since when, up to an entry, a pool is free for each level. Returns the highest for which it is."""
+    plan, need, since = state.plan, state.rooms_need, state.rooms_since
+    free = available(plan, ONLY, d, e, ONLY)
+    highest = state.rooms_low - 1
+    while highest < state.rooms_high and need[highest + 1] <= free:
+        highest += 1
+    level = highest
+    while level >= state.rooms_low:
+        t = max(plan.time[e], state.now)
+        if t > state.now:
+            d, e = entry_before(plan, ONLY, d, e)
+            free = available(plan, ONLY, d, e, ONLY)
+        while level >= state.rooms_low and (t == state.now or need[level] > free):
+            since[level] = t
+            level -= 1
+    return highest
+
+
+@kernel()
+def _mark(state, level, begin, end):
+    """Write down that a level is free on [begin, end)."""
+    rooms = state.rooms
+    last = _bucket(state, end)
+    for b in range(_bucket(state, begin), last + 1):
+        length = (end if b == last else min(end, _border(state, b + 1))) - begin
+        rooms[RECENT, level, b] = max(rooms[RECENT, level, b], length)
+        rooms[FRESH, level, b] = max(rooms[FRESH, level, b], length)
+
+
+@kernel(inline=True)
+def _bucket(state, t):
+    """The bucket of an instant; the last one has no end."""
+    return min((t - state.rooms_origin) >> state.rooms_shift, state.rooms_last)
+
+
+@kernel(inline=True)
+def _border(state, b):
+    """Where bucket b begins."""
+    return state.rooms_origin + (b << state.rooms_shift)
 
 
 @kernel()
 def begin_round(state):
-    """Before each waiting job is looked at once: close the rooms that all of them have seen, are past, or full."""
-    kept = 0
-    for i in range(state.rooms_open):
-        if (
-            state.rooms[i, SERIAL] >= state.rooms_mark
-            and state.rooms[i, END] > state.now
-            and (state.rooms[i, MOST] > 0 or not state.pool)
-        ):
-            if kept < i:
-                for c in range(state.rooms.shape[1]):
-                    state.rooms[kept, c] = state.rooms[i, c]
-            kept += 1
-    state.rooms_open = kept
-    state.rooms_mark = state.rooms_serial
+    """Before each waiting job has a turn: forget the rooms of which all had one, and fit the table to the queue."""
+    latest = _survey(state)
+    last = min(max(state.waiting // 4, FEW), BUCKETS) - 1
+    used = (latest - state.rooms_origin) >> state.rooms_shift
+    if last != state.rooms_last or used > last or used < last // 8:
+        _fit_buckets(state, last, latest)
+    rooms = state.rooms
+    for level in range(len(state.rooms_need)):
+        for b in range(last + 1):
+            rooms[RECENT, level, b] = rooms[FRESH, level, b]
+            rooms[FRESH, level, b] = 0
+
+
+@kernel()
+def _survey(state):
+    """Note the least and the greatest level at which a job waits. Returns the latest reserved start."""
+    latest, low, high = state.now, len(state.rooms_need) - 1, 0
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        latest = max(latest, state.reserved[job])
+        low = min(low, state.rooms_level[job])
+        high = max(high, state.rooms_level[job])
+        job = following(state, 0)
+    state.rooms_low, state.rooms_high = low, high
+    return latest
+
+
+@kernel()
+def _fit_buckets(state, last, latest):
+    """Part the time from now to the latest start into buckets anew, half as many as there are, and move the marks."""
+    rooms = state.rooms
+    shift = FINEST
+    while (latest - state.now) >> shift > last // 2:
+        shift += 1
+    for level in range(len(state.rooms_need)):
+        for b in range(BUCKETS):
+            rooms[RECENT, level, b] = rooms[FRESH, level, b]
+            rooms[FRESH, level, b] = 0
+        for b in range(last + 1):
+            first = _bucket(state, state.now + (b << shift))
+            end = state.rooms_last if b == last else _bucket(state, state.now + ((b + 1) << shift))
+            for i in range(first, end + 1):
+                rooms[FRESH, level, b] = max(rooms[FRESH, level, b], rooms[RECENT, level, i])
+    state.rooms_origin, state.rooms_shift, state.rooms_last = state.now, shift, last
 
 
 @kernel()
@@ -173,8 +271,19 @@ def settle(state, job, begin):
     if not state.pool:
         keep_placement(state, job)
     book_job(state, job, t, t + span(state, job), TAKE)
-    state.looked[job] = state.rooms_serial
+    _join_level(state, job)
     return t
+
+
+@kernel()
+def _join_level(state, job):
+    """Let rooms be measured for the level of a job: the highest whose need is not above its own."""
+    level = len(state.rooms_need) - 1
+    while level > 0 and state.rooms_need[level] > state.need[job, 0]:
+        level -= 1
+    state.rooms_level[job] = level
+    state.rooms_low = min(state.rooms_low, level)
+    state.rooms_high = max(state.rooms_high, level)
 
 
 @kernel()
@@ -188,24 +297,12 @@ def fits_now(state, job):
 
 @kernel()
 def improve(state, job):
-    """Lift a booked job out and put it back at its earliest start, never later. Returns that start.
-
-    It is only looked at where a room opened since it was last placed that could let it start earlier.
-    """
+    """Put a booked job at its earliest start, never later than it is. Returns that start."""
     if state.pool:
         return _improve_on_pool(state, job)
     held = state.reserved[job]
     end = held + span(state, job)
-    useful = False
-    for i in range(state.rooms_open):
-        if (
-            state.rooms[i, SERIAL] >= state.looked[job]
-            and state.rooms[i, BEGIN] < end
-            and state.rooms[i, END] > state.now
-        ):
-            useful = True
-    state.looked[job] = state.rooms_serial
-    if not useful:
+    if not _any_room(state, end):
         return held
     state.counters[LOOKS] += 1
     book_job(state, job, held, end, GIVE)
@@ -220,6 +317,15 @@ def improve(state, job):
 
 
 @kernel()
+def _any_room(state, end):
+    """Whether room appeared before `end` on any lane."""
+    for b in range(_bucket(state, end) + 1):
+        if state.rooms[RECENT, ANY_LEVEL, b] > 0:
+            return True
+    return False
+
+
+@kernel()
 def _placed_where_held(state, job):
     if state.held_count[job] != state.placements:
         return False
@@ -231,47 +337,69 @@ def _placed_where_held(state, job):
 
 
 @kernel()
-def _may_help(state, i, job, held):
-    """Whether a room of a pool could let a job start earlier than at `held`."""
-    if state.rooms[i, BEGIN] >= held or state.rooms[i, END] <= state.now:
-        return False
-    for k in range(state.resources):
-        if state.rooms[i, MOST + k] < state.need[job, k]:
-            return False
-    return True
-
-
-@kernel()
 def _improve_on_pool(state, job):
-    """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look.
-
-    A better start needs a window that touches one of the new rooms: this bounds the search on both sides.
-    """
+    """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look."""
     held = state.reserved[job]
     length = span(state, job)
-    begin, before = held, state.now
-    i = first = state.rooms_open
-    while i > 0 and state.rooms[i - 1, SERIAL] >= state.looked[job]:
-        i -= 1
-        if _may_help(state, i, job, held):
-            first = i
-            begin = min(begin, state.rooms[i, BEGIN] - length + 1)
-            before = max(before, state.rooms[i, END])
-    state.looked[job] = state.rooms_serial
-    if before == state.now:
-        return held
-    state.counters[LOOKS] += 1
-    t = earliest(state.plan, ONLY, state.need, job, TAKE, max(begin, state.now), min(before, held), held, length)
+    t = _earlier_window(state, job, held, length)
     if t == FUTURE:
-        for i in range(first, state.rooms_open):
-            if state.rooms[i, CURRENT] < state.plan.taken and _may_help(state, i, job, held):
-                _measure_room(state, i)
+        t = _slide(state, job, held)
+    if t == held:
         return held
     left = max(held, t + length)  # it leaves [left, held + length) and takes what it did not hold already
     book(state.plan, ONLY, left, held + length, state.need, job, GIVE)
     book(state.plan, ONLY, t, min(held, t + length), state.need, job, TAKE)
     open_rooms(state, job, left, held + length)
     return t
+
+
+@kernel()
+def _earlier_window(state, job, held, length):
+    """The first start of a job on a pool from which it ends by `held`; FUTURE where there is none.
+
+    A window that ends in bucket b lies in room of at least its length there: all other buckets are passed over.
+    """
+    rooms, level, last = state.rooms, state.rooms_level[job], _bucket(state, held)
+    b = 0
+    while True:
+        while b <= last and rooms[RECENT, level, b] < length:
+            b += 1
+        if b > last:
+            return FUTURE
+        first = b
+        while b <= last and rooms[RECENT, level, b] >= length:
+            b += 1
+        begin = max(state.now, _border(state, first) - length)
+        before = (held if b > last else _border(state, b)) - length + 1
+        if begin < before:
+            state.counters[LOOKS] += 1
+            t = earliest(state.plan, ONLY, state.need, job, TAKE, begin, before, FUTURE, length)
+            if t < FUTURE:
+                return t
+        if state.resources == 1:
+            _cap(state, job, first, min(b, last), length - 1)
+
+
+@kernel()
+def _cap(state, job, first, last, length):
+    """Nowhere in buckets first to last (exclusive) is the need of a job free for longer than this."""
+    rooms, level = state.rooms, state.rooms_level[job]
+    if state.rooms_need[level] < state.need[job, 0]:
+        level += 1
+    while level <= state.rooms_high:
+        for b in range(first, last):
+            rooms[RECENT, level, b] = min(rooms[RECENT, level, b], length)
+            rooms[FRESH, level, b] = min(rooms[FRESH, level, b], length)
+        level += 1
+
+
+@kernel()
+def _slide(state, job, held):
+    """The first start from which a job on a pool can run into the time that it holds from `held` on."""
+    if state.rooms[RECENT, state.rooms_level[job], _bucket(state, held - 1)] == 0:
+        return held
+    state.counters[LOOKS] += 1
+    return max(state.now, free_since(state.plan, ONLY, state.need, job, TAKE, held))
 
 
 @kernel()
@@ -284,21 +412,25 @@ def forget_past(state):
 
 @kernel()
 def give_back(state):
-    """What jobs that ended now had booked beyond now is free again."""
+    """What jobs that ended now had booked beyond now is free again; at least this instant, if they were overdue."""
     for i in range(state.ended):
         job = state.ended_jobs[i]
         end = state.start_time[job] + span(state, job)
-        if end > state.now:
-            book_job(state, job, state.now, end, GIVE)
-            open_rooms(state, job, state.now, end)
+        book_job(state, job, state.now, end, GIVE)
+        open_rooms(state, job, state.now, max(end, state.now + 1))
 
 
 @kernel()
-def block_overdue(state):
-    """Book the running jobs that are at or beyond their limit for this instant: nobody knows when they end."""
+def book_overdue(state, sign):
+    """Book the running jobs at or beyond their limit for this instant, as nobody knows when they end, or give it back.
+
+    One of walltime 0 that started now has it booked already.
+    """
     state.overdue = 0
     while state.overdue < state.active and state.limit[state.overdue] <= state.now:
-        book_job(state, state.running[state.overdue], state.now, state.now + 1, TAKE)
+        job = state.running[state.overdue]
+        booked = state.start_time[job] + span(state, job)
+        book_job(state, job, max(state.now, booked), state.now + 1, sign)
         state.overdue += 1
 
 

@@ -14,9 +14,11 @@ from numba import int64
 from backfill.core.record import doubled, doubled_columns, doubled_rows, kernel, record
 
 BLOCK = 64
+STALE = 8  # past entries of a first block that are too many
 PAST = -(2**62)
 FUTURE = 2**62
-TAKE, GIVE = np.int64(1), np.int64(-1)  # np.int64, here and elsewhere, so that a constant does not compile anew
+# np.int64, here and elsewhere, so that a constant does not compile anew
+TAKE, GIVE, NONE = np.int64(1), np.int64(-1), np.int64(-1)
 
 PROFILE = [
     ("columns", int64),  # K
@@ -29,7 +31,6 @@ PROFILE = [
     ("most", int64[:, ::1]),
     ("lane", int64[:, ::1]),  # (lanes, width): blocks of a lane in the order of time
     ("blocks", int64[::1]),  # (lanes,): how many of them
-    ("taken", int64),  # counts the bookings that took something
     ("layout", int64),  # counts the times that entries changed their block
     ("idle", int64[::1]),  # (blocks,): stack of unused blocks
     ("idles", int64),
@@ -55,7 +56,6 @@ def new_profile(capacity: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> 
         most=np.zeros((k, blocks), np.int64),
         lane=np.zeros((lanes, 8), np.int64),
         blocks=np.zeros(lanes, np.int64),
-        taken=0,
         layout=0,
         idle=np.zeros(blocks, np.int64),
         idles=0,
@@ -142,11 +142,11 @@ def _bound(profile, b):
     """Compute the least and the greatest availability of block b anew."""
     first, last = b * BLOCK, b * BLOCK + profile.count[b]
     for c in range(profile.columns):
-        low = high = profile.room[c, first]
-        for e in range(first + 1, last):
-            value = profile.room[c, e]
-            low = min(low, value)
-            high = max(high, value)
+        room = profile.room[c]
+        low = high = room[first]
+        for e in range(np.uint64(first + 1), np.uint64(last)):
+            low = min(low, room[e])
+            high = max(high, room[e])
         profile.least[c, b] = low + profile.lift[c, b]
         profile.most[c, b] = high + profile.lift[c, b]
 
@@ -176,19 +176,74 @@ def _entry_at(profile, b, t):
 
 
 @kernel()
-def _find(profile, lane, t):
+def find(profile, lane, t):
     """The place in the lane of the block that holds instant t, and its entry."""
     d = _block_at(profile, lane, t)
     return d, _entry_at(profile, profile.lane[lane, d], t)
 
 
+@kernel(inline=True)
+def entry_after(profile, lane, d, e):
+    """The entry behind e, which lies in the block at place d of the lane, and its place; entry NONE behind the last."""
+    b = profile.lane[lane, d]
+    if e + 1 < b * BLOCK + profile.count[b]:
+        return d, e + 1
+    if d + 1 < profile.blocks[lane]:
+        return d + 1, profile.lane[lane, d + 1] * BLOCK
+    return d, NONE
+
+
+@kernel(inline=True)
+def entry_before(profile, lane, d, e):
+    """The entry in front of e, which lies in the block at place d of the lane, and its place. There must be one."""
+    if e > profile.lane[lane, d] * BLOCK:
+        return d, e - 1
+    b = profile.lane[lane, d - 1]
+    return d - 1, b * BLOCK + profile.count[b] - 1
+
+
+@kernel(inline=True)
+def available(profile, lane, d, e, c):
+    """How much of resource c is available at entry e, in the block at place d of the lane."""
+    return profile.room[c, e] + profile.lift[c, profile.lane[lane, d]]
+
+
+@kernel()
+def _shift(profile, first, last, places):
+    """Move the entries from first to last (exclusive) by some places."""
+    _shift_row(profile.time, first, last, places)
+    for c in range(profile.columns):
+        _shift_row(profile.room[c], first, last, places)
+
+
+@kernel(inline=True)
+def _shift_row(row, first, last, places):
+    """Unsigned indices, here and below, spare the compiler the case of negative ones: such loops become vectors."""
+    n, here, there = np.uint64(last - first), np.uint64(first), np.uint64(first + places)
+    if places < 0:
+        for i in range(n):
+            row[there + i] = row[here + i]
+    else:
+        for i in range(np.uint64(1), n + np.uint64(1)):
+            row[there + n - i] = row[here + n - i]
+
+
+@kernel(inline=True)
+def _add(row, first, last, amount):
+    for e in range(np.uint64(first), np.uint64(last)):
+        row[e] += amount
+
+
 @kernel()
 def trim(profile, now):
-    """Let the past go: whole blocks that end before `now`."""
+    """Let the past go: blocks that end before `now`, and past entries of the first one where they are many."""
     profile.horizon = now
     for lane in range(len(profile.blocks)):
         while profile.blocks[lane] > 1 and profile.time[profile.lane[lane, 1] * BLOCK] <= now:
             _drop_block(profile, lane, 0)
+        b = profile.lane[lane, 0]
+        if profile.count[b] > STALE and profile.time[b * BLOCK + STALE] <= now:
+            _shed(profile, b)
 
 
 @kernel()
@@ -198,10 +253,7 @@ def _shed(profile, b):
     gone = keep - b * BLOCK
     if gone > 0:
         profile.layout += 1
-        for e in range(keep, b * BLOCK + profile.count[b]):
-            profile.time[e - gone] = profile.time[e]
-            for c in range(profile.columns):
-                profile.room[c, e - gone] = profile.room[c, e]
+        _shift(profile, keep, b * BLOCK + profile.count[b], -gone)
         profile.count[b] -= gone
         _bound(profile, b)
     return gone
@@ -240,14 +292,8 @@ def _cut(profile, lane, t):
             d = _block_at(profile, lane, t)
             b = profile.lane[lane, d]
         e = _entry_at(profile, b, t)
-    last = b * BLOCK + profile.count[b]
-    for i in range(last, e + 1, -1):
-        profile.time[i] = profile.time[i - 1]
+    _shift(profile, e, b * BLOCK + profile.count[b], np.int64(1))
     profile.time[e + 1] = t
-    for c in range(profile.columns):
-        for i in range(last, e + 1, -1):
-            profile.room[c, i] = profile.room[c, i - 1]
-        profile.room[c, e + 1] = profile.room[c, e]
     profile.count[b] += 1
     return d, e + 1
 
@@ -266,13 +312,8 @@ def _join(profile, lane, d, e):
     for c in range(profile.columns):
         if profile.room[c, e] + profile.lift[c, b] != profile.room[c, before] + profile.lift[c, lifted]:
             return
+    _shift(profile, e + 1, first + profile.count[b], np.int64(-1))
     profile.count[b] -= 1
-    last = first + profile.count[b]
-    for i in range(e, last):
-        profile.time[i] = profile.time[i + 1]
-    for c in range(profile.columns):
-        for i in range(e, last):
-            profile.room[c, i] = profile.room[c, i + 1]
     if profile.count[b] == 0:
         _drop_block(profile, lane, d)
     elif profile.count[b] < BLOCK // 4 and profile.blocks[lane] > 1:
@@ -299,18 +340,17 @@ def _merge(profile, lane, d):
 
 @kernel()
 def book(profile, lane, begin, end, matrix, row, factor):
-    """Take the amount (give it back where factor < 0) on [begin, end) of a lane."""
+    """Take the amount (give it back where factor < 0) on [begin, end) of a lane, but for what is past."""
+    begin = max(begin, profile.horizon)
     if end <= begin:
         return
     if profile.saved > 0:
         _note(profile, lane, begin, end, matrix, row, factor)
-    if factor > 0:
-        profile.taken += 1
     last_place, last_entry = _cut(profile, lane, end)
     laid, held = profile.layout, profile.count[profile.lane[lane, last_place]]
     place, entry = _cut(profile, lane, begin)
     if profile.layout != laid:
-        last_place, last_entry = _find(profile, lane, end)
+        last_place, last_entry = find(profile, lane, end)
     elif place == last_place:
         last_entry += profile.count[profile.lane[lane, place]] - held
     for d in range(place, last_place + 1):
@@ -326,14 +366,12 @@ def book(profile, lane, begin, end, matrix, row, factor):
                 profile.most[c, b] -= amount
         elif last > begins:
             for c in range(profile.columns):
-                amount = matrix[row, c] * factor
-                for e in range(begins, last):
-                    profile.room[c, e] -= amount
+                _add(profile.room[c], begins, last, -matrix[row, c] * factor)
             _bound(profile, b)
     laid = profile.layout
     _join(profile, lane, last_place, last_entry)
     if profile.layout != laid:
-        place, entry = _find(profile, lane, begin)
+        place, entry = find(profile, lane, begin)
     _join(profile, lane, place, entry)
 
 
@@ -415,40 +453,26 @@ def least_over(profile, lane, begin, end, out, row):
 
 
 @kernel()
-def most_over(profile, lane, begin, end, out, row, column):
-    """Write the greatest availability of a lane over [begin, end) to out[row, column:]."""
-    d = _block_at(profile, lane, begin)
-    b = profile.lane[lane, d]
-    e = _entry_at(profile, b, begin)
-    for c in range(profile.columns):
-        out[row, column + c] = profile.room[c, e] + profile.lift[c, b]
-    while d < profile.blocks[lane]:
-        b = profile.lane[lane, d]
-        first, last = b * BLOCK, b * BLOCK + profile.count[b]
-        if profile.time[first] >= end:
-            return
-        if e == first and d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] <= end:
-            for c in range(profile.columns):
-                out[row, column + c] = max(out[row, column + c], profile.most[c, b])
-        else:
-            while e < last and profile.time[e] < end:
-                for c in range(profile.columns):
-                    out[row, column + c] = max(out[row, column + c], profile.room[c, e] + profile.lift[c, b])
-                e += 1
-        d += 1
-        if d < profile.blocks[lane]:
-            e = profile.lane[lane, d] * BLOCK
+def free_since(profile, lane, matrix, row, factor, t):
+    """The first instant from which the amount is free up to t; t itself where it is not free just before."""
+    d, e = find(profile, lane, t - 1)
+    since = t
+    while True:
+        for c in range(profile.columns):
+            if available(profile, lane, d, e, c) < matrix[row, c] * factor:
+                return since
+        since = profile.time[e]
+        if since <= profile.horizon:
+            return since
+        d, e = entry_before(profile, lane, d, e)
 
 
 @kernel()
 def next_change(profile, lane, after):
     """The first breakpoint of a lane later than `after`; FUTURE where there is none."""
-    d = _block_at(profile, lane, after)
-    b = profile.lane[lane, d]
-    e = _entry_at(profile, b, after) + 1
-    if e < b * BLOCK + profile.count[b]:
-        return profile.time[e]
-    return profile.time[profile.lane[lane, d + 1] * BLOCK] if d + 1 < profile.blocks[lane] else FUTURE
+    d, e = find(profile, lane, after)
+    d, e = entry_after(profile, lane, d, e)
+    return FUTURE if e == NONE else profile.time[e]
 
 
 @kernel()

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from backfill.core.counters import COUNTERS
+from backfill.core.future import BUCKETS, FEW, FINEST, LEVELS
 from backfill.core.order import ranks
 from backfill.core.policy import Policy
 from backfill.core.profile import FUTURE, new_profile
@@ -14,7 +15,6 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs
 
 DEEP = 512  # queue length from which a static order is searched by its tree
-ROOM_COLUMNS = 5
 SMALL = 8  # first size of arrays that grow
 
 
@@ -48,6 +48,8 @@ def new_state(
 
     def zeros(*shape: int) -> Any:
         return np.zeros(shape, np.int64)
+
+    levels = _levels(need[:, 0]) if simple else zeros(1)
 
     return State(
         now=NO_TIME,
@@ -103,7 +105,6 @@ def new_state(
         reason=np.full(n, -1, np.int8),
         reserved=times(),
         promise=times(),
-        looked=zeros(n),
         placed=zeros(nodes, 2),
         placements=0,
         held=zeros(SMALL if simple else n + SMALL, 2),
@@ -118,10 +119,15 @@ def new_state(
         plan=new_profile(column(platform.capacity)),
         licence_plan=new_profile(column(platform.copies.reshape(-1, 1))),
         licence_capacity=platform.copies.reshape(-1, 1).copy(),
-        rooms=zeros(SMALL, ROOM_COLUMNS + k),
-        rooms_open=0,
-        rooms_serial=0,
-        rooms_mark=0,
+        rooms=zeros(2, len(levels), BUCKETS),
+        rooms_need=levels,
+        rooms_since=zeros(len(levels)),
+        rooms_level=np.zeros(n, np.int8),
+        rooms_low=0,
+        rooms_high=len(levels) - 1,
+        rooms_origin=int(jobs.submit.min(initial=FUTURE)),
+        rooms_shift=FINEST,
+        rooms_last=FEW - 1,
         arrived=np.empty(n + 1, np.int64),
         arrivals=0,
         ended_jobs=np.empty(n + 1, np.int64),
@@ -149,6 +155,15 @@ def _class_bounds(walltime: Ints) -> Ints:
         return np.zeros(CLASSES - 1, np.int64)
     sample = np.sort(walltime[:: max(len(walltime) // 4096, 1)])
     return np.ascontiguousarray(sample[np.arange(1, CLASSES) * len(sample) // CLASSES])
+
+
+def _levels(need: Ints) -> Ints:
+    """The needs of most jobs and the least of all, ascending, at most LEVELS."""
+    if not len(need):
+        return np.zeros(1, np.int64)
+    values, counts = np.unique(need[:: max(len(need) // 4096, 1)], return_counts=True)
+    often = values[np.argsort(-counts, kind="stable")[: LEVELS - 1]]
+    return np.unique(np.append(often, need.min()))
 
 
 def _licence_items(jobs: Jobs, licences: int) -> tuple[Ints, Ints, Any]:

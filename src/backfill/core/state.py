@@ -71,7 +71,6 @@ STATE = [
     ("reason", int8[::1]),
     ("reserved", int64[::1]),  # the start that the policy holds for it now; NO_TIME = none
     ("promise", int64[::1]),  # the first that it held
-    ("looked", int64[::1]),  # rooms (below) that were there when it was last placed; see conservative.py
     # where they run: pairs (node, tasks), job j holds `held_count[j]` of them from `held_first[j]`; unused on a pool
     ("placed", int64[:, ::1]),  # (m, 2): what the last `place` found
     ("placements", int64),
@@ -89,10 +88,16 @@ STATE = [
     ("plan", ProfileT),
     ("licence_plan", ProfileT),
     ("licence_capacity", int64[:, ::1]),  # (l, 1)
-    ("rooms", int64[:, ::1]),  # places where availability grew, in order of time of opening; see future.py
-    ("rooms_open", int64),
-    ("rooms_serial", int64),  # number of the next room
-    ("rooms_mark", int64),  # the same when the last round began
+    # where availability grew, for two rounds; see future.py
+    ("rooms", int64[:, :, ::1]),  # (2, levels, buckets): for how long a level is free up to an instant of a bucket
+    ("rooms_need", int64[::1]),  # (levels,): the need that makes a level, of the first resource
+    ("rooms_since", int64[::1]),  # (levels,): scratch
+    ("rooms_level", int8[::1]),  # (n,): level of a job that has a place in the plan
+    ("rooms_low", int64),  # no such job waits at a lower level,
+    ("rooms_high", int64),  # nor at a higher one
+    ("rooms_origin", int64),  # where bucket 0 begins
+    ("rooms_shift", int64),  # a bucket is 2**rooms_shift microseconds long
+    ("rooms_last", int64),  # number of the last bucket, which has no end
     # this instant
     ("arrived", int64[::1]),
     ("arrivals", int64),

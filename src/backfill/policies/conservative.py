@@ -4,7 +4,7 @@ import numpy as np
 
 from backfill.core.future import (
     begin_round,
-    block_overdue,
+    book_overdue,
     book_reserved,
     fits_where_held,
     forget_past,
@@ -15,7 +15,7 @@ from backfill.core.future import (
     settle,
 )
 from backfill.core.policy import Policy, policy
-from backfill.core.profile import FUTURE
+from backfill.core.profile import FUTURE, GIVE, TAKE
 from backfill.core.queue import following, is_first, rewind
 from backfill.core.record import kernel
 from backfill.core.state import NO_TIME
@@ -41,10 +41,10 @@ def conservative(state):
     """
     forget_past(state)
     give_back(state)
-    block_overdue(state)
+    book_overdue(state, TAKE)
     if state.overdue > 0 or state.memory_i[ANY_LATE] > 0:
         renew_due(state)
-    if state.ended > 0:
+    if state.ended > 0 and state.waiting > state.arrivals:
         compress(state)
     for i in range(state.arrivals):
         job = state.arrived[i]
@@ -53,6 +53,7 @@ def conservative(state):
         if t == state.now:
             state.reason[job] = BACKFILL
     start_due(state)
+    book_overdue(state, GIVE)
 
 
 @kernel()
