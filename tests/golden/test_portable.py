@@ -1,4 +1,4 @@
-"""Golden schedules that run everywhere: start times in microseconds, written by the slow twins, under review like code."""
+"""Golden schedules that run everywhere: start times in microseconds, from the slow twins, under review like code."""
 
 import csv
 

@@ -269,13 +269,14 @@ def test_jobs_of_walltime_zero_do_not_ask_for_a_pass_in_every_time_unit_of_an_ov
     """)
 
 
-def test_the_next_reservation_stands_when_an_overrun_breaks_the_one_before_it():
-    # At 10 b no longer fits in front of c and goes behind it; at 15 c goes behind b, at 20 b behind c again.
+def test_a_promise_that_an_overrun_breaks_is_tried_at_every_pass():
+    # At 10 b no longer fits in front of c and goes behind it, without asking for a pass; at 15 c breaks as well and
+    # b, which comes first in the queue, goes first. At 25 a ends.
     check("conservative", nodes=4, overrun="extend", table="""
         # job  submit nodes walltime runtime | start promise reason
           a      0     4      10       25    |   0     0     head
-          b      1     4       5        5    |  30    10     head
-          c      2     4       5        5    |  25    15     reserved
+          b      1     4       5        5    |  25    10     head
+          c      2     4       5        5    |  30    15     head
     """)
 
 

@@ -102,7 +102,8 @@ def compress(state):
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
-        if state.reserved[job] > state.now:
+        # On a pool a job that is due cannot gain; among nodes it may still get a more powerful one.
+        if state.reserved[job] > state.now or (state.reserved[job] == state.now and not state.pool):
             t = improve(state, job)
             if t < state.reserved[job]:
                 reserve(state, job, t)
