@@ -21,6 +21,7 @@ goes under `@kernel()`. The fields, the verbs and longer examples are in docs/re
 from backfill.core.future import earliest_start, fits_now, rebuild, settle
 from backfill.core.profile import FUTURE
 from backfill.core.queue import candidate, following, head, is_first, rewind
+from backfill.core.random import pick
 from backfill.core.record import kernel
 from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.state import NO_TIME
@@ -57,6 +58,7 @@ __all__ = [
     "head",
     "is_first",
     "kernel",
+    "pick",
     "place",
     "place_beside",
     "rebuild",

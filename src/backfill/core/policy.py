@@ -52,6 +52,16 @@ class Policy:
             if order not in ORDERS:
                 raise UsageError(f"policy {self.name}: order {order!r} is unknown; known: {', '.join(ORDERS)}")
 
+        for name, param in self.params.items():
+            if not param.low <= param.default <= param.high:
+                raise PolicyError(f"policy {self.name}: the default of {name} lies outside its bounds")
+        for name, size in (*self.memory_i.items(), *self.memory_f.items()):
+            if size != "jobs" and not (isinstance(size, int) and size >= 0):
+                raise PolicyError(f"policy {self.name}: memory {name} is {size!r}; expected a number or 'jobs'")
+        code = getattr(self.decide, "__code__", None)  # an object that can be called has none
+        if code is not None and code.co_argcount != 1:
+            raise PolicyError(f"policy {self.name} takes {code.co_argcount} arguments; expected one, the state")
+
     @property
     def orders(self) -> tuple[int, ...]:
         """Codes of the queue's order and, where it is another one, of the order in which candidates are tried."""

@@ -11,7 +11,7 @@ from backfill.core.state import NO_TIME
 # Why a job starts: the closed list of model.schedule.REASONS.
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) for i in range(8))
 # What can be wrong: state.error[0]; errors.py has the words.
-OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST = (np.int64(i) for i in range(6))
+OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON = (np.int64(i) for i in range(7))
 NONE = np.int64(-1)
 
 
@@ -58,12 +58,23 @@ def place(state, job):
 
 
 @kernel(inline=True)
+def _waits(state, job):
+    """Whether a number is that of a waiting job; any other is a misuse."""
+    if job < 0 or job >= state.jobs or state.waits[job] == 0:
+        fail(state, NOT_WAITING, job, NONE, NONE, NONE)
+        return False
+    return True
+
+
+@kernel(inline=True)
 def start(state, job, reason):
     """Start a waiting job now, where the last `place` put it."""
     if state.error[0] != OK:
         return
-    if job < 0 or job >= state.jobs or state.start_time[job] != NO_TIME:
-        fail(state, NOT_WAITING, job, NONE, NONE, NONE)
+    if not _waits(state, job):
+        return
+    if reason < HEAD or reason > RESUMED:
+        fail(state, NO_REASON, job, NONE, reason, NONE)
         return
     if not _available(state, job):
         return
@@ -174,6 +185,8 @@ def release(state, job):
 @kernel(inline=True)
 def reserve(state, job, t):
     """Promise a waiting job the start t. The first promise stays on record, and every change for the job watched."""
+    if not _waits(state, job):
+        return
     if t < state.now:
         fail(state, IN_THE_PAST, job, NONE, t, state.now)
         return

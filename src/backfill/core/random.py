@@ -1,0 +1,31 @@
+"""The only randomness of a policy: a counter-based generator whose seed and counter are fields of the State.
+
+Live, stepping, compiled and replayed runs therefore draw the same numbers. splitmix64: Steele, Lea and Flood,
+OOPSLA 2014.
+"""
+
+import numpy as np
+from numba import uint64
+
+from backfill import jit
+from backfill.core.record import kernel
+
+GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+word = (lambda x: int(x) & 0xFFFF_FFFF_FFFF_FFFF) if jit.PLAIN else uint64  # plain whole numbers do not wrap around
+
+
+@kernel()
+def mix(seed, count):
+    """The count-th 64-bit word of a seed, from 0."""
+    z = word(word(seed) + word(word(count + 1) * word(GOLDEN)))
+    z = word((z ^ (z >> word(30))) * word(FIRST))
+    z = word((z ^ (z >> word(27))) * word(SECOND))
+    return z ^ (z >> word(31))
+
+
+@kernel()
+def pick(state, n):
+    """A whole number from 0 to n - 1, for n up to 2**32; each equally likely to within 2**-32. Draws one number."""
+    z = mix(state.random[0], np.int64(state.random[1]))
+    state.random[1] += np.uint64(1)
+    return np.int64(((z >> word(32)) * word(n)) >> word(32))
