@@ -340,6 +340,8 @@ def _placed_where_held(state, job):
 def _improve_on_pool(state, job):
     """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look."""
     held = state.reserved[job]
+    if held == state.now:
+        return held
     length = span(state, job)
     t = _earlier_window(state, job, held, length)
     if t == FUTURE:
@@ -415,22 +417,20 @@ def give_back(state):
     """What jobs that ended now had booked beyond now is free again; at least this instant, if they were overdue."""
     for i in range(state.ended):
         job = state.ended_jobs[i]
-        end = state.start_time[job] + span(state, job)
+        end = state.start_time[job] + state.walltime[job]
         book_job(state, job, state.now, end, GIVE)
         open_rooms(state, job, state.now, max(end, state.now + 1))
 
 
 @kernel()
 def book_overdue(state, sign):
-    """Book the running jobs at or beyond their limit for this instant, as nobody knows when they end, or give it back.
+    """Book the running jobs at or beyond their limit for this instant, as nobody knows when they end; or give it back.
 
-    One of walltime 0 that started now has it booked already.
+    Those of walltime 0 that start in this pass are among them when it ends.
     """
     state.overdue = 0
     while state.overdue < state.active and state.limit[state.overdue] <= state.now:
-        job = state.running[state.overdue]
-        booked = state.start_time[job] + span(state, job)
-        book_job(state, job, max(state.now, booked), state.now + 1, sign)
+        book_job(state, state.running[state.overdue], state.now, state.now + 1, sign)
         state.overdue += 1
 
 
