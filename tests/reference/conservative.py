@@ -84,9 +84,9 @@ def start_what_is_due(view: View, promises: Promises, moved_up: set[int]) -> lis
 
 
 def timers(view: View, promises: Promises) -> set[Time]:
-    """A pass at the next reserved start, but for those of late jobs.
+    """A pass at the next reserved start, but for that of a late job.
 
-    Nobody knows when the overdue job that broke their promise ends: they are tried whenever something happens.
+    Nobody knows when the overdue job that broke its promise ends: the late one is tried whenever something happens.
     """
-    starts = {promise.start for promise in promises.values() if promise.start > view.now and not promise.late}
-    return {min(starts)} if starts else set()
+    due = [promise.start for promise in promises.values() if promise.start > view.now and not promise.late]
+    return {min(due)} if due else set()

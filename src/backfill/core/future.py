@@ -340,8 +340,6 @@ def _placed_where_held(state, job):
 def _improve_on_pool(state, job):
     """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look."""
     held = state.reserved[job]
-    if held == state.now:
-        return held
     length = span(state, job)
     t = _earlier_window(state, job, held, length)
     if t == FUTURE:

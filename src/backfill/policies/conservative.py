@@ -97,15 +97,13 @@ def is_due(state, job):
 
 @kernel()
 def compress(state):
-    """One round: each waiting job is lifted out and put back at its earliest start, never later than before.
-
-    One that starts now may still get a more powerful node.
-    """
+    """One round: each waiting job is lifted out and put back at its earliest start, never later than before."""
     begin_round(state)
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
-        if state.reserved[job] >= state.now:
+        # On a pool a job that is due cannot gain; among nodes it may still get a more powerful one.
+        if state.reserved[job] > state.now or (state.reserved[job] == state.now and not state.pool):
             t = improve(state, job)
             if t < state.reserved[job]:
                 reserve(state, job, t)
