@@ -194,7 +194,7 @@ BAD = {
     "empty": ("empty.csv", b"", "empty.csv: is empty"),
     "cut": (
         "cut.swf.gz",
-        gzip.compress(b"; MaxProcs: 4\n1 0 0 5 1\n" * 99)[:40],
+        gzip.compress(b"; MaxProcs: 4\n1 0 0 5 1\n" * 99, mtime=0)[:40],
         "cut.swf.gz: is a damaged gzip file:",
     ),
     "text": ("text.csv", b"job,submit,runtime\na,0,5\nb,soon,5\n", "text.csv:3: submit is 'soon'"),

@@ -168,7 +168,7 @@ def test_gzip_is_unpacked_and_damage_to_it_is_one_clear_line():
     assert "damaged gzip" in refusal(packed + b"garbage")
     assert "damaged gzip" in refusal(b"\x1f\x8b")
     assert "expected a number" in refusal(gzip.compress(bytes(range(256)) * 50))
-    assert "is empty" in refusal(gzip.compress(b""))
+    assert "is empty" in refusal(gzip.compress(b"", mtime=0))
 
 
 RUBBISH = {
@@ -203,7 +203,7 @@ def complaint(data: bytes) -> str | None:
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(st.binary(), st.text("0123456789.-+e; \n\r\tnainf").map(str.encode)))
 def test_no_bytes_raise_anything_but_an_input_error(data: bytes):
-    for source in (data, HEADER + line() + data, gzip.compress(data)):
+    for source in (data, HEADER + line() + data, gzip.compress(data, mtime=0)):
         assert "\n" not in (complaint(source) or "")
 
 

@@ -162,7 +162,7 @@ CELLS = st.one_of(st.text('0123456789.-eKM;:,"\n\r\0ab ', max_size=6), st.floats
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(st.binary(), st.lists(CELLS).map(lambda cells: ",".join(cells).encode())))
 def test_no_bytes_raise_anything_but_an_input_error(data: bytes):
-    for source in (data, HEADER + data, gzip.compress(data), b"PAR1" + data + b"PAR1"):
+    for source in (data, HEADER + data, gzip.compress(data, mtime=0), b"PAR1" + data + b"PAR1"):
         assert "\n" not in (complaint(source) or "")
 
 
