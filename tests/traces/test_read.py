@@ -42,7 +42,7 @@ def test_parquet_is_read_too(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "data", [SWF, SWF[14:], gzip.compress(SWF, mtime=0), CSV, gzip.compress(CSV), b"\n" + SWF[14:]]
+    "data", [SWF, SWF[14:], gzip.compress(SWF, mtime=0), CSV, gzip.compress(CSV, mtime=0), b"\n" + SWF[14:]]
 )
 def test_standard_input_is_recognised(data: bytes, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
