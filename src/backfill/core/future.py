@@ -8,6 +8,8 @@ needs of the workload. Bookings do not lower the table, searches in vain do.
 
 A job whose walltime is longer than what its level shows up to its start cannot end before that start. It can then only
 slide, and whether it can is seen at the instant before its start: no search is needed.
+
+Where few wait on a pool, a search costs less than the table, so there is none.
 """
 
 import numpy as np
@@ -18,6 +20,7 @@ from backfill.core.profile import (
     FUTURE,
     GIVE,
     NONE,
+    PAST,
     TAKE,
     available,
     book,
@@ -39,7 +42,8 @@ ONLY = np.int64(0)  # the one lane of a pool
 ANY_LEVEL = np.int64(0)  # the one level where a need has several lanes
 RECENT, FRESH = 0, 1
 LEVELS = 16  # at most
-BUCKETS, FEW = 64, 8  # of time: at most, and for a short queue
+BUCKETS, FEW = 64, 8  # of time: at most, and at least
+SHORT = 128  # a queue for which rooms are not kept
 FINEST = 20  # the shortest bucket is 2**FINEST microseconds
 
 
@@ -66,6 +70,10 @@ def book_job(state, job, begin, end, sign):
 def open_rooms(state, job, begin, end):
     """Write down that what a job held on [begin, end) is free, for those who wait since an earlier pass."""
     if state.waiting == state.arrivals:
+        return
+    state.rooms_until[RECENT] = max(state.rooms_until[RECENT], end)
+    state.rooms_until[FRESH] = max(state.rooms_until[FRESH], end)
+    if not state.rooms_kept:
         return
     if state.pool:
         _measure_room(state, max(begin, state.now), end)
@@ -140,6 +148,16 @@ def _border(state, b):
 @kernel()
 def begin_round(state):
     """Before each waiting job has a turn: forget the rooms of which all had one, and fit the table to the queue."""
+    state.rooms_until[RECENT], state.rooms_until[FRESH] = state.rooms_until[FRESH], PAST
+    if state.pool and state.waiting < SHORT:
+        state.rooms_kept = 0
+        return
+    if not state.rooms_kept:
+        state.rooms_kept = 1
+        state.rooms[FRESH] = FUTURE  # nothing is known
+        rewind(state, 0)
+        for _ in range(state.waiting):
+            _join_level(state, following(state, 0))
     latest = _survey(state)
     last = min(max(state.waiting // 4, FEW), BUCKETS) - 1
     used = (latest - state.rooms_origin) >> state.rooms_shift
@@ -271,7 +289,8 @@ def settle(state, job, begin):
     if not state.pool:
         keep_placement(state, job)
     book_job(state, job, t, t + span(state, job), TAKE)
-    _join_level(state, job)
+    if state.rooms_kept:
+        _join_level(state, job)
     return t
 
 
@@ -341,9 +360,14 @@ def _improve_on_pool(state, job):
     """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look."""
     held = state.reserved[job]
     length = span(state, job)
-    t = _earlier_window(state, job, held, length)
-    if t == FUTURE:
-        t = _slide(state, job, held)
+    if not state.rooms_kept:
+        state.counters[LOOKS] += 1
+        before = min(held, state.rooms_until[RECENT])
+        t = min(earliest(state.plan, ONLY, state.need, job, TAKE, state.now, before, held, length), held)
+    else:
+        t = _earlier_window(state, job, held, length)
+        if t == FUTURE:
+            t = _slide(state, job, held)
     if t == held:
         return held
     left = max(held, t + length)  # it leaves [left, held + length) and takes what it did not hold already

@@ -1,8 +1,8 @@
 """Availability over future time: one lane per node (or licence), K resources each.
 
-A lane is a step function. Its breakpoints lie in blocks of at most BLOCK; a block knows the least and the greatest
-availability of its entries and a lift that is added to all of them, so a search skips blocks, a booking over many
-blocks touches each once, and a cut moves one block. Entries before the horizon are the past and go away by and by.
+A lane is a step function. Its breakpoints lie in blocks of at most BLOCK; a block knows bounds of the availability of
+its entries and a lift that is added to all of them, so a search skips blocks, a booking over many blocks touches each
+once, and a cut moves one block. Entries before the horizon are the past and go away by and by.
 
 An amount is always (matrix, row, factor): `matrix[row, k] * factor` of resource k.
 Slow twin: tests/reference/profile.py.
@@ -27,8 +27,8 @@ PROFILE = [
     ("room", int64[:, ::1]),  # (K, blocks * BLOCK): availability, less the lift of the block
     ("count", int64[::1]),  # (blocks,): entries in use
     ("lift", int64[:, ::1]),  # (K, blocks)
-    ("least", int64[:, ::1]),  # (K, blocks): least availability of the entries, lift included
-    ("most", int64[:, ::1]),
+    ("least", int64[:, ::1]),  # (K, blocks): no entry has less, lift included
+    ("most", int64[:, ::1]),  # (K, blocks): nor more
     ("lane", int64[:, ::1]),  # (lanes, width): blocks of a lane in the order of time
     ("blocks", int64[::1]),  # (lanes,): how many of them
     ("layout", int64),  # counts the times that entries changed their block
@@ -151,6 +151,13 @@ def _bound(profile, b):
         profile.most[c, b] = high + profile.lift[c, b]
 
 
+@kernel(inline=True)
+def _unbound(profile, b):
+    """Give block b bounds that exclude nothing: the only block of a lane is searched in any case."""
+    for c in range(profile.columns):
+        profile.least[c, b], profile.most[c, b] = PAST, FUTURE
+
+
 @kernel()
 def _block_at(profile, lane, t):
     """Place in the lane of the block that holds instant t."""
@@ -166,13 +173,12 @@ def _block_at(profile, lane, t):
 
 @kernel()
 def _entry_at(profile, b, t):
-    """The last entry of block b that begins at t or earlier; a search without branches."""
-    e, n = b * BLOCK, profile.count[b]
-    while n > 1:
-        half = n >> 1
-        e = e + half if profile.time[e + half] <= t else e
-        n -= half
-    return e
+    """The last entry of block b that begins at t or earlier. All are compared: that is quicker than to branch."""
+    first, used = np.uint64(b * BLOCK), np.uint64(profile.count[b])
+    begun = np.int64(0)
+    for i in range(np.uint64(BLOCK)):
+        begun += np.int64(profile.time[first + i] <= t and i < used)
+    return b * BLOCK + max(begun, 1) - 1
 
 
 @kernel()
@@ -367,7 +373,10 @@ def book(profile, lane, begin, end, matrix, row, factor):
         elif last > begins:
             for c in range(profile.columns):
                 _add(profile.room[c], begins, last, -matrix[row, c] * factor)
-            _bound(profile, b)
+            if profile.blocks[lane] > 1:
+                _bound(profile, b)
+            else:
+                _unbound(profile, b)
     laid = profile.layout
     _join(profile, lane, last_place, last_entry)
     if profile.layout != laid:

@@ -119,6 +119,8 @@ def new_state(
         plan=new_profile(column(platform.capacity)),
         licence_plan=new_profile(column(platform.copies.reshape(-1, 1))),
         licence_capacity=platform.copies.reshape(-1, 1).copy(),
+        rooms_until=times(2),
+        rooms_kept=1,
         rooms=zeros(2, len(levels), BUCKETS),
         rooms_need=levels,
         rooms_since=zeros(len(levels)),

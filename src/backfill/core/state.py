@@ -89,6 +89,8 @@ STATE = [
     ("licence_plan", ProfileT),
     ("licence_capacity", int64[:, ::1]),  # (l, 1)
     # where availability grew, for two rounds; see future.py
+    ("rooms_until", int64[::1]),  # (2,): no room appeared beyond
+    ("rooms_kept", int64),
     ("rooms", int64[:, :, ::1]),  # (2, levels, buckets): for how long a level is free up to an instant of a bucket
     ("rooms_need", int64[::1]),  # (levels,): the need that makes a level, of the first resource
     ("rooms_since", int64[::1]),  # (levels,): scratch

@@ -21,7 +21,8 @@ from backfill.core.record import kernel
 from backfill.core.state import NO_TIME
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, NONE, RESERVED, reserve, start, wake
 
-ANY_LATE, LATE = 0, 1  # memory: whether a promise is broken; from LATE on, whether that of each job is
+ANY_LATE, NEXT_DUE, LATE = 0, 1, 2  # memory: whether a promise is broken; no start is reserved before NEXT_DUE;
+# from LATE on, whether the promise of each job is broken
 
 
 @policy(
@@ -30,7 +31,7 @@ ANY_LATE, LATE = 0, 1  # memory: whether a promise is broken; from LATE on, whet
     fill="whoever's reserved start has come",
     source="Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; Srinivasan et al., ICPPW 2002",
     index=False,
-    memory={"any_late": 1, "late": "jobs"},
+    memory={"any_late": 1, "next_due": 1, "late": "jobs"},
 )
 def conservative(state):
     """Give each job the earliest start beside all promises; at every end let each, in queue order, move up.
@@ -44,16 +45,28 @@ def conservative(state):
     book_overdue(state, TAKE)
     if state.overdue > 0 or state.memory_i[ANY_LATE] > 0:
         renew_due(state)
+        state.memory_i[NEXT_DUE] = state.now
     if state.ended > 0 and state.waiting > state.arrivals:
         compress(state)
     for i in range(state.arrivals):
         job = state.arrived[i]
         t = settle(state, job, state.now)
-        reserve(state, job, t)
+        hold(state, job, t)
         if t == state.now:
             state.reason[job] = BACKFILL
-    start_due(state)
+    if state.memory_i[NEXT_DUE] <= state.now:
+        start_due(state)
     book_overdue(state, GIVE)
+
+
+@kernel()
+def hold(state, job, t):
+    """Promise a job the start t, and see to it that there is a pass then."""
+    reserve(state, job, t)
+    if t < state.memory_i[NEXT_DUE]:
+        state.memory_i[NEXT_DUE] = t
+        if t > state.now:
+            wake(state, t)
 
 
 @kernel()
@@ -106,7 +119,7 @@ def compress(state):
         if state.reserved[job] > state.now or (state.reserved[job] == state.now and not state.pool):
             t = improve(state, job)
             if t < state.reserved[job]:
-                reserve(state, job, t)
+                hold(state, job, t)
                 state.memory_i[LATE + job] = 0
                 if t == state.now:
                     state.reason[job] = MOVED_UP
@@ -131,6 +144,7 @@ def start_due(state):
         elif state.memory_i[LATE + job] == 0:
             next_due = min(next_due, state.reserved[job])
         job = following(state, 0)
+    state.memory_i[NEXT_DUE] = next_due
     if next_due < FUTURE:
         wake(state, next_due)
 
