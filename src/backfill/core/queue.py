@@ -11,7 +11,6 @@ from numba import types
 
 from backfill.core.counters import LOOKS
 from backfill.core.order import rank_changes, score
-from backfill.core.profile import FUTURE
 from backfill.core.record import kernel
 from backfill.core.state import StateT
 
@@ -19,6 +18,8 @@ SHALLOW = 128  # a deep queue this short goes back to the array
 BUCKET = 16  # jobs at a leaf of the tree
 CLASSES = 16  # of walltimes
 ANYBODY = np.int64(-1)  # as a span: any waiting job will do
+NOBODY = 2**31 - 1  # least need where nobody waits
+MOST = NOBODY - 1  # greater needs count as this one in the tree, which is small so that it stays near the processor
 
 
 @kernel(inline=True)
@@ -88,6 +89,12 @@ def _class_of(state, walltime):
     return c
 
 
+@kernel(inline=True)
+def _counted_need(state, job, resource):
+    """The need of a job as the tree counts it."""
+    return np.int32(min(state.need[job, resource], MOST))
+
+
 @kernel()
 def _plant(state, slot, job):
     """Let the bucket of a job, and every node above it, know its need."""
@@ -100,7 +107,7 @@ def _plant(state, slot, job):
     while node > 0:
         grew = False
         for i in range(first, CLASSES * k):
-            need = state.need[job, i % k]
+            need = _counted_need(state, job, i % k)
             if need < state.tree[base + node, i]:
                 state.tree[base + node, i] = need
                 grew = True
@@ -113,26 +120,27 @@ def _plant(state, slot, job):
 def _uproot(state, slot, job):
     """Forget the need of a job that waits no longer."""
     k = state.resources
+    first = state.length[job] * k
     base = slot * 2 * state.buckets
     bucket = state.rank[slot, job] // BUCKET
     node = state.buckets + bucket
     counted = False
-    for i in range(state.length[job] * k, CLASSES * k):
-        counted = counted or state.need[job, i % k] == state.tree[base + node, i]
+    for i in range(first, CLASSES * k):
+        counted = counted or _counted_need(state, job, i % k) == state.tree[base + node, i]
     if not counted:
         return
-    for i in range(CLASSES * k):
-        state.tree[base + node, i] = FUTURE
+    for i in range(first, CLASSES * k):
+        state.tree[base + node, i] = NOBODY
     for place in range(bucket * BUCKET, min((bucket + 1) * BUCKET, state.jobs)):
         other = state.ranked[slot, place]
         if state.waits[other]:
-            for i in range(state.length[other] * k, CLASSES * k):
-                state.tree[base + node, i] = min(state.tree[base + node, i], state.need[other, i % k])
+            for i in range(max(first, state.length[other] * k), CLASSES * k):
+                state.tree[base + node, i] = min(state.tree[base + node, i], _counted_need(state, other, i % k))
     node >>= 1
     while node > 0:
         left = base + 2 * node
         changed = False
-        for i in range(CLASSES * k):
+        for i in range(first, CLASSES * k):
             least = min(state.tree[left, i], state.tree[left + 1, i])
             changed = changed or least != state.tree[base + node, i]
             state.tree[base + node, i] = least
@@ -169,7 +177,7 @@ def _flatten(state):
             node = slot * 2 * state.buckets + state.buckets + state.rank[slot, state.queue[slot, i]] // BUCKET
             while node > slot * 2 * state.buckets:
                 for c in range(CLASSES * state.resources):
-                    state.tree[node, c] = FUTURE
+                    state.tree[node, c] = NOBODY
                 node = slot * 2 * state.buckets + ((node - slot * 2 * state.buckets) >> 1)
         state.front[slot] = 0
         state.back[slot] = n
@@ -197,11 +205,11 @@ def _may_hold(state, node, c):
     k = state.resources
     fits = True
     for i in range(k):
-        fits = fits and state.tree[node, c * k + i] <= state.limits[0, i]
+        fits = fits and state.tree[node, c * k + i] <= min(state.limits[0, i], MOST)
     if fits:
         return True
     for i in range(k):
-        if state.tree[node, (CLASSES - 1) * k + i] > state.limits[1, i]:
+        if state.tree[node, (CLASSES - 1) * k + i] > min(state.limits[1, i], MOST):
             return False
     return True
 
@@ -211,6 +219,8 @@ def _next_place(state, slot, place, span):
     """The first place from `place` on of a waiting job that may start; -1 if there is none. ANYBODY: that waits."""
     base = slot * 2 * state.buckets
     c = CLASSES - 1 if span == ANYBODY else _class_of(state, span)
+    if span != ANYBODY and not _may_hold(state, base + 1, c):
+        return np.int64(-1)
     bucket = place // BUCKET
     looks = 0
     while bucket < state.buckets:
@@ -247,7 +257,7 @@ def _next_place(state, slot, place, span):
 
 @kernel()
 def _somebody(state, node):
-    return state.tree[node, (CLASSES - 1) * state.resources] < FUTURE
+    return state.tree[node, (CLASSES - 1) * state.resources] < NOBODY
 
 
 @kernel(inline=True)

@@ -9,7 +9,7 @@ from backfill.core.future import BUCKETS, FEW, FINEST, LEVELS
 from backfill.core.order import ranks
 from backfill.core.policy import Policy
 from backfill.core.profile import FUTURE, new_profile
-from backfill.core.queue import BUCKET, CLASSES
+from backfill.core.queue import BUCKET, CLASSES, NOBODY
 from backfill.core.state import NO_TIME, State
 from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs
@@ -94,7 +94,7 @@ def new_state(
         length=np.zeros(n, np.int8),
         first=zeros(slots),
         buckets=buckets,
-        tree=np.full((slots * 2 * buckets, CLASSES * k), FUTURE, np.int64),
+        tree=np.full((slots * 2 * buckets, CLASSES * k), NOBODY, np.int32),
         class_bound=_class_bounds(estimate),
         limits=zeros(2, k),
         key=np.empty(n),
@@ -156,7 +156,7 @@ def _class_bounds(walltime: Ints) -> Ints:
     if not len(walltime):
         return np.zeros(CLASSES - 1, np.int64)
     sample = np.sort(walltime[:: max(len(walltime) // 4096, 1)])
-    return np.ascontiguousarray(sample[np.arange(1, CLASSES) * len(sample) // CLASSES])
+    return np.ascontiguousarray(sample[np.arange(1, CLASSES) ** 2 * len(sample) // CLASSES**2])
 
 
 def _levels(need: Ints) -> Ints:

@@ -58,7 +58,7 @@ STATE = [
     ("length", int8[::1]),  # (n,): class of a walltime, of the jobs in the tree
     ("first", int64[::1]),  # (slots,): no job of the tree waits at an earlier place
     ("buckets", int64),
-    ("tree", int64[:, ::1]),  # (slots * 2 * buckets, classes * k): least need of jobs of a walltime class or shorter
+    ("tree", int32[:, ::1]),  # (slots * 2 * buckets, classes * k): least need of jobs of a walltime class or shorter
     ("class_bound", int64[::1]),  # (classes - 1,): the longest walltime of each class but the last
     ("limits", int64[:, ::1]),  # (2, k): what a candidate may need at most; if it does not end in time
     ("key", float64[::1]),  # (n,): scratch for dynamic orders
