@@ -15,6 +15,7 @@ from backfill.core.verbs import FIT, HEAD, place, start
 from backfill.model.schedule import NO_TIME
 from backfill.traces.schedules import write_schedule
 from backfill.worlds.simulated import Options, simulate
+from tests.compiled import policy
 from tests.reference.workloads import as_model, general_cases, pool_cases
 
 every_policy = pytest.mark.parametrize("name", list(policies.TABLE))
@@ -23,7 +24,7 @@ TIES = [Options(), Options(ties="step")]
 
 def scheduled(case, name, options=None):
     workload, platform, _ = as_model(case.jobs, case.platform)
-    return workload, platform, simulate(workload, platform, policies.get(name), options=options).schedule
+    return workload, platform, simulate(workload, platform, policy(name), options=options).schedule
 
 
 @every_policy
@@ -89,7 +90,7 @@ def test_under_fcfs_later_submits_change_nothing_for_earlier_jobs(case, cut):
     order = np.argsort(workload.jobs.submit, kind="stable")
     kept = order[: round(cut * len(order))]
     shorter = workload.with_jobs(workload.jobs.take(kept))
-    alone = simulate(shorter, platform, policies.get("fcfs")).schedule
+    alone = simulate(shorter, platform, policy("fcfs")).schedule
     assert alone.start.tolist() == schedule.start[kept].tolist()
 
 
@@ -112,5 +113,5 @@ def test_conservative_keeps_the_promise_given_at_submit(options, case):
 @given(case=pool_cases())
 def test_one_reservation_is_easy(case):
     workload, platform, easy = scheduled(case, "easy")
-    one = simulate(workload, platform, policies.get("k-reservations"), {"k": 1}).schedule
+    one = simulate(workload, platform, policy("k-reservations"), {"k": 1}).schedule
     assert one.start.tolist() == easy.start.tolist()

@@ -1,0 +1,90 @@
+"""What is not yet submitted decides nothing: no policy gains from jobs to come, whatever its order."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill import policies
+from backfill.core.setup import DEEP
+from backfill.model.platform import Platform
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import SECOND
+from backfill.worlds.simulated import Options, simulate
+from tests.compiled import policy
+from tests.core.test_deep_queue import flood
+from tests.reference.workloads import Case, as_model, demands, general_cases, pool_cases, times
+
+
+def decided(workload, platform, name, until, **options):
+    """All that was decided before an instant: job -> start, reason, nodes, and what it had been promised by then."""
+    schedule = simulate(workload, platform, policy(name), options=Options(**options)).schedule
+    return {
+        job: (
+            *(int(column[job]) for column in (schedule.start, schedule.reason, schedule.promise)),
+            *schedule.held[job],
+        )
+        for job in np.flatnonzero((schedule.start != NO_TIME) & (schedule.start < until)).tolist()
+    }
+
+
+@st.composite
+def two_futures(draw, cases):
+    """A case, an instant, and the case again with other jobs from that instant on."""
+    case = draw(cases)
+    now = draw(st.sampled_from(sorted({job.submit for job in case.jobs}))) + draw(st.sampled_from([0, 1]))
+    jobs = [job if job.submit < now else draw(another(job, case.platform, now)) for job in case.jobs]
+    return case, Case(jobs, case.platform), now
+
+
+@st.composite
+def another(draw, job, platform, now):
+    """A job of the same name with another size, time, priority and submit, no earlier than `now`."""
+    changes = draw(times("walltime", 30)) | draw(demands(platform))
+    changes["submit"] += -(-now // SECOND) * SECOND
+    if len(platform.nodes) == 1:
+        changes["tasks"] = draw(st.integers(1, platform.nodes[0].capacity[0]))
+    return replace(job, **changes)
+
+
+def compare(futures, **options):
+    """With every policy: the same cases serve for all, as they take longer to make than to run."""
+    case, other, now = futures
+    workload, platform, _ = as_model(case.jobs, case.platform)
+    scrambled, _, _ = as_model(other.jobs, other.platform)
+    for name in policies.TABLE:
+        before = decided(workload, platform, name, now, **options)
+        assert decided(scrambled, platform, name, now, **options) == before, name
+
+
+@pytest.mark.parametrize("options", [{}, {"ties": "step"}, {"overrun": "extend"}], ids=["batch", "step", "extend"])
+@given(futures=two_futures(pool_cases()))
+def test_on_a_pool_other_jobs_in_the_future_change_no_decision(options, futures):
+    compare(futures, **options)
+
+
+@given(futures=two_futures(general_cases()))
+def test_with_nodes_licences_and_gangs_other_jobs_in_the_future_change_no_decision(futures):
+    compare(futures)
+
+
+@pytest.mark.parametrize("name", policies.TABLE)
+def test_under_a_deep_queue_other_jobs_in_the_future_change_no_decision(name):
+    """The tree and the table of rooms are laid out by all jobs of the log; that may cost time, never change a start."""
+    workload, platform = flood(), Platform.pool(64)
+    jobs = workload.jobs
+    now = int(np.median(jobs.submit))
+    later, r = jobs.submit >= now, np.random.default_rng(5)
+    assert (~later).sum() > 2 * DEEP
+    scrambled = workload.with_jobs(
+        jobs.replace(
+            walltime=np.where(later, r.integers(1, 100_000, len(jobs)) * SECOND, jobs.walltime),
+            tasks=np.where(later, r.integers(1, 65, len(jobs)), jobs.tasks),
+            priority=np.where(later, r.integers(0, 99, len(jobs)), jobs.priority),
+        )
+    )
+    before = decided(workload, platform, name, now)
+    assert len(before) > 500
+    assert decided(scrambled, platform, name, now) == before
