@@ -3,7 +3,7 @@
 Times are whole seconds, in microseconds, so that a time unit of the twins is one of the real thing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -83,6 +83,29 @@ def general_cases(draw, jobs_max: int = 20, honest: bool = False, chains: bool =
 
 
 @st.composite
+def rich_pool_cases(draw, jobs_max: int = 20) -> Case:
+    """One node of two or three resources and of any speed, no licences; jobs that hold all of one resource."""
+    node = Node((draw(st.integers(1, 6)), *draw(st.lists(st.integers(0, 6), min_size=1, max_size=2))))
+    node = replace(node, speed=draw(st.sampled_from([0.5, 1.0, 1.5])))
+    seen, horizon = draw(estimates), draw(horizons)
+    jobs = []
+    for row in range(draw(st.integers(1, jobs_max))):
+        tasks = draw(st.sampled_from([1, 1, 2, 3]))
+        demand = tuple(draw(st.integers(0, most // tasks)) for most in node.capacity)
+        jobs.append(Job(row=row, name=f"j{row}", tasks=tasks, demand=demand, **draw(times(seen, horizon))))
+    return Case(jobs, Platform((node,)))
+
+
+@st.composite
+def chained_cases(draw) -> Case:
+    """A case of any other kind in which about half of the jobs come after others, many of them submitted later."""
+    case = draw(st.one_of(pool_cases(jobs_max=12), general_cases(jobs_max=12)))
+    some = st.lists(st.integers(0, 11), max_size=2, unique=True)
+    jobs = [replace(job, after=tuple(sorted(x for x in draw(some) if x < job.row))) for job in case.jobs]
+    return Case(jobs, case.platform)
+
+
+@st.composite
 def times(draw, seen: str, horizon: int) -> dict:
     """Often run time = walltime, sometimes more, less or nothing at all."""
     walltime = draw(small)
@@ -121,12 +144,12 @@ def demands(draw, platform: Platform) -> dict:
     return {
         "tasks": draw(st.sampled_from([1, 1, 2, 2, 3, 4])),
         "demand": (
-            draw(st.sampled_from([1, 1, 1, 2, 3])),
+            draw(st.sampled_from([1, 1, 1, 2, 3, 0])),
             *(draw(st.sampled_from([0, 0, 1, 2])) for _ in range(resources - 1)),
         ),
         "licences": tuple(draw(st.integers(0, licences - 1)) for _ in range(draw(few) if licences else 0)),
         "spread": draw(st.sampled_from(SPREAD)),
-        "site": platform.nodes[0].site if draw(seldom) else None,
+        "site": draw(st.integers(0, 1)) if draw(seldom) else None,
     }
 
 
