@@ -196,3 +196,43 @@ def test_ctrl_c_ends_at_once_and_leaves_nothing_behind(tmp_path):
     assert process.returncode == 130
     assert told == ["backfill: interrupted\n"]
     assert list(Path(tmp_path).iterdir()) == []
+
+
+TELLS_WHEN_IT_IS_INSIDE = """
+import sys
+from backfill.worlds import simulated
+
+advance = simulated.advance
+
+def told(*arguments):
+    print("inside", file=sys.stderr, flush=True)
+    return advance(*arguments)
+
+simulated.advance = told
+from backfill.cli import main
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_ends_a_compiled_policy_too_though_its_passes_are_slow(tmp_path):
+    """At three times what 64 processors can take the queue only grows, and with it the time of a pass that sorts it."""
+    words = [
+        "simulate",
+        "model:lublin?jobs=300000&cpus=64&load=3",
+        "--policy",
+        "easy-lxf",
+        "--schedule",
+        "out.csv",
+        "-q",
+    ]
+    command = [sys.executable, "-c", TELLS_WHEN_IT_IS_INSIDE, *words]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(8):  # by now it handles many passes at a time
+            assert process.stderr.readline() == "inside\n"
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        told = [line for line in process.stderr if line != "inside\n"]
+    assert time.monotonic() - begin < 10
+    assert process.returncode == 130
+    assert told == ["backfill: interrupted\n"]
+    assert list(Path(tmp_path).iterdir()) == []

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 
 from backfill import policies
+from backfill.model.units import SECOND
 from tests import compiled
 from tests.reference import world
-from tests.reference.workloads import Case, chained_cases, general_cases, pool_cases, rich_pool_cases
+from tests.reference.words import Job, Platform
+from tests.reference.workloads import Case, chained_cases, crowd, general_cases, pool_cases, rich_pool_cases
 
 every_twin = pytest.mark.parametrize("name", world.POLICIES)
 
@@ -69,3 +71,25 @@ def test_with_jobs_after_jobs_every_start_equals_the_twin(name, case):
     compare(case, name)
     compare(case, name, ties="step")
     compare(case, name, overrun="extend")
+
+
+@pytest.mark.xfail(
+    strict=True, reason="easy-wfp3 compares what rounding leaves of equal scores: 5/3 cubed x 27 and 125"
+)
+def test_equal_scores_go_by_file_order_however_they_are_computed():
+    def job(row, length, tasks):
+        return Job(row=row, name=f"j{row}", submit=0, runtime=length * SECOND, walltime=length * SECOND, tasks=tasks)
+
+    jobs = [job(0, 5, 27), job(1, 1, 1), job(2, 3, 27)]  # the last two have waited 5 s when the first ends
+    compare(Case(jobs, Platform.pool(27)), "easy-wfp3")
+
+
+# The twins round every score, so jobs whose walltimes differ by a microsecond may tie: only what needs no score.
+EXACT = ("fcfs", "easy", "first-fit", "k-reservations", "all-reservations", "conservative")
+
+
+@pytest.mark.parametrize("overrun", ["kill", "extend"])
+@pytest.mark.parametrize("name", EXACT)
+def test_in_a_crowd_of_jobs_from_microseconds_to_hours_every_start_equals_the_twin(name, overrun):
+    for seed in range(4):
+        compare(crowd(seed), name, overrun=overrun)

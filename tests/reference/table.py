@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backfill.model.units import SECOND, seconds_text
+from tests import compiled
 
 from . import world
 from .words import Job, Platform
@@ -33,7 +34,7 @@ def run_twin(jobs: list[Job], platform: Platform, policy: str, ties: str, overru
 
 
 # `check` runs each table through all of these; another implementation is added here under its name.
-RUNNERS: dict[str, Runner] = {"twin": run_twin}
+RUNNERS: dict[str, Runner] = {"twin": run_twin, "compiled": compiled.run}
 
 
 def check(

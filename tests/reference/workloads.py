@@ -4,6 +4,7 @@ Times are whole seconds, in microseconds, so that a time unit of the twins is on
 """
 
 from dataclasses import dataclass, replace
+from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
@@ -103,6 +104,31 @@ def chained_cases(draw) -> Case:
     some = st.lists(st.integers(0, 11), max_size=2, unique=True)
     jobs = [replace(job, after=tuple(sorted(x for x in draw(some) if x < job.row))) for job in case.jobs]
     return Case(jobs, case.platform)
+
+
+def crowd(seed: int, jobs: int = 120) -> Case:
+    """More jobs than wait in the other cases, with walltimes from microseconds to hours, on one to three nodes."""
+    r = Random(seed)
+    resources, nodes = r.randint(1, 2), r.choice([1, 1, 3])
+    platform = Platform(tuple(Node((r.randint(4, 12),) * resources) for _ in range(nodes)), (2,) * (nodes - 1))
+    instants = [0, *(round(10 ** r.uniform(0, 10)) for _ in range(8))]  # submits come in bursts
+    lengths = [round(10 ** r.uniform(0, 10)) for _ in range(12)] + [0]
+
+    def job(row: int) -> Job:
+        walltime = r.choice(lengths) + r.choice([0, 0, 1])
+        return Job(
+            row=row,
+            name=f"j{row}",
+            submit=r.choice(instants),
+            walltime=walltime,
+            runtime=r.choice([walltime, walltime, r.randint(0, walltime), 2 * walltime]),
+            tasks=r.randint(1, 4),
+            demand=tuple(r.randint(0, 2) for _ in range(resources)),
+            licences=tuple(range(r.randint(0, len(platform.copies)))),
+            spread=r.choice(SPREAD),
+        )
+
+    return Case([job(row) for row in range(jobs)], platform)
 
 
 @st.composite
