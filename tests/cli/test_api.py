@@ -75,7 +75,8 @@ def test_a_table_of_the_schedule(log):
 
 
 def test_the_package_knows_its_names():
-    assert set(bf.__all__) <= set(dir(bf))
+    assert {*bf.__all__, "__version__"} <= {*dir(bf)}
+    assert all(callable(getattr(bf, name)) for name in bf.__all__)
     assert bf.__version__[0].isdigit()
     with pytest.raises(AttributeError, match="has no attribute 'simulat'"):
         bf.simulat  # noqa: B018

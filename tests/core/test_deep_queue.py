@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from backfill import policies
+from backfill.analysis.series import waiting_jobs
+from backfill.core.queue import SHALLOW
 from backfill.core.setup import DEEP
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
@@ -36,8 +38,9 @@ def test_the_tree_changes_no_start(name, memory):
     workload, platform, policy = flood(), Platform.pool(64, memory=memory), policies.get(name)
     searched = simulate(workload, platform, policy)
     walked = simulate(workload, platform, policy.like(name, index=False))
-    waiting = (workload.jobs.submit[:, None] <= searched.schedule.start).sum(axis=1).max()
-    assert waiting > DEEP
+    waiting = waiting_jobs(searched.schedule).values
+    assert waiting.max() > DEEP
+    assert waiting[waiting.argmax() :].min() < SHALLOW  # and it was an array again
     assert searched.schedule.start.tolist() == walked.schedule.start.tolist()
     assert searched.schedule.reason.tolist() == walked.schedule.reason.tolist()
     if name == "easy":

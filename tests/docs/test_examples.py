@@ -7,8 +7,11 @@ from .examples import ROOT, Ran, pages, run_page
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_examples_of(page, tmp_path):
-    for ran in run_page(page.read_text(encoding="utf-8"), tmp_path):
+    text, commands = page.read_text(encoding="utf-8"), 0
+    for ran in run_page(text, tmp_path):
         assert ran.matches, f"$ {ran.command}\n{ran.printed}--- the page says\n{ran.expected}"
+        commands += 1
+    assert commands >= text.count("```console"), "a block of commands was not found"
 
 
 @pytest.mark.parametrize(

@@ -52,5 +52,6 @@ def test_every_verb():
 
 
 def test_fields_and_answers_exist():
-    assert {*first_cells("State")} <= {name for name, _ in STATE}
-    assert {*first_cells("A policy of your own")} <= {field.name for field in fields(Policy)} | {"memory"}
+    told, answers = {*first_cells("State")}, {*first_cells("A policy of your own")}
+    assert {"now", "waiting", "walltime"} <= told <= {name for name, _ in STATE}
+    assert {"order", "params", "memory"} <= answers <= {field.name for field in fields(Policy)} | {"memory"}
