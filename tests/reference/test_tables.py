@@ -1,5 +1,7 @@
 """Hand-worked scenarios: one behaviour each, with its answer on the screen."""
 
+import pytest
+
 from .table import check
 from .words import Node, Platform
 
@@ -395,4 +397,15 @@ def test_a_gang_runs_as_slowly_as_the_slowest_of_its_nodes():
         # job  submit nodes walltime runtime | start end
           a      0     2     100       10    |   0    20
           b      0     1     100       10    |  20    25
+    """)
+
+
+@pytest.mark.xfail(strict=True, reason="the compiled conservative takes them in the order in which the others ended")
+def test_jobs_that_are_set_free_in_one_instant_get_their_places_in_queue_order():
+    check("conservative", nodes=8, table="""
+        # job  submit nodes walltime runtime after | start promise
+          a      0     1       4        4      -   |   0    0
+          b      1     1       3        3      -   |   1    1
+          c      2     6      10       10      b   |   4    4     b ends with a, though it started later
+          d      3     3      10       10      a   |  14   14
     """)
