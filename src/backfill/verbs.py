@@ -37,6 +37,7 @@ from backfill.core.verbs import (
     place,
     reserve,
     start,
+    start_heads,
     wake,
 )
 
@@ -67,6 +68,7 @@ __all__ = [
     "settle",
     "shadow_time",
     "start",
+    "start_heads",
     "use_extra",
     "wake",
 ]

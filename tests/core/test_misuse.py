@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from backfill.core.policy import Param, Policy
-from backfill.core.verbs import HEAD, reserve, start, wake
+from backfill.core.queue import candidate, following, rewind
+from backfill.core.verbs import HEAD, place, reserve, start, start_heads, wake
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
@@ -45,6 +46,26 @@ def wakes_in_the_past(state):
     wake(state, state.now)
 
 
+def places_nobody(state):
+    place(state, -1)
+
+
+def walks_in_an_order_that_it_has_not(state):
+    rewind(state, 1)
+
+
+def follows_an_order_that_it_has_not(state):
+    following(state, -1)
+
+
+def tries_an_order_that_it_has_not(state):
+    candidate(state, 7, 0)
+
+
+def wakes_for_ever(state):
+    wake(state, state.now + 1)
+
+
 def sleeps(state):
     pass
 
@@ -53,12 +74,16 @@ def sleeps(state):
 @pytest.mark.parametrize(
     ("decide", "message"),
     [
-        (starts_the_future, "at 0 s: starts or reserves for job b, which is not waiting"),
-        (starts_too_large, "at 0 s: starts or reserves for job a, which is not waiting"),
+        (starts_the_future, "at 0 s: places, starts or reserves for job b, which is not waiting"),
+        (starts_too_large, "at 0 s: places, starts or reserves for job a, which is not waiting"),
         (invents_a_reason, "at 0 s: starts job a for reason 99"),
         (reserves_for_nobody, "reserves for job number 1000000000, which is not waiting"),
         (reserves_in_the_past, "at 0 s: reserves for job a at -0.000001 s, which is over"),
         (wakes_in_the_past, "at 0 s: wakes at 0 s, which is over"),
+        (places_nobody, "places, starts or reserves for job number -1, which is not waiting"),
+        (walks_in_an_order_that_it_has_not, "walks in order number 1; it declares 1, from 0"),
+        (follows_an_order_that_it_has_not, "walks in order number -1; it declares 1, from 0"),
+        (tries_an_order_that_it_has_not, "walks in order number 7; it declares 1, from 0"),
         (sleeps, "leaves 2 jobs waiting for ever; the first is a"),
     ],
 )
@@ -66,6 +91,38 @@ def test_a_misuse_is_told_with_names(decide, message, compiled):
     with pytest.raises(PolicyError, match=r"policy careless") as caught:
         simulate(Workload(JOBS), Platform.pool(9), Policy("careless", decide, compiled=compiled))
     assert message in str(caught.value)
+
+
+def test_a_policy_that_wakes_for_ever_is_stopped():
+    with pytest.raises(PolicyError, match="has woken 10,000,000 times at which nothing happened, while 1 jobs wait"):
+        simulate(Workload(JOBS), Platform.pool(9), Policy("careless", wakes_for_ever))
+
+
+def test_timers_end_with_the_jobs():
+    def works_and_wakes(state):
+        start_heads(state)
+        wake(state, state.now + 1000 * SECOND)
+
+    done = simulate(Workload(JOBS), Platform.pool(9), Policy("careful", works_and_wakes, compiled=False))
+    assert done.passes == 4
+
+
+def starts_where_another_was_placed(state):
+    if state.waiting == 2:
+        place(state, 0)
+        start(state, 1, HEAD)
+
+
+def test_what_was_placed_for_one_job_does_not_serve_another():
+    jobs = Jobs(
+        job=np.array(["a", "b"]),
+        submit=np.zeros(2, np.int64),
+        runtime=np.array([5, 5]) * SECOND,
+        walltime=np.array([5, 5]) * SECOND,
+        tasks=np.array([2, 2]),
+    )
+    with pytest.raises(PolicyError, match="starts job b with 0 of its 2 tasks placed"):
+        simulate(Workload(jobs), Platform.pool(4, nodes=2), Policy("careless", starts_where_another_was_placed))
 
 
 @pytest.mark.parametrize(

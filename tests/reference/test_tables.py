@@ -1,7 +1,5 @@
 """Hand-worked scenarios: one behaviour each, with its answer on the screen."""
 
-import pytest
-
 from .table import check
 from .words import Node, Platform
 
@@ -400,7 +398,6 @@ def test_a_gang_runs_as_slowly_as_the_slowest_of_its_nodes():
     """)
 
 
-@pytest.mark.xfail(strict=True, reason="the compiled conservative takes them in the order in which the others ended")
 def test_jobs_that_are_set_free_in_one_instant_get_their_places_in_queue_order():
     check("conservative", nodes=8, table="""
         # job  submit nodes walltime runtime after | start promise

@@ -1,13 +1,27 @@
-"""Words for what a policy did wrong: the compiled side writes numbers, this side has the names."""
+"""What a policy can do wrong: compiled code writes numbers into state.error, the Python side has the words."""
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from backfill.core.verbs import DOES_NOT_FIT, IN_THE_PAST, NO_LICENCE, NO_REASON, NOT_PLACED, NOT_WAITING, OK
+from backfill.core.record import kernel
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.units import seconds_text
+
+OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, NO_ORDER, ENDLESS = (
+    np.int64(i) for i in range(9)
+)
+NONE = np.int64(-1)
+
+
+@kernel(inline=True)
+def fail(state, code, job, which, asked, available):
+    """Write down the first misuse; the loop stops at it."""
+    if state.error[0] == OK:
+        state.error[0], state.error[1], state.error[2] = code, job, which
+        state.error[3], state.error[4], state.error[5] = asked, available, state.now
 
 
 def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) -> None:
@@ -17,7 +31,7 @@ def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) 
         return
     who = f"job {jobs[job]}" if 0 <= job < len(jobs) else f"job number {job}"
     if code == NOT_WAITING:
-        what = f"starts or reserves for {who}, which is not waiting"
+        what = f"places, starts or reserves for {who}, which is not waiting"
     elif code == DOES_NOT_FIT:
         what = f"starts {who}, which needs {asked} {platform.resources[which]}; free: {available}"
     elif code == NO_LICENCE:
@@ -29,6 +43,10 @@ def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) 
     elif code == IN_THE_PAST:
         verb = f"reserves for {who}" if job >= 0 else "wakes"
         what = f"{verb} at {seconds_text(asked)} s, which is over"
+    elif code == NO_ORDER:
+        what = f"walks in order number {asked}; it declares {available}, from 0"
+    elif code == ENDLESS:
+        what = f"has woken {asked:,} times at which nothing happened, while {available} jobs wait"
     else:
         raise AssertionError(f"unknown error code {code}")
     raise PolicyError(f"policy {name}, at {seconds_text(now)} s: {what}")

@@ -237,7 +237,7 @@ def _earliest_on_one_node(state, job, begin):
         if agreed and t < best:
             best = t
             state.placed[0, 0], state.placed[0, 1] = node, state.tasks[job]
-            state.placements = 1
+            state.placements, state.placed_for = 1, job
     return best
 
 
@@ -272,6 +272,7 @@ def _earliest_spread(state, job, begin):
                 state.placed,
             )
             if state.placements > 0:
+                state.placed_for = job
                 return t
         later = FUTURE
         for node in range(state.nodes):
@@ -497,7 +498,7 @@ def place_where_held(state, job):
     """Place a job on the nodes that its reservation names, for `start`."""
     if state.pool:
         return
-    state.placements = state.held_count[job]
+    state.placements, state.placed_for = state.held_count[job], job
     for pair in range(state.placements):
         state.placed[pair, 0] = state.held[state.held_first[job] + pair, 0]
         state.placed[pair, 1] = state.held[state.held_first[job] + pair, 1]

@@ -7,13 +7,17 @@ The stepping form for plain Python policies is the same two kernels with the pol
 import numpy as np
 from numba import float64, int8, int64
 
-from backfill.core.counters import SUBMITTED
+from backfill.core.errors import ENDLESS, NONE, OK, fail
 from backfill.core.events import pop_end, pop_timer, push_end
 from backfill.core.profile import FUTURE
 from backfill.core.queue import enqueue
 from backfill.core.record import kernel, record
 from backfill.core.state import PolicyT, StateT
-from backfill.core.verbs import OK, release
+from backfill.core.verbs import release
+
+IDLE = np.int64(
+    10_000_000
+)  # so many passes in a row that a policy asked for, and at which nothing happened, are no end
 
 WORLD = [  # all that a policy must not see
     ("stepping", int64),  # --ties step: one pass per event
@@ -21,7 +25,7 @@ WORLD = [  # all that a policy must not see
     ("runtime", int64[::1]),  # how long a job will hold its nodes at speed 1
     ("kill", int64[::1]),  # how long it may hold them
     ("speed", float64[::1]),  # of each node
-    ("cursor", int64),  # next job to be submitted
+    ("idle", int64),  # passes in a row at which nothing ended, came or started
     ("rejected", int8[::1]),  # jobs that never enter
     ("linked", int64),  # 1: some jobs come after others
     ("before", int64[::1]),  # jobs that must end before this one may wait
@@ -50,13 +54,13 @@ World, WorldT = record("World", WORLD, globals())
 def next_instant(state, world):
     """When something happens next; FUTURE when nothing will."""
     t = FUTURE
-    if world.cursor < state.jobs:
-        t = state.submit[world.cursor]
+    if state.submitted < state.jobs:
+        t = state.submit[state.submitted]
     if world.ends > 0:
         t = min(t, world.end_time[0])
     if world.overs > 0:
         t = min(t, world.over_time[0])
-    if state.timed > 0:
+    if state.timed > 0 and (t < FUTURE or state.waiting > 0):
         t = min(t, state.timers[0])
     return max(t, state.now)
 
@@ -78,7 +82,7 @@ def _let_follow(state, world, job):
     for i in range(world.after_first[job], world.after_first[job + 1]):
         later = world.after_item[i]
         world.before[later] -= 1
-        if world.before[later] == 0 and later < world.cursor:
+        if world.before[later] == 0 and later < state.submitted:
             _admit(state, world, later)
 
 
@@ -89,7 +93,11 @@ def _admit(state, world, job):
         return
     world.eligible[job] = state.now
     enqueue(state, job)
-    state.arrived[state.arrivals] = job
+    i = state.arrivals
+    while i > 0 and state.arrived[i - 1] > job:
+        state.arrived[i] = state.arrived[i - 1]
+        i -= 1
+    state.arrived[i] = job
     state.arrivals += 1
 
 
@@ -119,9 +127,9 @@ def open_instant(state, world):
             world.overs = pop_end(world.over_time, world.over_serial, world.over_job, world.overs)
         while state.timed > 0 and state.timers[0] <= t:
             state.timed = pop_timer(state.timers, state.timed)
-        while world.cursor < state.jobs and state.submit[world.cursor] <= t:
-            world.cursor += 1
-            _admit(state, world, world.cursor - 1)
+        while state.submitted < state.jobs and state.submit[state.submitted] <= t:
+            state.submitted += 1
+            _admit(state, world, state.submitted - 1)
     return True
 
 
@@ -131,9 +139,9 @@ def _step(state, world):
     _leave_books(state, world)
     while state.timed > 0 and state.timers[0] <= state.now:
         state.timed = pop_timer(state.timers, state.timed)
-    if world.cursor < state.jobs and state.submit[world.cursor] <= state.now:
-        world.cursor += 1
-        _admit(state, world, world.cursor - 1)
+    if state.submitted < state.jobs and state.submit[state.submitted] <= state.now:
+        state.submitted += 1
+        _admit(state, world, state.submitted - 1)
     elif world.ends > 0 and world.end_time[0] <= state.now:
         _end_first(state, world)
 
@@ -153,6 +161,12 @@ def _leave_books(state, world):
 @kernel(inline=True)
 def close_instant(state, world):
     """Find out when the jobs that the policy started will end."""
+    if state.ended + state.arrivals + state.decisions > 0:
+        world.idle = 0
+    else:
+        world.idle += 1
+        if world.idle > IDLE:
+            fail(state, ENDLESS, NONE, NONE, IDLE, state.waiting)
     for i in range(state.decisions):
         job = state.started[i]
         hold = world.runtime[job]
@@ -196,5 +210,4 @@ def advance(arrange, decide, state, world, budget):
         decide(state)
         close_instant(state, world)
         done += 1
-    state.counters[SUBMITTED] = world.cursor
     return done

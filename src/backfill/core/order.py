@@ -33,7 +33,7 @@ MICRO = 1e-6
 
 @kernel()
 def rounded(x):
-    """To 1e-9 relative: logarithms differ in the last bit between machines, and an order must not."""
+    """To 1e-9 relative: several roundings differ in the last bit between machines, and an order must not."""
     mantissa, exponent = math.frexp(x)
     return math.ldexp(float(np.rint(mantissa * 2.0**30)), exponent - 30)
 
@@ -41,7 +41,7 @@ def rounded(x):
 @kernel()
 def rank_changes(order):
     """Whether an order depends on the present instant."""
-    return order == LXF or order == WFP3 or order == UNICEF
+    return order in DYNAMIC
 
 
 @kernel()
@@ -49,11 +49,12 @@ def score(order, wait, walltime, cpus, since, priority):
     """The score of one job, lowest first.
 
     wait, walltime, since (submit less the first submit): microseconds. In the formulas r is the walltime in seconds,
-    0.1 where it is 0; n the processors of the whole job; s = max(1, since) in seconds.
+    0.1 where it is 0; n the processors of the whole job; s = max(1, since) in seconds. Whole microseconds give the same
+    order up to LXF, with at most one rounding, so that equal scores are equal numbers.
     """
-    r = walltime * MICRO if walltime > 0 else 0.1
+    r = float(walltime) if walltime > 0 else 0.1 / MICRO
     n = float(cpus)
-    w = wait * MICRO
+    w = float(wait)
     if order == FCFS:
         return float(since)
     if order == PRIORITY:
@@ -69,9 +70,10 @@ def score(order, wait, walltime, cpus, since, priority):
     if order == LXF:
         return -(w + r) / r
     if order == WFP3:
-        return -(w / r) * (w / r) * (w / r) * n
+        return rounded(-(w / r) * (w / r) * (w / r) * n)
     if order == UNICEF:
         return rounded(-w / (math.log2(max(n, 2.0)) * r))
+    r *= MICRO
     s = math.log10(max(1.0, since * MICRO))
     if order == F1:
         return rounded(math.log10(r) * n + 870.0 * s)

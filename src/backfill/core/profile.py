@@ -5,7 +5,7 @@ its entries and a lift that is added to all of them, so a search skips blocks, a
 once, and a cut moves one block. Entries before the horizon are the past and go away by and by.
 
 An amount is always (matrix, row, factor): `matrix[row, k] * factor` of resource k.
-Slow twin: tests/reference/profile.py.
+Slow twin: tests/reference/lanes.py.
 """
 
 import numpy as np

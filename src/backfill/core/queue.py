@@ -10,6 +10,7 @@ import numpy as np
 from numba import types
 
 from backfill.core.counters import LOOKS
+from backfill.core.errors import NO_ORDER, NONE, fail
 from backfill.core.order import rank_changes, score
 from backfill.core.record import kernel
 from backfill.core.state import StateT
@@ -220,7 +221,7 @@ def _next_place(state, slot, place, span):
     base = slot * 2 * state.buckets
     c = CLASSES - 1 if span == ANYBODY else _class_of(state, span)
     if span != ANYBODY and not _may_hold(state, base + 1, c):
-        return np.int64(-1)
+        return NONE
     bucket = place // BUCKET
     looks = 0
     while bucket < state.buckets:
@@ -240,7 +241,7 @@ def _next_place(state, slot, place, span):
                 node >>= 1
             if node == 0:
                 state.counters[LOOKS] += looks
-                return np.int64(-1)
+                return NONE
             node += 1
             looks += 1
             down = _somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)
@@ -252,7 +253,7 @@ def _next_place(state, slot, place, span):
         bucket = node - state.buckets
         place = bucket * BUCKET
     state.counters[LOOKS] += looks
-    return np.int64(-1)
+    return NONE
 
 
 @kernel()
@@ -272,24 +273,37 @@ def _set_limits(state):
 
 
 @kernel(inline=True)
+def _is_order(state, slot):
+    """Whether a number is that of an order of the policy; any other is a misuse."""
+    if slot < 0 or slot >= state.slots:
+        fail(state, NO_ORDER, NONE, NONE, slot, state.slots)
+        return False
+    return True
+
+
+@kernel(inline=True)
 def rewind(state, slot):
     """Begin a walk at the first job of an order."""
+    if not _is_order(state, slot):
+        return
     state.at[slot] = state.first[slot] if state.deep else state.front[slot]
 
 
 @kernel(inline=True)
 def following(state, slot):
     """The next waiting job of the walk; -1 at the end."""
+    if not _is_order(state, slot):
+        return NONE
     if state.deep:
         place = _next_place(state, slot, state.at[slot], ANYBODY)
         if place < 0:
-            return np.int64(-1)
+            return NONE
         state.at[slot] = place + 1
         return np.int64(state.ranked[slot, place])
     if state.at[slot] < state.back[slot]:
         state.at[slot] += 1
         return state.queue[slot, state.at[slot] - 1]
-    return np.int64(-1)
+    return NONE
 
 
 @kernel(inline=True)
@@ -299,11 +313,13 @@ def candidate(state, slot, span):
     It fits in what is free, and its walltime is at most `span` or it fits in the extra as well. On one node without
     licences that is enough; elsewhere it is a necessary condition, and `place` decides.
     """
+    if not _is_order(state, slot):
+        return NONE
     _set_limits(state)
     if state.deep:
         place = _next_place(state, slot, state.at[slot], max(span, 0))
         if place < 0:
-            return np.int64(-1)
+            return NONE
         state.at[slot] = place + 1
         return np.int64(state.ranked[slot, place])
     i, back = state.at[slot], state.back[slot]
@@ -317,14 +333,14 @@ def candidate(state, slot, span):
             return job
     state.at[slot] = i
     state.counters[LOOKS] += i - begin
-    return np.int64(-1)
+    return NONE
 
 
 @kernel(inline=True)
 def head(state):
     """The first waiting job in the policy's order; -1 when nobody waits."""
     if state.waiting == 0:
-        return np.int64(-1)
+        return NONE
     if state.deep:
         state.first[0] = _next_place(state, 0, state.first[0], ANYBODY)
         return np.int64(state.ranked[0, state.first[0]])
@@ -347,25 +363,24 @@ def arrange(state):
     """Sort the queue in every order that changes with time. The loop does this before each pass."""
     for slot in range(state.slots):
         if rank_changes(state.order[slot]):
-            jobs = np.sort(state.queue[slot, state.front[slot] : state.back[slot]])
-            for job in jobs:
-                state.key[job] = score(
-                    state.order[slot],
-                    state.now - state.submit[job],
-                    state.walltime[job],
-                    state.need[job, 0],
-                    state.submit[job] - state.submit[0],
-                    state.priority[job],
-                )
-            sort_by_key(state, slot, jobs)
+            _sort(state, slot)
 
 
 @kernel()
-def sort_by_key(state, slot, jobs):
-    """Put the waiting jobs of an order in ascending order of state.key; equal keys by submit, then file order."""
+def _sort(state, slot):
+    """Put the waiting jobs in ascending order of their scores; equal ones by submit, then file order."""
+    jobs = np.sort(state.queue[slot, state.front[slot] : state.back[slot]])
     keys = np.empty(len(jobs), np.float64)
     for i in range(len(jobs)):
-        keys[i] = state.key[jobs[i]]
+        job = jobs[i]
+        keys[i] = score(
+            state.order[slot],
+            state.now - state.submit[job],
+            state.walltime[job],
+            state.need[job, 0],
+            state.submit[job] - state.submit[0],
+            state.priority[job],
+        )
     by = np.argsort(keys, kind="mergesort")
     for i in range(len(jobs)):
         state.queue[slot, i] = jobs[by[i]]

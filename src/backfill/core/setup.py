@@ -54,6 +54,7 @@ def new_state(
     return State(
         now=NO_TIME,
         jobs=n,
+        submitted=0,
         submit=column(jobs.submit),
         walltime=column(estimate),
         tasks=column(jobs.tasks),
@@ -97,7 +98,6 @@ def new_state(
         tree=np.full((slots * 2 * buckets, CLASSES * k), NOBODY, np.int32),
         class_bound=_class_bounds(estimate),
         limits=zeros(2, k),
-        key=np.empty(n),
         running=np.empty(n + 1, np.int64),
         limit=np.empty(n + 1, np.int64),
         active=0,
@@ -107,6 +107,7 @@ def new_state(
         promise=times(),
         placed=zeros(nodes, 2),
         placements=0,
+        placed_for=-1,
         held=zeros(SMALL if simple else n + SMALL, 2),
         held_used=0,
         held_first=zeros(n),

@@ -14,6 +14,7 @@ NO_TIME = PAST  # no such instant
 STATE = [
     ("now", int64),
     ("jobs", int64),
+    ("submitted", int64),  # so many are; rows of the table from here on are the future, and no policy may read them
     # the job table
     ("submit", int64[::1]),
     ("walltime", int64[::1]),  # what the policy may count on; see --estimates
@@ -61,7 +62,6 @@ STATE = [
     ("tree", int32[:, ::1]),  # (slots * 2 * buckets, classes * k): least need of jobs of a walltime class or shorter
     ("class_bound", int64[::1]),  # (classes - 1,): the longest walltime of each class but the last
     ("limits", int64[:, ::1]),  # (2, k): what a candidate may need at most; if it does not end in time
-    ("key", float64[::1]),  # (n,): scratch for dynamic orders
     # the running jobs, by limit, then start
     ("running", int64[::1]),
     ("limit", int64[::1]),  # of each running job, in step with `running`
@@ -74,6 +74,7 @@ STATE = [
     # where they run: pairs (node, tasks), job j holds `held_count[j]` of them from `held_first[j]`; unused on a pool
     ("placed", int64[:, ::1]),  # (m, 2): what the last `place` found
     ("placements", int64),
+    ("placed_for", int64),  # the job that it was for
     ("held", int64[:, ::1]),
     ("held_used", int64),
     ("held_first", int64[::1]),

@@ -2,32 +2,32 @@
 
 import numpy as np
 
+from backfill.core.errors import (
+    DOES_NOT_FIT,
+    IN_THE_PAST,
+    NO_LICENCE,
+    NO_REASON,
+    NONE,
+    NOT_PLACED,
+    NOT_WAITING,
+    OK,
+    fail,
+)
 from backfill.core.events import push_timer
 from backfill.core.placement import licences_free, place_gang
-from backfill.core.queue import dequeue
+from backfill.core.queue import dequeue, head
 from backfill.core.record import doubled, doubled_rows, kernel
 from backfill.core.state import NO_TIME
 
 # Why a job starts: the closed list of model.schedule.REASONS.
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) for i in range(8))
-# What can be wrong: state.error[0]; errors.py has the words.
-OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON = (np.int64(i) for i in range(7))
-NONE = np.int64(-1)
-
-
-@kernel(inline=True)
-def fail(state, code, job, which, asked, available):
-    """Write down the first misuse; the loop stops at it."""
-    if state.error[0] == OK:
-        state.error[0], state.error[1], state.error[2] = code, job, which
-        state.error[3], state.error[4], state.error[5] = asked, available, state.now
 
 
 @kernel()
 def place_in(state, job, room, licence_room):
     """Whether a job fits in this much of nodes and licences; where, is left in state.placed."""
     begin, end = state.licence_first[job], state.licence_first[job + 1]
-    state.placements = 0
+    state.placements, state.placed_for = 0, job
     if licences_free(licence_room, state.licence, state.licence_count, begin, end):
         state.placements = place_gang(
             room,
@@ -48,7 +48,9 @@ def place_in(state, job, room, licence_room):
 
 @kernel(inline=True)
 def place(state, job):
-    """Whether a job fits in what is free now; where, is left for `start`."""
+    """Whether a waiting job fits in what is free now; where, is left for `start`."""
+    if not _waits(state, job):
+        return False
     if state.pool:
         for k in range(state.resources):
             if state.need[job, k] > state.free[0, k]:
@@ -103,7 +105,7 @@ def _available(state, job):
             fail(state, NO_LICENCE, job, licence, state.licence_count[item, 0], state.licence_free[licence])
             return False
     tasks = 0
-    for pair in range(state.placements):
+    for pair in range(state.placements if state.placed_for == job else 0):
         node, here = state.placed[pair, 0], state.placed[pair, 1]
         tasks += here
         for k in range(state.resources):
@@ -218,3 +220,14 @@ def fit_empty(state, out):
     """Whether each job fits on the empty platform, 1 or 0, into out (n,)."""
     for job in range(state.jobs):
         out[job] = 1 if place_in(state, job, state.capacity, state.copies) else 0
+    state.placed_for = NONE
+
+
+@kernel()
+def start_heads(state):
+    """Start the first job in order while it fits. Returns the first that does not; -1 when nobody waits."""
+    job = head(state)
+    while job >= 0 and place(state, job):
+        start(state, job, HEAD)
+        job = head(state)
+    return job

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+from functools import cache
 
 from backfill.core.policy import Policy
 from backfill.model.errors import UsageError
@@ -14,6 +15,7 @@ _EASY = (
 TABLE = {"fcfs": "fcfs", **dict.fromkeys(_EASY.split(), "easy"), "conservative": "conservative"}
 
 
+@cache
 def get(name: str) -> Policy:
     """The policy of this name. Raises UsageError, which names the nearest and all known ones."""
     if name not in TABLE:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from backfill.core.errors import NONE
 from backfill.core.future import (
     begin_round,
     book_overdue,
@@ -19,7 +20,7 @@ from backfill.core.profile import FUTURE, GIVE, TAKE
 from backfill.core.queue import following, is_first, rewind
 from backfill.core.record import kernel
 from backfill.core.state import NO_TIME
-from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, NONE, RESERVED, reserve, start, wake
+from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve, start, wake
 
 ANY_LATE, NEXT_DUE, LATE = 0, 1, 2  # memory: whether a promise is broken; no start is reserved before NEXT_DUE;
 # from LATE on, whether the promise of each job is broken

@@ -6,8 +6,7 @@ from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE
 from backfill.core.queue import candidate, following, is_first, rewind
 from backfill.core.shadow import place_beside, shadow_time, use_extra
-from backfill.core.verbs import BACKFILL, FIT, HEAD, place, reserve, start
-from backfill.policies.fcfs import start_heads
+from backfill.core.verbs import BACKFILL, FIT, HEAD, place, reserve, start, start_heads
 
 PASS, HOLDER = 0, 1  # memory of k-reservations: number of the pass; from HOLDER on, when each job last held one
 SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from backfill.core.counters import LOOKS, SUBMITTED
+from backfill.core.counters import LOOKS
 from backfill.core.errors import raise_misuse
 from backfill.core.loop import World, advance, close_instant, open_instant
 from backfill.core.policy import Policy
@@ -103,7 +103,7 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
         done = int(advance(before, decide, state, world, budget))
         passes += done
         if progress is not None:
-            progress(int(state.counters[SUBMITTED]))
+            progress(int(state.submitted))
         if done < budget:
             return passes
         pace = PATIENCE_S / max(time.perf_counter() - begin, 1e-6)
@@ -120,7 +120,7 @@ def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress:
         close_instant(state, world)
         passes += 1
         if progress is not None and passes % 1024 == 0:
-            progress(int(state.counters[SUBMITTED]))
+            progress(int(state.submitted))
     return passes
 
 
@@ -167,7 +167,7 @@ def _new_world(jobs: Jobs, platform: Platform, options: Options, causes: Causes)
         runtime=column(jobs.runtime),
         kill=column(jobs.walltime),
         speed=column(platform.speed, np.float64),
-        cursor=0,
+        idle=0,
         rejected=(causes != "").astype(np.int8),
         linked=int(len(after.items) > 0),
         before=np.diff(jobs.after.first).astype(np.int64),
