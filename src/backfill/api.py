@@ -63,15 +63,9 @@ class Result:
 
     def summary(self) -> str:
         """The headline metrics as a text table."""
-        from rich.console import Console
+        from backfill.report.terminal import as_text, result_table
 
-        from backfill.report.terminal import WIDTH, result_table
-
-        console = Console(width=WIDTH, color_system=None)
-        with console.capture() as captured:
-            console.print(result_table([(self.name, self.metrics)]))
-        lines = [self.title, "", *captured.get().rstrip().split("\n")]
-        return "\n".join(line.rstrip() for line in lines)
+        return f"{self.title}\n\n{as_text(result_table([(self.name, self.metrics)]))}"
 
     @property
     def title(self) -> str:

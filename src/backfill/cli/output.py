@@ -10,22 +10,19 @@ if TYPE_CHECKING:
 
     from backfill.analysis.metrics import Metrics
 
-WIDTH = 80  # where standard output is no terminal
-
 
 def print_lines(table: "Table") -> None:
     """A table with colours where they belong, as wide as the terminal and never narrower than it was made for."""
     from rich.console import Console
 
+    from backfill.report.terminal import WIDTH, as_text
+
     wide = Console(file=sys.stdout, highlight=False)
     if wide.is_terminal:
         wide.width = max(wide.width, WIDTH)
         wide.print(table)
-        return
-    plain = Console(width=WIDTH, color_system=None)
-    with plain.capture() as captured:
-        plain.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")))
+    else:
+        print(as_text(table))
 
 
 def print_table(rows: "Sequence[tuple[str, Metrics]]", title: str) -> None:

@@ -13,6 +13,14 @@ class UsageError(BackfillError):
     exit_code = 2
 
 
+class BadArgument(UsageError):
+    """An argument of a call has a value that it cannot have. The command line shows it as the option of that name."""
+
+    def __init__(self, name: str, value: str, expected: str) -> None:
+        super().__init__(f"{name} is {value}; expected {expected}")
+        self.option = f"--{name.replace('_', '-')} is {value}; expected {expected}"
+
+
 class MissingExtra(UsageError):
     """An optional dependency is not installed."""
 

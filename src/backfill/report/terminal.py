@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -38,6 +39,14 @@ def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) 
     for row, (policy, _) in enumerate(rows):
         table.add_row(Text(_plain(policy)), *(cells[row] for _, cells in columns))
     return table
+
+
+def as_text(table: Table) -> str:
+    """A table without colours, 80 columns wide, without white space at the ends of its lines."""
+    console = Console(width=WIDTH, color_system=None)
+    with console.capture() as captured:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
 
 
 def _plain(label: str) -> str:

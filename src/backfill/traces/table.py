@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from backfill.model.errors import MissingExtra, WorkloadError, at
+from backfill.model.precedence import circle
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
@@ -136,31 +137,11 @@ def _after(table: Columns, ids: list[str]) -> Ragged:
             if job not in place:
                 raise table.fail("after", row, f"ids of this file with ; between, and no job is called {quote(job)}")
         lists.append([place[job] for job in before])
-    if cycle := _cycle(lists):
-        path = " after ".join(quote(ids[row]) for row in cycle[:5]) + (" ..." if len(cycle) > 5 else "")
-        raise table.fail("after", cycle[0], f"no cycle, but {path}")
-    return Ragged.of(lists)
-
-
-def _cycle(after: list[list[int]]) -> list[int]:
-    """Rows that come after one another in a circle, the first one again at the end; empty where there are none."""
-    left = [len(before) for before in after]
-    followers: dict[int, list[int]] = {}
-    for row, before in enumerate(after):
-        for earlier in before:
-            followers.setdefault(earlier, []).append(row)
-    ready = [row for row, count in enumerate(left) if not count]
-    while ready:
-        for row in followers.get(ready.pop(), ()):
-            left[row] -= 1
-            if not left[row]:
-                ready.append(row)
-    at_row: int | None = next((row for row, count in enumerate(left) if count), None)
-    path: dict[int, int] = {}  # row -> place; what waits waits for something that waits
-    while at_row is not None and at_row not in path:
-        path[at_row] = len(path)
-        at_row = next(earlier for earlier in after[at_row] if left[earlier])
-    return [] if at_row is None else [*list(path)[path[at_row] :], at_row]
+    after = Ragged.of(lists)
+    if rows := circle(after):
+        path = " after ".join(quote(ids[row]) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
+        raise table.fail("after", rows[0], f"no cycle, but {path}")
+    return after
 
 
 def write_csv(workload: Workload, path: str | Path) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from backfill.core.verbs import fit_empty
 from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
+from backfill.model.precedence import circle, in_order
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
 
 Causes = NDArray[Any]  # per job, why it can never run: a resource, a licence, "site", "nodes" or "after"; "" if it can
@@ -62,27 +63,8 @@ def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) 
 
 
 def _reject_successors(jobs: Jobs, causes: Causes) -> None:
-    waits_for = np.diff(jobs.after.first)
-    ready = np.flatnonzero(waits_for == 0).tolist()
-    successors = followers(jobs)
-    done = 0
-    while ready:
-        job = ready.pop()
-        done += 1
-        for later in successors[job].tolist():
-            waits_for[later] -= 1
-            if causes[job] and not causes[later]:
-                causes[later] = "after"
-            if waits_for[later] == 0:
-                ready.append(later)
-    if done < len(jobs):
-        stuck = jobs.job[int(np.flatnonzero(waits_for > 0)[0])]
-        raise WorkloadError(f"job {stuck} comes after itself, by way of other jobs")
-
-
-def followers(jobs: Jobs) -> Ragged:
-    """The reverse of `after`: the rows that must come after each job."""
-    later = np.repeat(np.arange(len(jobs)), np.diff(jobs.after.first))
-    by_earlier = np.argsort(jobs.after.items, kind="stable")
-    first = np.searchsorted(jobs.after.items[by_earlier], np.arange(len(jobs) + 1))
-    return Ragged(first.astype(np.int64), later[by_earlier].astype(np.int64))
+    if stuck := circle(jobs.after):
+        raise WorkloadError(f"job {jobs.job[stuck[0]]} comes after itself, by way of other jobs")
+    for job in in_order(jobs.after):
+        if not causes[job] and (causes[jobs.after[job]] != "").any():
+            causes[job] = "after"

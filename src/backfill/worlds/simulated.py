@@ -16,9 +16,10 @@ from backfill.core.record import kernel
 from backfill.core.setup import new_state
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.platform import Platform
+from backfill.model.precedence import followers
 from backfill.model.schedule import COMPLETED, NO_TIME, REJECTED, TIMEOUT, Schedule
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
-from backfill.worlds.admission import Causes, adapt, followers, reject_hopeless
+from backfill.worlds.admission import Causes, adapt, reject_hopeless
 from backfill.worlds.estimates import Estimates
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
@@ -152,7 +153,7 @@ def _row_of(jobs: Jobs, name: str) -> int:
 
 def _new_world(jobs: Jobs, platform: Platform, options: Options, causes: Causes) -> Any:
     n = len(jobs)
-    after = followers(jobs) if len(jobs.after.items) else Ragged.empty(n)
+    after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
     overs = n + 1 if options.overrun == "extend" else 1
 
     def times(size: int) -> Ints:

@@ -1,0 +1,40 @@
+"""Which jobs come after which."""
+
+import numpy as np
+
+from backfill.model.workload import Ragged
+
+
+def followers(after: Ragged) -> Ragged:
+    """The reverse of `after`: the rows that must come after each row."""
+    later = np.repeat(np.arange(len(after)), np.diff(after.first))
+    by_earlier = np.argsort(after.items, kind="stable")
+    first = np.searchsorted(after.items[by_earlier], np.arange(len(after) + 1))
+    return Ragged(first.astype(np.int64), later[by_earlier].astype(np.int64))
+
+
+def in_order(after: Ragged) -> list[int]:
+    """All rows, each behind those that it comes after; without those in a circle and those that come after one."""
+    waits_for = np.diff(after.first)
+    later = followers(after)
+    order = np.flatnonzero(waits_for == 0).tolist()
+    for row in order:  # grows
+        for follower in later[row].tolist():
+            waits_for[follower] -= 1
+            if waits_for[follower] == 0:
+                order.append(follower)
+    return order
+
+
+def circle(after: Ragged) -> list[int]:
+    """Rows that come after one another in a circle, the first one again at the end; empty where there are none."""
+    stuck = np.ones(len(after), np.bool_)
+    stuck[in_order(after)] = False
+    if not stuck.any():
+        return []
+    row = int(np.argmax(stuck))
+    path: dict[int, int] = {}  # row -> place; what is stuck comes after something that is
+    while row not in path:
+        path[row] = len(path)
+        row = next(earlier for earlier in after[row].tolist() if stuck[earlier])
+    return [*list(path)[path[row] :], row]
