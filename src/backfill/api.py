@@ -1,6 +1,8 @@
 """The Python interface: simulate a policy on a workload, and what comes out of it."""
 
+import math
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,8 @@ from backfill.model.units import SECOND
 from backfill.model.workload import Workload
 from backfill.policies.load import load
 from backfill.worlds.estimates import Estimates
-from backfill.worlds.simulated import Options, Progress, Simulation
+from backfill.worlds.options import Options
+from backfill.worlds.simulated import Progress, Simulation
 from backfill.worlds.simulated import simulate as run
 
 SCHEMA = 1  # of the JSON object
@@ -35,6 +38,8 @@ class Result:
     options: Options
     metrics: Metrics
     simulation: Simulation
+    warmup: Trim = NOTHING
+    cooldown: Trim = NOTHING
     watched: str | None = None  # the job whose promises were written down
 
     @property
@@ -55,6 +60,19 @@ class Result:
         chosen = {"ties": self.options.ties, "overrun": self.options.overrun, "estimates": str(self.options.estimates)}
         usual = {"ties": "batch", "overrun": "kill", "estimates": "requested"}
         return [f"{key} {value}" for key, value in chosen.items() if value != usual[key]]
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know before the metrics are believed, one sentence each."""
+        found = []
+        if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
+            why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
+            found.append(f"rejected {causes.total()} of {len(self.workload)} jobs, which can never run here: {why}")
+        if "memory" in self.workload.resources and not self.platform.limits("memory"):
+            found.append("memory is not limited: the platform does not say how much it has")
+        if self.schedule.ran.any() and not self.metrics["jobs"]:
+            found.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
+        return found
 
     @property
     def promises(self) -> list[tuple[float, float]]:
@@ -79,11 +97,12 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of `simulate --json`."""
         loop = self.simulation.elapsed_s
+        chosen = self.workload.chosen
         found: dict[str, Any] = {
             "schema": SCHEMA,
             "backfill": __version__,
             "policy": self.policy.name,
-            "params": dict(self.params),
+            "params": {name: value if math.isfinite(value) else str(value) for name, value in self.params.items()},
             "workload": {
                 "name": self.workload.name,
                 "sha256": self.workload.sha256,
@@ -97,7 +116,13 @@ class Result:
                 "ties": self.options.ties,
                 "overrun": self.options.overrun,
                 "estimates": str(self.options.estimates),
+                "jobs": chosen.get("jobs"),
+                "load": chosen.get("load", 1.0),
+                "zero_run": chosen.get("zero_run", "keep"),
+                "warmup": str(self.warmup),
+                "cooldown": str(self.cooldown),
             },
+            "notes": self.notes,
             "metrics": self.metrics,
             "elapsed_s": round(loop, 6),
             "jobs_per_s": round(len(self.workload) / loop) if loop > 0 else None,
@@ -163,7 +188,7 @@ def simulate(
     pool = Platform.of(log) if pool is None else pool
     seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
-    trims = _trim(warmup), _trim(cooldown)
+    trims = {"warmup": _trim(warmup, "warmup"), "cooldown": _trim(cooldown, "cooldown")}
     try:
         done = run(log, pool, chosen, values, options, watched=promise, progress=progress)
     except BackfillError:
@@ -178,9 +203,10 @@ def simulate(
         policy=chosen,
         params=dict(zip(chosen.params, chosen.values(values).tolist(), strict=False)),
         options=options,
-        metrics=metrics(log, pool, done.schedule, warmup=trims[0], cooldown=trims[1]),
+        metrics=metrics(log, pool, done.schedule, **trims),
         simulation=done,
         watched=promise,
+        **trims,
     )
 
 
@@ -200,7 +226,7 @@ def write_report(path: str | Path, results: list[Result], command: str = "", *no
         seed=first.options.seed,
         command=command,
         hashes={first.workload.name: first.workload.sha256},
-        notes=[*first.workload.notes, *notes],
+        notes=[*first.workload.notes, *dict.fromkeys(note for r in results for note in r.notes), *notes],
     )
     write_page(path, first.title, shown, provenance)
 
@@ -225,7 +251,7 @@ def _policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dic
     return Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False), {}
 
 
-def _trim(value: str | int | Trim | None) -> Trim:
+def _trim(value: str | int | Trim | None, argument: str) -> Trim:
     if value is None:
         return NOTHING
-    return value if isinstance(value, Trim) else Trim.parse(str(value))
+    return value if isinstance(value, Trim) else Trim.parse(str(value), argument)

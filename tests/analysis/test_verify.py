@@ -339,13 +339,20 @@ def test_without_ends_the_run_times_of_the_workload_say_how_long_a_job_holds():
     assert broken(TWO, POOL, loose(["a", "b"], [0, 9])) == ["capacity: job b at 9 s: node pool holds 5 cpus of 4"]
 
 
-def test_every_resource_counts_by_its_name_and_one_that_the_platform_does_not_have_is_unlimited():
+def test_every_resource_counts_by_its_name_and_a_memory_that_is_not_stated_is_unlimited():
     log = workload([0, 0], [1, 1])
     wide = np.array([[7, 1, 2**40], [7, 1, 2**40]])
     log = replace(log, jobs=log.jobs.replace(demand=wide), resources=("gpus", "cpus", "memory"))
-    for memory, count in ((2**40, 1), (2**41, 0)):
-        platform = Platform.pool(cpus=4, memory=memory)
+    for memory, count in ((2**40, 1), (2**41, 0), (None, 0)):
+        platform = Platform.pool(cpus=4, memory=memory, gpus=14)
         assert len(broken(log, platform, scheduled(log, platform, [0, 0]))) == count
+
+
+def test_a_resource_that_the_platform_does_not_have_cannot_be_held():
+    log = workload([0, 9], [1, 1])
+    log = replace(log, jobs=log.jobs.replace(demand=np.array([[1, 7], [1, 0]])), resources=("cpus", "gpus"))
+    assert broken(log, POOL, scheduled(log, POOL, [0, 9])) == ["capacity: job a at 0 s: node pool holds 7 gpus of 0"]
+    assert broken(log, POOL, scheduled(log, POOL, [None, 9])) == []
 
 
 def test_sums_beyond_64_bits_are_still_caught():

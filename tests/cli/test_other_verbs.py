@@ -121,6 +121,7 @@ def test_policies_as_json(backfill):
         "default": 4,
         "low": 1,
         "high": 2**31,
+        "whole": True,
         "unit": "jobs",
         "meaning": "how many waiting jobs hold reservations; 1 is EASY",
     }

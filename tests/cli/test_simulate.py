@@ -54,7 +54,16 @@ def test_json_has_the_documented_keys(backfill):
     assert (found["platform"]["cpus"], found["platform"]["nodes"]) == (4, 1)
     assert found["metrics"]["mean_wait_s"] == pytest.approx((0 + 99 + 0 + 147) / 4)
     assert (found["metrics"]["backfilled_jobs"], found["metrics"]["killed_jobs"]) == (1, 1)
-    assert found["options"] == {"ties": "batch", "overrun": "kill", "estimates": "requested"}
+    assert found["options"] == {
+        "ties": "batch",
+        "overrun": "kill",
+        "estimates": "requested",
+        "jobs": None,
+        "load": 1,
+        "zero_run": "keep",
+        "warmup": "0",
+        "cooldown": "0",
+    }
     assert found["elapsed_s"] >= 0
 
 
@@ -95,6 +104,7 @@ def test_fewer_jobs_at_another_load(backfill):
     assert found["metrics"]["jobs"] == 2
     assert found["metrics"]["max_wait_s"] == 98
     assert "inter-arrival times divided by 0.5" in found["workload"]["notes"]
+    assert (found["options"]["jobs"], found["options"]["load"]) == (2, 0.5)
 
 
 def test_warmup_and_cooldown_leave_jobs_out_of_the_metrics_only(backfill):
@@ -151,22 +161,34 @@ USAGE = {
     "no cpus": (("tiny.csv",), "tiny does not say how many cpus the machine has; give --cpus N or --platform FILE"),
     "policy": (("tiny.csv", *ON4, "--policy", "eazy"), "unknown policy 'eazy'; did you mean easy? known: fcfs, easy,"),
     "parameter": (("tiny.csv", *ON4, "--set", "k=2"), "policy easy has no parameter 'k' (parameters: it has none)"),
-    "set": (("tiny.csv", *ON4, "--set", "k"), "parameter 'k'; expected KEY=VALUE with a number, for instance k=4"),
-    "number": (("tiny.csv", *ON4, "--policy", "k-reservations:k=x"), "parameter 'k=x'; expected KEY=VALUE with"),
-    "bounds": (("tiny.csv", *ON4, "--policy", "k-reservations", "--set", "k=0"), "k is 0; expected 1 to 2147483648"),
-    "nan": (("tiny.csv", *ON4, "--policy", "k-reservations:k=nan"), "k is nan; expected 1 to"),
-    "estimates": (("tiny.csv", *ON4, "--estimates", "uniform"), "estimates 'uniform'; expected requested, exact,"),
-    "ties": (("tiny.csv", *ON4, "--ties", "both"), "ties is one of batch, step"),
+    "set": (("tiny.csv", *ON4, "--set", "k"), "--set is 'k'; expected KEY=VALUE with a number, for instance k=4"),
+    "number": (("tiny.csv", *ON4, "--policy", "k-reservations:k=x"), "--policy is 'k=x'; expected KEY=VALUE with"),
+    "bounds": (
+        ("tiny.csv", *ON4, "--policy", "k-reservations", "--set", "k=0"),
+        "k is 0; expected a whole number from 1 to 2147483648",
+    ),
+    "nan": (("tiny.csv", *ON4, "--policy", "k-reservations:k=nan"), "k is nan; expected a whole number from 1 to"),
+    "estimates": (("tiny.csv", *ON4, "--estimates", "uniform"), "--estimates is 'uniform'; expected requested, exact,"),
+    "ties": (("tiny.csv", *ON4, "--ties", "both"), "--ties is 'both'; expected batch or step"),
     "step and extend": (("tiny.csv", *ON4, "--ties", "step", "--overrun", "extend"), "does not go with overrun extend"),
     "two platforms": (("tiny.csv", *ON4, "--platform", "x.toml"), "--platform says it all; leave out --cpus,"),
     "two results": (("tiny.csv", *ON4, "--schedule", "-", "--json"), "both want standard output"),
-    "uneven": (("tiny.csv", *ON4, "--nodes", "3"), "cpus is 4 on 3 nodes"),
-    "size": (("tiny.csv", *ON4, "--memory", "much"), "--memory: 'much' is not a size"),
+    "uneven": (
+        ("tiny.csv", *ON4, "--nodes", "3"),
+        "--nodes is 3; expected 1 to 1000000 nodes that share 4 cpus evenly",
+    ),
+    "size": (
+        ("tiny.csv", *ON4, "--memory", "much"),
+        "--memory is 'much'; expected a whole number below 2^62 that may carry K, M,",
+    ),
     "jobs": (("tiny.csv", *ON4, "--jobs", "0"), "--jobs is 0; expected a whole number >= 1"),
-    "load": (("tiny.csv", *ON4, "--load", "nan"), "--load is nan; expected a number > 0"),
-    "warmup": (("tiny.csv", *ON4, "--warmup", "soon"), "'soon'; expected a number of jobs or a span of time"),
-    "zero run": (("tiny.csv", *ON4, "--zero-run", "all"), "zero-run is 'all'; expected keep, drop-cancelled, drop"),
-    "promise": (("tiny.csv", *ON4, "--promise", "z"), "there is no job 'z' in the workload"),
+    "load": (("tiny.csv", *ON4, "--load", "nan"), "--load is nan; expected a finite number > 0"),
+    "warmup": (
+        ("tiny.csv", *ON4, "--warmup", "soon"),
+        "--warmup is 'soon'; expected a number of jobs or a span of time",
+    ),
+    "zero run": (("tiny.csv", *ON4, "--zero-run", "all"), "--zero-run is 'all'; expected keep, drop-cancelled, drop"),
+    "promise": (("tiny.csv", *ON4, "--promise", "z"), "--promise is 'z'; expected the id of one of the 4 jobs of tiny"),
     "model": (("model:lubin",), "unknown workload model 'lubin'; known: "),
     "model key": (("model:lublin?jobs=5&size=3",), "model lublin: unknown key 'size'; known: jobs,"),
 }

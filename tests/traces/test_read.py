@@ -66,8 +66,8 @@ def test_zero_run_holds_for_tables_as_far_as_they_can_say(tmp_path: Path):
     assert len(read(tmp_path / "a.swf", zero_run="drop-cancelled")) == 1
     kept = read(tmp_path / "a.csv", zero_run="drop-cancelled")
     assert len(kept) == 2
-    assert kept.notes[-1] == "the file does not say which jobs were cancelled: those with run time 0 are kept"
-    with pytest.raises(UsageError, match="zero-run is 'no'"):
+    assert kept.notes[-1] == "the log does not say which jobs were cancelled: those with run time 0 are kept"
+    with pytest.raises(UsageError, match="zero_run is 'no'"):
         read(tmp_path / "a.csv", zero_run="no")
 
 
@@ -133,7 +133,7 @@ def test_a_link_and_a_device_are_written_to_not_replaced(tmp_path: Path):
 
 
 def test_a_folder_cannot_be_written(tmp_path: Path):
-    with pytest.raises(BackfillError, match="cannot be written: Is a directory"), written(tmp_path) as out:
+    with pytest.raises(BackfillError, match="cannot be written: it is a folder"), written(tmp_path) as out:
         out.write(b"new")
 
 

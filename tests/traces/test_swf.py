@@ -83,7 +83,7 @@ def test_zero_run_says_what_becomes_of_jobs_that_did_not_run():
     assert (fewer.jobs.job.tolist(), fewer.dropped) == ([2, 3], {"run time 0, cancelled": 1})
     fewest = read(*log, zero_run="drop")
     assert (fewest.jobs.job.tolist(), fewest.dropped) == ([3], {"run time 0": 2})
-    with pytest.raises(UsageError, match="zero-run is 'some'; expected keep, drop-cancelled, drop"):
+    with pytest.raises(UsageError, match="zero_run is 'some'; expected keep, drop-cancelled, drop"):
         read(*log, zero_run="some")
 
 
@@ -250,7 +250,7 @@ def test_a_job_without_a_cpu_cannot_be_written(tmp_path: Path):
 
 
 def test_a_file_that_cannot_be_written_is_left_alone(tmp_path: Path):
-    with pytest.raises(BackfillError, match="cannot be written: No such file or directory"):
+    with pytest.raises(BackfillError, match="cannot be written: there is no such folder"):
         write_swf(Workload(jobs(job=np.array([1]))), tmp_path / "none" / "w.swf")
     assert list(tmp_path.iterdir()) == []
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import UsageError
+from backfill.model.errors import BadArgument
 from backfill.model.platform import Platform
 from backfill.model.schedule import BACKFILL, REJECTED, TIMEOUT, Schedule
-from backfill.model.units import SECOND, parse_span
-from backfill.model.workload import Floats, Ints, Workload
+from backfill.model.units import SECOND, parse_span, seconds_text
+from backfill.model.workload import Floats, Ints, Workload, total
 
 Metrics = dict[str, float | int | None]
 
@@ -26,17 +26,23 @@ class Trim:
     span: int = 0  # microseconds
 
     @classmethod
-    def parse(cls, text: str) -> "Trim":
-        """`N`, a whole number of jobs, or a span with a unit or a colon: `200`, `2d`, `12:00:00`. Raises UsageError."""
-        text = text.strip()
-        if re.fullmatch(r"[0-9]+", text):
-            return cls(jobs=int(text))
+    def parse(cls, text: str, argument: str = "trim") -> "Trim":
+        """`N`, a whole number of jobs, or a span with a unit or a colon: `200`, `2d`, `12:00:00`. Raises UsageError.
+
+        argument: what a message calls it, `warmup` or `cooldown`.
+        """
         try:
+            if re.fullmatch(r"[0-9]+", text.strip()):
+                return cls(jobs=int(text))
             if not re.search("[a-z:]", text, re.IGNORECASE):
                 raise ValueError
             return cls(span=parse_span(text))
         except ValueError:
-            raise UsageError(f"{text!r}; expected a number of jobs or a span of time, for instance 200 or 2d") from None
+            expected = "a number of jobs or a span of time, for instance 200 or 2d"
+            raise BadArgument(argument, repr(text), expected) from None
+
+    def __str__(self) -> str:
+        return f"{seconds_text(self.span)}s" if self.span else str(self.jobs)
 
 
 NOTHING = Trim()
@@ -73,17 +79,17 @@ def metrics(
     median, p95 = np.percentile(wait, [50, 95]).tolist() if count else (None, None)
     return {
         "jobs": count,
-        "mean_wait_s": _over(_sum(wait), count * SECOND),
+        "mean_wait_s": _over(total(wait), count * SECOND),
         "median_wait_s": _over(median, SECOND),
         "p95_wait_s": _over(p95, SECOND),
         "max_wait_s": _over(int(wait.max()) if count else None, SECOND),
-        "mean_response_s": _over(_sum(wait) + _sum(held), count * SECOND),
+        "mean_response_s": _over(total(wait) + total(held), count * SECOND),
         "mean_slowdown": _mean(response[long] / held[long]),
         "mean_bounded_slowdown": _mean(np.maximum(1.0, response / np.maximum(held, TAU))),
         "utilization": _over(cpu_time, platform.cpus * makespan),
         "makespan_s": _over(makespan if count else None, SECOND),
         "throughput_jobs_per_h": _over(count * 3600 * SECOND, makespan),
-        "mean_running_jobs": _over(_sum(held), makespan),
+        "mean_running_jobs": _over(total(held), makespan),
         "max_queue": _most_waiting(eligible, start),
         "backfilled_jobs": int((schedule.reason[ran] == BACKFILL).sum()),
         "killed_jobs": int((schedule.state[ran] == TIMEOUT).sum()),
@@ -108,11 +114,6 @@ def _most_waiting(eligible: Ints, start: Ints) -> int:
     came, left = np.sort(eligible[waited]), np.sort(start[waited])
     waiting = np.arange(1, len(came) + 1) - np.searchsorted(left, came, side="right")
     return int(waiting.max(initial=0))
-
-
-def _sum(values: Ints) -> int:
-    """The exact sum, also beyond 2^63."""
-    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 
 def _mean(values: Floats) -> float | None:

@@ -90,9 +90,9 @@ def verify(
     """Every rule that the schedule breaks, empty when it is lawful; at most 20 of a rule in full, then their count.
 
     Columns that the schedule does not have are not checked: an end is then computed, and without nodes only the sums
-    over the platform are compared (which on a platform of one node is everything). A resource that the platform does
-    not name is unlimited; a licence that it does not name has no copies. Where a speed is not 1, an end may differ
-    by a microsecond, the rounding of a division.
+    over the platform are compared (which on a platform of one node is everything). Of a resource or a licence that the
+    platform does not name it has none, but a memory that it does not name is unlimited. Where a speed is not 1, an end
+    may differ by a microsecond, the rounding of a division.
     """
     case = _read(workload, platform, schedule)
     _check_starts(case, schedule, promises_bind)
@@ -340,7 +340,7 @@ class _Alone:
 
     def __init__(self, workload: Workload, platform: Platform) -> None:
         self.jobs, self.platform = workload.jobs, platform
-        _, self.demand, self.capacity = _shared(workload, platform)
+        _, self.demand, self.capacity = _limited(workload, platform)
         self.licence = _licence_index(workload, platform)
         self.known: dict[tuple[bytes, bytes, int, int, str], bool] = {}
 
@@ -368,11 +368,13 @@ class _Alone:
         return bool(room.sum() >= tasks)
 
 
-def _shared(workload: Workload, platform: Platform) -> tuple[list[str], Ints, Ints]:
-    """The resources that both know, demand per task and capacity per node."""
-    both = [name for name in platform.resources if name in workload.resources]
-    demand = workload.jobs.demand[:, [workload.resources.index(name) for name in both]]
-    return both, demand, platform.capacity[:, [platform.resources.index(name) for name in both]]
+def _limited(workload: Workload, platform: Platform) -> tuple[list[str], Ints, Ints]:
+    """The resources that jobs ask for and the platform limits, demand per task and capacity per node."""
+    names = [name for name in workload.resources if platform.limits(name)]
+    demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
+    place = {name: k for k, name in enumerate(platform.resources)}
+    capacity = np.pad(platform.capacity, ((0, 0), (0, 1)))  # the last column is what the platform does not have
+    return names, demand, capacity[:, [place.get(name, -1) for name in names]]
 
 
 def _licence_index(workload: Workload, platform: Platform) -> Ints:
@@ -423,7 +425,7 @@ def _check_hosts(case: _Case) -> None:
 
 
 def _check_capacity(case: _Case, until: Ints) -> None:
-    resources, demand, capacity = _shared(case.workload, case.platform)
+    resources, demand, capacity = _limited(case.workload, case.platform)
     holders = [f"node {name}" for name in case.platform.nodes] if case.placed else ["the platform"]
     capacity = capacity if case.placed else capacity.sum(axis=0, keepdims=True)
     real = case.seat_node >= 0

@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import io
 import os
 import sys
 import warnings
@@ -28,14 +29,19 @@ class _Verbs(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
         except KeyboardInterrupt:
             raise _Interrupted("interrupted") from None
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except MemoryError as error:
+            raise BackfillError(f"out of memory: {error}" if str(error) else "out of memory") from error
+        except OSError as error:  # files tell of theirs; what is left is standard output
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(1) from None
-        return result
+            if isinstance(error, BrokenPipeError):  # whoever read our output has seen enough
+                raise SystemExit(1) from None
+            raise BackfillError(f"{error.filename or 'standard output'}: {error.strerror}") from error
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
@@ -74,9 +80,19 @@ for verb in (demo, simulate, verify, generate, policies):
     app.command(epilog=verb.examples)(verb)
 
 
+def _open_streams() -> None:
+    """A stream that was closed before we came swallows what it gets; a character that one cannot show becomes a `?`."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns its exit code. Never ends in a traceback for what is not our own fault."""
     say.begin(sys.argv[1:] if arguments is None else arguments)
+    _open_streams()
     warnings.showwarning = say.warning
     try:
         app(args=arguments, prog_name="backfill")

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.inputs import must_be_writable
 from backfill.cli.options import Quiet, Verbose, examples
 from backfill.cli.output import print_table
+from backfill.traces.files import check_writable
 
 POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
 PAGE = "backfill-demo.html"
@@ -22,11 +22,12 @@ def demo(
 ) -> None:
     """Run a bundled real log through several policies; print a table and write a page."""
     page = Path(out) / PAGE
-    must_be_writable(str(page))
+    check_writable(page)
 
-    from backfill.cli.run import loaded, run
+    from backfill.cli.run import run
     from backfill.data import EAGLE, EAGLE_CPUS, EAGLE_LOAD
     from backfill.model.platform import Platform
+    from backfill.policies import get
     from backfill.traces.read import read
 
     pool = Platform.pool(EAGLE_CPUS)
@@ -35,7 +36,7 @@ def demo(
         f"at its own pace the log leaves this machine idle, so jobs arrive {EAGLE_LOAD:g} times as fast as they did; "
         "the machine's size is assumed"
     )
-    results = [run(workload, pool, loaded(name, [])[0]) for name in POLICIES]
+    results = [run(workload, pool, get(name)) for name in POLICIES]
     say.note(why)
     print_table([(result.policy.name, result.metrics) for result in results], results[0].title)
 

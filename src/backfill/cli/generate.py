@@ -1,5 +1,6 @@
 """backfill generate: a published workload model to a file."""
 
+import shlex
 import shutil
 import sys
 import tempfile
@@ -10,9 +11,9 @@ from urllib.parse import urlencode
 import typer
 
 from backfill.cli import say
-from backfill.cli.inputs import must_be_writable
 from backfill.cli.options import Quiet, Verbose, examples, known_models
-from backfill.model.errors import UsageError
+from backfill.model.errors import BadArgument
+from backfill.traces.files import check_writable
 
 if TYPE_CHECKING:
     from backfill.model.workload import Workload
@@ -44,8 +45,9 @@ def generate(
     """Write a workload drawn from a published model."""
     suffix = ".swf" if out == "-" else next((s for s in FORMATS if out.lower().endswith(s)), None)
     if suffix is None:
-        raise UsageError(f"--out is {out!r}; expected a name that ends in {', '.join(FORMATS)}, or -")
-    must_be_writable(out)
+        raise BadArgument("out", repr(out), f"a name that ends in {', '.join(FORMATS)}, or -")
+    if out != "-":
+        check_writable(out)
 
     from backfill.workloads import generate as make
 
@@ -64,13 +66,14 @@ def generate(
         return
     _write(workload, Path(out), suffix)
     say.note(f"wrote {out}: {len(workload):,} jobs")
-    say.following(f"backfill simulate {out}" + ("" if suffix.startswith(".swf") else f" --cpus {workload.cpus}"))
+    words = ["--cpus", str(workload.cpus)] if workload.cpus and not suffix.startswith(".swf") else []
+    say.following(shlex.join(["backfill", "simulate", say.path(out), *words]))
 
 
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise UsageError(f"--set {text!r}; expected KEY=VALUE")
+        raise BadArgument("set", repr(text), "KEY=VALUE")
     return key, value
 
 

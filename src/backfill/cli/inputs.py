@@ -1,11 +1,12 @@
 """From options to a workload and a platform."""
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 from backfill.cli import say
-from backfill.model.errors import BackfillError, PlatformError, UsageError, at
+from backfill.model.errors import BadArgument, UsageError
 from backfill.model.units import parse_size
+from backfill.traces.files import check_writable, quote
 
 if TYPE_CHECKING:
     from backfill.model.platform import Platform
@@ -26,22 +27,29 @@ def inputs(
     """The workload and the platform that the options name; says what was assumed."""
     if platform is not None and (cpus, nodes, memory) != (None, None, None):
         raise UsageError("--platform says it all; leave out --cpus, --nodes and --memory")
-    _at_least_1("--jobs", jobs)
-    _at_least_1("--cpus", cpus)
-    _at_least_1("--nodes", nodes)
     size = None if memory is None else _size(memory)
-    if load is not None and not 0 < load < 1e9:
-        raise UsageError(f"--load is {load:g}; expected a number > 0")
+    for option, count in (("jobs", jobs), ("nodes", nodes)):
+        if count is not None and count < 1:
+            raise BadArgument(option, str(count), "a whole number >= 1")
 
     from backfill.model.platform import Platform
+    from backfill.model.workload import check_load
+    from backfill.traces.swf import check_zero_run
 
-    pool = None if platform is None else Platform.read(platform)
+    if load is not None:
+        check_load(load)
+    check_zero_run(zero_run)
+    pool = None
+    if platform is not None:
+        pool = Platform.read(platform)
+    elif cpus is not None:
+        pool = Platform.pool(cpus, nodes or 1, size)
     resources = pool.resources if pool else ("memory",) if memory else ()
     workload = read(log, zero_run, tuple(r for r in resources if r != "cpus"))
     if jobs is not None:
         workload = workload.head(jobs)
     if pool is None:
-        pool = _pool(workload, cpus, nodes, size)
+        pool = Platform.pool(_cpus_of(workload), nodes or 1, size)
     if load is not None:
         workload = workload.at_load(load)
     for text in _remarks(workload):
@@ -51,28 +59,23 @@ def inputs(
 
 def read(log: str, zero_run: str = "keep", resources: tuple[str, ...] = ()) -> "Workload":
     """A file, standard input, or a generated workload."""
+    from backfill.traces.read import read as read_file
+    from backfill.traces.read import without_zero_runs
+
     if log.startswith("model:"):
         from backfill.workloads import generate
 
-        return generate(log)
-    from backfill.traces.read import read as read_file
-
+        return without_zero_runs(generate(log), zero_run)
     return read_file(log, zero_run=zero_run, resources=resources)
 
 
-def _pool(workload: "Workload", cpus: int | None, nodes: int | None, memory: int | None) -> "Platform":
-    from backfill.model.platform import Platform
-
-    if cpus is None:
-        if workload.cpus is None:
-            raise UsageError(
-                f"{workload.name} does not say how many cpus the machine has; give --cpus N or --platform FILE"
-            )
-        say.note(f"{workload.name}: {workload.cpus} cpus, as the log says")
-    try:
-        return Platform.pool(cpus or workload.cpus or 1, nodes or 1, memory)
-    except PlatformError as error:
-        raise UsageError(str(error)) from None
+def _cpus_of(workload: "Workload") -> int:
+    if workload.cpus is None:
+        raise UsageError(
+            f"{workload.name} does not say how many cpus the machine has; give --cpus N or --platform FILE"
+        )
+    say.note(f"{workload.name}: {workload.cpus} cpus, as the log says")
+    return workload.cpus
 
 
 def _remarks(workload: "Workload") -> list[str]:
@@ -80,19 +83,23 @@ def _remarks(workload: "Workload") -> list[str]:
     return [*dropped, *workload.notes]
 
 
-def _at_least_1(option: str, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise UsageError(f"{option} is {value}; expected a whole number >= 1")
-
-
 def _size(text: str) -> int:
     try:
         return parse_size(text)
-    except ValueError as error:
-        raise UsageError(f"--memory: {error}") from None
+    except ValueError:
+        raise BadArgument("memory", quote(text), "a whole number below 2^62 that may carry K, M, G, T or P") from None
 
 
-def must_be_writable(path: str | None) -> None:
-    """Complain before the work rather than after it."""
-    if path is not None and path != "-" and not Path(path).resolve().parent.is_dir():
-        raise BackfillError(at(path, None, "cannot be written: there is no such folder"))
+def check_outputs(log: str, **paths: str | None) -> None:
+    """Complain before the work rather than after it about files that cannot be written or stand for something else."""
+    taken = {os.path.realpath(log): "the log"}
+    for option, path in paths.items():
+        if path is None:
+            continue
+        if path == "-":
+            raise BadArgument(option, "'-'", "the name of a file")
+        check_writable(path)
+        real = os.path.realpath(path)
+        if real in taken and (os.path.isfile(real) or not os.path.exists(real)):
+            raise UsageError(f"--{option} {path} is also {taken[real]}; expected a file of its own")
+        taken[real] = f"--{option}"

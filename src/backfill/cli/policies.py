@@ -1,6 +1,7 @@
 """backfill policies: the table of policies, or one of them in full."""
 
 import inspect
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -66,11 +67,21 @@ def described(policy: "Policy") -> dict[str, Any]:
         "place": policy.place,
         "dynamic": policy.dynamic,
         "params": {
-            key: {"default": p.default, "low": p.low, "high": p.high, "unit": p.unit, "meaning": p.meaning}
+            key: {
+                **{name: _json(getattr(p, name)) for name in ("default", "low", "high")},
+                "whole": p.whole,
+                "unit": p.unit,
+                "meaning": p.meaning,
+            }
             for key, p in policy.params.items()
         },
         "source": policy.source,
     }
+
+
+def _json(value: float) -> float | str:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else str(value)
 
 
 def _print_all(known: "list[Policy]") -> None:

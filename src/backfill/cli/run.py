@@ -1,9 +1,12 @@
 """Running a policy with people watching: what takes long says what it is, and a bar shows how far it is."""
 
 import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from backfill.cli import say
+from backfill.worlds.options import Options
 
 if TYPE_CHECKING:
     from backfill.api import Result
@@ -19,27 +22,32 @@ def _compiling(what: str) -> str:
     return f"compiling {what}" + (f"; {kept}" if jit.FOLDER else "")
 
 
-def loaded(text: str, settings: list[str]) -> "tuple[Policy, dict[str, float]]":
-    """The policy that a text means, compiled, and its parameters."""
-    _engine()
-    with say.busy(_compiling(text)):
-        from backfill.policies.load import load, parse_param
+def named(text: str, settings: list[str]) -> "tuple[Policy, dict[str, float]]":
+    """The policy that a text means, and its parameters. Only a policy in a file is compiled for it."""
+    from backfill.policies.load import load
 
-        policy, params = load(text)
-        params |= dict(parse_param(pair) for pair in settings)
-        policy.values(params)
-        if policy.compiled:
-            _ = policy.entry
-    return policy, params
+    with say.busy(_compiling(text)) if ".py" in text else nullcontext():
+        return load(text, settings)
 
 
-def run(workload: "Workload", platform: "Platform", policy: "Policy", **options: Any) -> "Result":
+def run(
+    workload: "Workload",
+    platform: "Platform",
+    policy: "Policy",
+    params: Mapping[str, float] | None = None,
+    options: Options | None = None,
+    **more: Any,
+) -> "Result":
     """Simulate, with a progress bar where it takes long."""
     _engine()
     from backfill.api import simulate
 
+    if policy.compiled:
+        with say.busy(_compiling(policy.name)):
+            _ = policy.entry
     with say.bar(policy.name, len(workload)) as progress:
-        return simulate(workload, platform, policy, progress=progress, **options)
+        given = vars(options or Options())
+        return simulate(workload, platform, policy, params=params, progress=progress, **given, **more)
 
 
 def _engine() -> None:

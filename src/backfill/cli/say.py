@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from backfill.model.errors import BadArgument
+
 PATIENCE_S = 1.0  # work that takes longer says what it is doing
 
 
@@ -28,9 +30,16 @@ def begin(arguments: Sequence[str]) -> None:
     _manner.arguments = list(arguments)
 
 
-def command() -> str:
-    """The command line as it can be typed again."""
-    return shlex.join(["backfill", *_manner.arguments])
+def command(*more: str) -> str:
+    """The command line as it can be typed again, with these words as well."""
+    words = _manner.arguments
+    end = words.index("--") if "--" in words else len(words)
+    return shlex.join(["backfill", *words[:end], *more, *words[end:]])
+
+
+def path(name: str) -> str:
+    """The name of a file as it can stand in a command line."""
+    return f"./{name}" if name.startswith("-") else name
 
 
 def be_quiet(wanted: bool) -> bool:
@@ -58,7 +67,7 @@ def following(text: str) -> None:
 
 def error(problem: BaseException) -> None:
     """What went wrong, in one line; with --verbose also why."""
-    _line(f"backfill: {problem}")
+    _line(f"backfill: {problem.option if isinstance(problem, BadArgument) else problem}")
     if _manner.verbose:
         import traceback
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.inputs import inputs, must_be_writable
+from backfill.cli.inputs import check_outputs, inputs
 from backfill.cli.options import (
     Cpus,
     JobCount,
@@ -81,11 +81,11 @@ def simulate(
     ] = "batch",
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of everything that is drawn.")] = 0,
     warmup: Annotated[
-        str | None, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")
-    ] = None,
+        str, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")
+    ] = "0",
     cooldown: Annotated[
-        str | None, typer.Option("--cooldown", metavar="SPAN|N", help="Leave the last jobs out of the metrics.")
-    ] = None,
+        str, typer.Option("--cooldown", metavar="SPAN|N", help="Leave the last jobs out of the metrics.")
+    ] = "0",
     zero_run: ZeroRun = "keep",
     promise: Annotated[
         str | None, typer.Option("--promise", metavar="JOB", help="Print which starts this job was promised, and when.")
@@ -104,26 +104,22 @@ def simulate(
     """Run one policy over one workload, and print how it did."""
     if schedule == "-" and as_json:
         raise UsageError("--schedule - and --json both want standard output; give the schedule a file")
-    must_be_writable(schedule)
-    must_be_writable(report)
+    check_outputs(log, schedule=None if schedule == "-" else schedule, report=report)
+
+    from backfill.analysis.metrics import Trim
+    from backfill.cli.run import named, run
+    from backfill.worlds.estimates import Estimates
+    from backfill.worlds.options import Options
+
+    options = Options(ties, overrun, Estimates.parse(estimates), seed)
+    first, last = Trim.parse(warmup, "warmup"), Trim.parse(cooldown, "cooldown")
+    chosen, params = named(policy, settings or [])
     workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
-
-    from backfill.cli.run import loaded, run
-
-    chosen, params = loaded(policy, settings or [])
-    result = run(
-        workload,
-        pool,
-        chosen,
-        params=params,
-        ties=ties,
-        overrun=overrun,
-        estimates=estimates,
-        seed=seed,
-        warmup=warmup,
-        cooldown=cooldown,
-        promise=promise,
-    )
+    if promise is not None:
+        workload.row_of(promise)
+    result = run(workload, pool, chosen, params, options, warmup=first, cooldown=last, promise=promise)
+    for text in result.notes:
+        say.note(text)
     violations = [str(violation) for violation in result.verify()] if check else []
     _write(result, schedule, report)
     if as_json:
@@ -169,9 +165,11 @@ def _print(result: "Result") -> None:
 
 
 def _following(log: str, schedule: str | None, report: str | None, same: dict[str, object]) -> None:
-    """Say which command is useful next."""
+    """Say which command is useful next, unless it would need what came from standard input once more."""
+    if log == "-":
+        return
     if schedule not in (None, "-"):
         words = [text for key, value in same.items() if value is not None for text in (key, str(value))]
-        say.following(shlex.join(["backfill", "verify", log, str(schedule), *words]))
+        say.following(shlex.join(["backfill", "verify", say.path(log), say.path(str(schedule)), *words]))
     elif report is None:
-        say.following(f"{say.command()} --report out.html")
+        say.following(say.command("--report", "out.html"))

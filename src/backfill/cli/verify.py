@@ -49,9 +49,10 @@ def verify(
     """Check a schedule, ours or another tool's, against its workload and platform."""
     if log == schedule == "-":
         raise UsageError("only one of LOG and SCHEDULE can come from standard input")
-    rule: Any = overrun
-    if rule not in ("kill", "extend"):
-        raise UsageError(f"--overrun is {overrun!r}; expected kill or extend")
+
+    from backfill.worlds.options import Options
+
+    rule: Any = Options(overrun=overrun).overrun
     workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
 
     from backfill.analysis.verify import verify as check

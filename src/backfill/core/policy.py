@@ -20,13 +20,26 @@ from backfill.model.errors import PolicyError, UsageError
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: its default, its bounds, its unit and what it means. It travels as a float64."""
+    """A parameter: its default, its bounds, its unit, what it means, and whether it counts something.
+
+    It travels as a float64. Infinity is a whole number where the upper bound is infinite.
+    """
 
     default: float
     low: float
     high: float
     unit: str = ""
     meaning: str = ""
+    whole: bool = False
+
+    @property
+    def expected(self) -> str:
+        """What a message says of its values."""
+        return f"{'a whole number from ' if self.whole else ''}{self.low:.15g} to {self.high:.15g}"
+
+    def allows(self, value: float) -> bool:
+        """Whether it may have this value; NaN is none."""
+        return self.low <= value <= self.high and not (self.whole and value % 1 > 0)
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,7 @@ class Policy:
                 raise UsageError(f"policy {self.name}: order {order!r} is unknown; known: {', '.join(ORDERS)}")
 
         for name, param in self.params.items():
-            if not param.low <= param.default <= param.high:
+            if not param.allows(param.default):
                 raise PolicyError(f"policy {self.name}: the default of {name} lies outside its bounds")
         for name, size in (*self.memory_i.items(), *self.memory_f.items()):
             if size != "jobs" and not (isinstance(size, int) and size >= 0):
@@ -89,10 +102,8 @@ class Policy:
                 known = ", ".join(self.params) or "it has none"
                 raise UsageError(f"policy {self.name} has no parameter {name!r} (parameters: {known})")
             param = self.params[name]
-            if not param.low <= value <= param.high:
-                raise UsageError(
-                    f"policy {self.name}: {name} is {value:.15g}; expected {param.low:.15g} to {param.high:.15g}"
-                )
+            if not param.allows(value):
+                raise UsageError(f"policy {self.name}: {name} is {value:.15g}; expected {param.expected}")
         return np.array([given.get(name, param.default) for name, param in self.params.items()] or [0.0], np.float64)
 
     def room_for(self, memory: Mapping[str, int | str], jobs: int) -> int:

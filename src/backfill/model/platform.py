@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import PlatformError, at
+from backfill.model.errors import BadArgument, PlatformError, at
 from backfill.model.workload import Ints, Workload
+
+NODES_MAX = 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +44,14 @@ class Platform:
 
     @classmethod
     def pool(cls, cpus: int, nodes: int = 1, memory: int | None = None, **resources: int) -> "Platform":
-        """`nodes` equal nodes that hold `cpus`, `memory` (bytes) and other resources between them."""
+        """`nodes` equal nodes that hold `cpus`, `memory` (bytes) and others between them. Raises UsageError."""
         total = {"cpus": cpus, **({} if memory is None else {"memory": memory}), **resources}
         for resource, amount in total.items():
-            if amount < 1 or nodes < 1 or amount % nodes:
-                raise PlatformError(
-                    f"{resource} is {amount} on {nodes} nodes; expected a number >= 1 that the nodes share evenly"
-                )
+            if not 1 <= amount <= 2**62:
+                raise BadArgument(resource, str(amount), "a whole number from 1 to 2^62")
+            if not 1 <= nodes <= NODES_MAX or amount % nodes:
+                what = f"{amount} {resource}" if resource == "cpus" else f"a {resource} of {amount}"
+                raise BadArgument("nodes", str(nodes), f"1 to {NODES_MAX} nodes that share {what} evenly")
         return cls(
             nodes=tuple(f"n{i + 1}" for i in range(nodes)) if nodes > 1 else ("pool",),
             resources=tuple(total),
@@ -56,6 +59,13 @@ class Platform:
             speed=np.ones(nodes),
             site=np.zeros(nodes, np.int64),
         )
+
+    def limits(self, resource: str) -> bool:
+        """Whether jobs can hold no more of a resource than there is: of each but a memory that nobody stated.
+
+        Each machine has a memory, of a size that few descriptions give; what else is not stated is not there.
+        """
+        return resource in self.resources or resource != "memory"
 
     @classmethod
     def of(cls, workload: Workload) -> "Platform":

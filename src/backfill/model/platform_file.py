@@ -9,11 +9,10 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from backfill.model.errors import PlatformError, at
-from backfill.model.platform import Platform
+from backfill.model.platform import NODES_MAX, Platform
 from backfill.model.units import parse_size
 
 _AMOUNT = "a whole number >= 0 that may carry K, M, G or T"
-_COUNT_MAX = 10**6
 
 
 def _size(value: Any) -> Any:
@@ -42,7 +41,7 @@ class _Node(_Table):
     __pydantic_extra__: dict[str, Amount] = Field(init=False)  # resources by name
 
     name: Name | None = Field(None, description="a text without * ; and ,")
-    count: int | None = Field(None, ge=1, le=_COUNT_MAX, description=f"a whole number from 1 to {_COUNT_MAX}")
+    count: int | None = Field(None, ge=1, le=NODES_MAX, description=f"a whole number from 1 to {NODES_MAX}")
     site: str = Field("", description="a text")
     speed: float = Field(1.0, gt=0, allow_inf_nan=False, description="a number > 0")
     licences: list[str] | None = Field(None, description="a list of names of [[licence]] tables")
@@ -80,6 +79,8 @@ def _platform(file: str, content: _File) -> Platform:
     def fail(where: str, what: str) -> PlatformError:
         return _error(file, f"{where}: {what}")
 
+    if (count := sum(node.count or 1 for node in content.node)) > NODES_MAX:
+        raise fail("node", f"the tables make {count} nodes; expected at most {NODES_MAX}")
     copies: dict[str, int] = {}
     for licence in content.licence:
         if licence.name in copies:

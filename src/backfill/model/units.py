@@ -18,11 +18,15 @@ def parse_span(text: str) -> int:
     """A span of time in microseconds: `90`, `1.5h`, `2d`, `D-HH:MM:SS`, `HH:MM:SS`. Raises ValueError."""
     text = text.strip()
     if match := _SPAN.fullmatch(text):
-        return round(float(match[1]) * _SPAN_UNITS[(match[2] or "s").lower()])
-    if match := _CLOCK.fullmatch(text):
+        micros = float(match[1]) * _SPAN_UNITS[(match[2] or "s").lower()]
+    elif match := _CLOCK.fullmatch(text):
         days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-        return round((days * 86_400 + hours * 3600 + minutes * 60 + seconds) * SECOND)
-    raise ValueError(f"{text!r} is not a span of time; expected for instance 90, 1.5h, 2d or 1-12:00:00")
+        micros = (days * 86_400 + hours * 3600 + minutes * 60 + seconds) * SECOND
+    else:
+        raise ValueError(f"{text!r} is not a span of time; expected for instance 90, 1.5h, 2d or 1-12:00:00")
+    if micros > TIME_MAX:
+        raise ValueError(f"{text!r} is too long")
+    return round(micros)
 
 
 def parse_size(text: str) -> int:

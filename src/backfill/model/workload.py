@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import WorkloadError
+from backfill.model.errors import BadArgument, WorkloadError
 from backfill.model.units import NEVER, TIME_MAX
 
 Ints = NDArray[np.int64]
@@ -183,6 +183,7 @@ class Workload:
     cpus: int | None = None  # size of the machine, where the source states it
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows left out
     notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each
+    chosen: dict[str, Any] = field(default_factory=dict)  # what was asked of it: `jobs`, `load`, `zero_run`
 
     def __post_init__(self) -> None:
         if self.jobs.demand.shape[1:] != (len(self.resources),):
@@ -191,22 +192,41 @@ class Workload:
     def __len__(self) -> int:
         return len(self.jobs)
 
-    def with_jobs(self, jobs: Jobs, *notes: str) -> "Workload":
-        """The same workload with another table, and these sentences added to its notes."""
-        return replace(self, jobs=jobs, notes=(*self.notes, *notes))
+    def with_jobs(self, jobs: Jobs, /, *notes: str, **chosen: Any) -> "Workload":
+        """The same workload with another table; these sentences are added to its notes, and what was chosen is kept."""
+        return replace(self, jobs=jobs, notes=(*self.notes, *notes), chosen=self.chosen | chosen)
+
+    def row_of(self, job: str, argument: str = "promise") -> int:
+        """The row of the job with this id. Raises UsageError, where it calls the id by the name of its argument."""
+        row = next((row for row, each in enumerate(self.jobs.job.tolist()) if str(each) == job), None)
+        if row is None:
+            raise BadArgument(argument, repr(job), f"the id of one of the {len(self)} jobs of {self.name}")
+        return row
 
     def head(self, count: int) -> "Workload":
         """The first `count` jobs in file order."""
-        if count >= len(self):
-            return self
-        return self.with_jobs(self.jobs.take(np.arange(count)))
+        return self.with_jobs(self.jobs.take(np.arange(count)) if count < len(self) else self.jobs, jobs=count)
 
     def at_load(self, factor: float) -> "Workload":
-        """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond."""
-        if not factor > 0 or not np.isfinite(factor):
-            raise WorkloadError(f"load factor is {factor}; expected a finite number > 0")
+        """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond. Raises UsageError."""
+        check_load(factor)
         if factor == 1 or not len(self):
             return self
         first = self.jobs.submit.min()
-        submit = first + np.rint((self.jobs.submit - first) / factor).astype(np.int64)
-        return self.with_jobs(self.jobs.replace(submit=submit), f"inter-arrival times divided by {factor:g}")
+        with np.errstate(over="ignore"):
+            after_first = np.rint((self.jobs.submit - first) / factor)
+        if first + after_first.max() > TIME_MAX:
+            raise BadArgument("load", f"{factor:g}", "a factor that leaves every submit time below 10^11 s")
+        jobs = self.jobs.replace(submit=first + after_first.astype(np.int64))
+        return self.with_jobs(jobs, f"inter-arrival times divided by {factor:g}", load=factor)
+
+
+def check_load(factor: float) -> None:
+    """Raise UsageError unless inter-arrival times can be divided by it."""
+    if not 0 < factor < np.inf:
+        raise BadArgument("load", f"{factor:g}", "a finite number > 0")
+
+
+def total(values: Ints) -> int:
+    """The exact sum, also beyond 2^63."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())

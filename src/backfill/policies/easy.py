@@ -64,7 +64,7 @@ def first_fit(state):
     fill="whoever delays none of them, first fit",
     source="Chiang, Arpaci-Dusseau and Vernon, JSSPP 2002",
     memory={"pass": 1, "holder": "jobs"},
-    params={"k": Param(4, 1, 2**31, "jobs", "how many waiting jobs hold reservations; 1 is EASY")},
+    params={"k": Param(4, 1, 2**31, "jobs", "how many waiting jobs hold reservations; 1 is EASY", whole=True)},
 )
 def k_reservations(state):
     """Like EASY, with reservations for the first k jobs of the order, each at its earliest start beside the others.

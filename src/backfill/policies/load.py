@@ -8,7 +8,7 @@ import hashlib
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -18,38 +18,41 @@ import numba
 
 from backfill import jit
 from backfill.core.policy import Policy
-from backfill.model.errors import PolicyError, UsageError, at
+from backfill.model.errors import BadArgument, PolicyError, UsageError, at
 from backfill.policies import get
 
 _TEXT = re.compile(r"(?P<file>.*\.py)?(?(file):?)(?P<name>[^:=]*)(?::(?P<params>.*))?", re.DOTALL)
 
 
-def load(text: str) -> tuple[Policy, dict[str, float]]:
+def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, float]]:
     """The policy that `name[:key=value,...]` or `file.py:name[:key=value,...]` means, and its parameters.
 
-    A file with one policy needs no name. Raises UsageError for what is unknown, PolicyError for a mistake in a file.
+    settings: further parameters, `key=value` each. A file with one policy needs no name; it is compiled, a named policy
+    is not. Raises UsageError for what is unknown, PolicyError for a mistake in a file.
     """
     match = _TEXT.fullmatch(text)
     if match is None:
         raise UsageError(f"policy {text!r}; expected NAME[:KEY=VALUE,...] or FILE.py:NAME[:KEY=VALUE,...]")
-    params = dict(parse_param(pair) for pair in (match["params"] or "").split(",") if pair)
-    policy = _from_file(match["file"], match["name"]) if match["file"] else get(match["name"])
+    params = dict(_param(pair, "policy") for pair in (match["params"] or "").split(",") if pair)
+    params |= dict(_param(pair, "set") for pair in settings)
+    if match["file"]:
+        return _from_file(match["file"], match["name"], params), params
+    policy = get(match["name"])
     policy.values(params)
     return policy, params
 
 
-def parse_param(text: str) -> tuple[str, float]:
-    """A `KEY=VALUE` with a number. Raises UsageError."""
+def _param(text: str, argument: str) -> tuple[str, float]:
     key, equals, value = text.partition("=")
     try:
         if not equals or not key.strip():
             raise ValueError
         return key.strip(), float(value)
     except ValueError:
-        raise UsageError(f"parameter {text!r}; expected KEY=VALUE with a number, for instance k=4") from None
+        raise BadArgument(argument, repr(text), "KEY=VALUE with a number, for instance k=4") from None
 
 
-def _from_file(file: str, name: str) -> Policy:
+def _from_file(file: str, name: str, params: Mapping[str, float]) -> Policy:
     path = Path(file)
     try:
         source = path.read_bytes()
@@ -64,6 +67,7 @@ def _from_file(file: str, name: str) -> Policy:
         policy = found.get(name) or getattr(module, name, None) if name else None
         if not isinstance(policy, Policy):
             raise PolicyError(_missing(file, name, policy, list(found), tree))
+        policy.values(params)
         if policy.compiled:
             _check_names(policy.decide.__globals__, file)
             _ = policy.entry  # compiled here, so that it is kept in the file's own folder

@@ -1,5 +1,6 @@
 """Bytes in and out: reading and unpacking a source whole, writing a file in one step, quoting what was found."""
 
+import errno
 import gzip
 import hashlib
 import io
@@ -37,6 +38,8 @@ class Source:
         if isinstance(source, bytes):
             return cls._unpacked("<bytes>", source, error)
         if str(source) == "-":
+            if sys.stdin is None:
+                raise error(at("<stdin>", None, "is closed"))
             return cls._unpacked("<stdin>", sys.stdin.buffer.read(), error)
         try:
             data = Path(source).read_bytes()
@@ -78,13 +81,24 @@ def quote(value: object) -> str:
     return shown if len(shown) <= QUOTED + 2 else shown[: QUOTED - 2] + "..." + shown[0]
 
 
+def check_writable(path: str | Path) -> None:
+    """Raise what `written` would raise, before the work rather than after it. Leaves nothing behind."""
+    with _named(path):
+        target, special = _target(path)
+        if not special:
+            part = _part(target)
+            part.touch()
+            part.unlink()
+        elif not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 @contextmanager
 def written(path: str | Path) -> Iterator[BinaryIO]:
     """A file that appears whole or not at all; packed where its name ends in .gz. Raises BackfillError."""
-    target = Path(os.path.realpath(path))
-    special = target.exists() and not target.is_file()  # a device or a pipe is written, never replaced
-    part = target if special else target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
+    with _named(path):
+        target, special = _target(path)
+        part = target if special else _part(target)
         try:
             with open(part, "wb") as raw:
                 if target.suffix == ".gz":
@@ -98,6 +112,29 @@ def written(path: str | Path) -> Iterator[BinaryIO]:
             if not special:
                 part.unlink(missing_ok=True)
             raise
+
+
+def _target(path: str | Path) -> tuple[Path, bool]:
+    """What is written in the end, and whether it is a device or a pipe, which is written in place."""
+    if not str(path) or "\0" in str(path):
+        raise OSError(errno.EINVAL, "it is not the name of a file")
+    target = Path(os.path.realpath(path))
+    if str(path).endswith("/") or target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder; expected the name of a file")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder")
+    return target, target.exists() and not target.is_file()
+
+
+def _part(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+
+
+@contextmanager
+def _named(path: str | Path) -> Iterator[None]:
+    """Tell what the system refuses in one line."""
+    try:
+        yield
     except OSError as problem:
         raise BackfillError(at(str(path), None, f"cannot be written: {problem.strerror or problem}")) from None
 

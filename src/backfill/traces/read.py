@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from backfill.model.errors import UsageError, WorkloadError, at
+from backfill.model.errors import WorkloadError, at
 from backfill.model.workload import Workload
-from backfill.traces.files import SUFFIXES, Source, quote, suffix_of
-from backfill.traces.swf import ZERO_RUN, read_swf
+from backfill.traces.files import SUFFIXES, Source, suffix_of
+from backfill.traces.swf import check_zero_run, read_swf
 from backfill.traces.table import read_table
 
 
@@ -20,15 +20,14 @@ def read(path: str | Path, *, zero_run: str = "keep", resources: Sequence[str] =
     resources: names of further columns of a CSV or Parquet file that are resources, as the platform has them.
     Raises WorkloadError, and UsageError for an unknown `zero_run`.
     """
-    if zero_run not in ZERO_RUN:
-        raise UsageError(f"zero-run is {quote(zero_run)}; expected {', '.join(ZERO_RUN)}")
+    check_zero_run(zero_run)
     suffix = suffix_of(str(path))
     if not suffix and str(path) != "-":
         raise WorkloadError(at(str(path), None, f"unknown suffix; expected {', '.join(SUFFIXES)}, or - for stdin"))
     source = Source.of(path)
     if suffix.startswith(".swf") or (not suffix and _looks_like_swf(source.data)):
-        return read_swf(source, zero_run=zero_run)
-    return _without_zero_runs(read_table(source, resources), zero_run)
+        return replace(read_swf(source, zero_run=zero_run), chosen={"zero_run": zero_run})
+    return without_zero_runs(read_table(source, resources), zero_run)
 
 
 def _looks_like_swf(data: bytes) -> bool:
@@ -37,12 +36,15 @@ def _looks_like_swf(data: bytes) -> bool:
     return text.startswith(b";") or (text[:1] in b"+-.0123456789" and b"," not in text.partition(b"\n")[0])
 
 
-def _without_zero_runs(workload: Workload, zero_run: str) -> Workload:
+def without_zero_runs(workload: Workload, zero_run: str) -> Workload:
+    """A workload that does not say which jobs were cancelled, under a rule about jobs with run time 0."""
+    check_zero_run(zero_run)
+    workload = replace(workload, chosen={**workload.chosen, "zero_run": zero_run})
     zero = workload.jobs.runtime == 0
     if zero_run == "keep" or not zero.any():
         return workload
     if zero_run == "drop-cancelled":
-        note = "the file does not say which jobs were cancelled: those with run time 0 are kept"
+        note = "the log does not say which jobs were cancelled: those with run time 0 are kept"
         return replace(workload, notes=(*workload.notes, note))
     kept = workload.with_jobs(workload.jobs.take(np.flatnonzero(~zero)))
     return replace(kept, dropped={"run time 0": int(np.count_nonzero(zero))})

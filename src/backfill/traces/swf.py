@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import UsageError, WorkloadError, at
+from backfill.model.errors import BadArgument, WorkloadError, at
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Jobs, Labels, Workload
 from backfill.traces.files import Source, quote, written
@@ -36,6 +36,12 @@ _LIMITS = {1: (2.0**53, True), 2: (_SECONDS, False), 3: (_SECONDS, False), 4: (_
 _SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*(\d{1,12})\b", re.ASCII)
 
 
+def check_zero_run(rule: str) -> None:
+    """Raise UsageError unless it is a rule about jobs with run time 0."""
+    if rule not in ZERO_RUN:
+        raise BadArgument("zero_run", quote(rule), ", ".join(ZERO_RUN))
+
+
 def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep") -> Workload:
     """The jobs of an SWF log, plain or gzip; docs/reference/files.md has the rules.
 
@@ -43,8 +49,7 @@ def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep") -> 
     Times carry fractions of a second exactly, to the microsecond, up to 2^33 s (the year 2242 in Unix time).
     Raises WorkloadError with file, line and field.
     """
-    if zero_run not in ZERO_RUN:
-        raise UsageError(f"zero-run is {quote(zero_run)}; expected {', '.join(ZERO_RUN)}")
+    check_zero_run(zero_run)
     log = Source.of(source)
     table = _table(log)
     field = {number: table[:, number - 1] for number in _LIMITS}

@@ -17,7 +17,8 @@ Causes = NDArray[Any]  # per job, why it can never run: a resource, a licence, "
 def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
     """The jobs with resources, licences and sites as the platform numbers them, and who asks for unknown ones.
 
-    A resource that the platform does not name is not limited there; one that the workload does not name is not asked.
+    One that the platform limits without having any stands against a job; one that the workload does not name is not
+    asked for.
     """
     jobs = workload.jobs
     causes: Causes = np.full(len(jobs), "", dtype=object)
@@ -26,6 +27,9 @@ def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
         for k, resource in enumerate(platform.resources):
             if resource in workload.resources:
                 demand[:, k] = jobs.demand[:, workload.resources.index(resource)]
+        for k, resource in enumerate(workload.resources):
+            if resource not in platform.resources and platform.limits(resource):
+                causes[(jobs.demand[:, k] > 0) & (causes == "")] = resource
         jobs = jobs.replace(demand=demand)
     if len(jobs.licences.items):
         number = {name: i for i, name in enumerate(platform.licences)}
@@ -33,7 +37,8 @@ def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
         for job in range(len(jobs)):
             names = [workload.licences[item] for item in jobs.licences[job]]
             unknown = [name for name in names if name not in number]
-            causes[job] = unknown[0] if unknown else ""
+            if unknown and not causes[job]:
+                causes[job] = unknown[0]
             lists.append([] if unknown else [number[name] for name in names])
         jobs = jobs.replace(licences=Ragged.of(lists))
     if jobs.site.names:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backfill.model.errors import UsageError
+from backfill.model.errors import BadArgument
 from backfill.model.units import TIME_MAX
 from backfill.model.workload import Ints, Jobs
 
@@ -30,7 +30,7 @@ class Estimates:
             factor = math.nan
         scaled = kind in ("inflate", "uniform")
         if kind not in KINDS or scaled != bool(colon) or not 0 < factor < 1e9 or (kind == "uniform" and factor < 1):
-            raise UsageError(f"estimates {text!r}; expected requested, exact, inflate:F or uniform:F with F >= 1")
+            raise BadArgument("estimates", repr(text), "requested, exact, inflate:F or uniform:F with 1 <= F < 1e9")
         return cls(kind, factor)
 
     def __str__(self) -> str:

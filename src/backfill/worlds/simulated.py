@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,35 +14,17 @@ from backfill.core.policy import Policy
 from backfill.core.queue import arrange, keep
 from backfill.core.record import kernel
 from backfill.core.setup import new_state
-from backfill.model.errors import PolicyError, UsageError
+from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
 from backfill.model.schedule import COMPLETED, NO_TIME, REJECTED, TIMEOUT, Schedule
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.admission import Causes, adapt, reject_hopeless
-from backfill.worlds.estimates import Estimates
+from backfill.worlds.options import Options
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
 PATIENCE_S = 0.1  # so that an interrupt is answered and the bar moves, however slow a pass is
-TIES = ("batch", "step")
-OVERRUN = ("kill", "extend")
 Progress = Callable[[int], None]  # is told how many jobs were submitted so far
-
-
-@dataclass(frozen=True)
-class Options:
-    """How the world behaves. Defaults are those of the command line."""
-
-    ties: str = "batch"
-    overrun: str = "kill"
-    estimates: Estimates = field(default_factory=Estimates)
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.ties not in TIES or self.overrun not in OVERRUN:
-            raise UsageError(f"ties is one of {', '.join(TIES)}; overrun one of {', '.join(OVERRUN)}")
-        if self.ties == "step" and self.overrun == "extend":
-            raise UsageError("ties step counts a job at its limit as gone, so it does not go with overrun extend")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +57,11 @@ def simulate(
     decide = policy.entry if policy.compiled else policy.decide
     jobs, causes = adapt(workload, platform)
     by_queue = np.argsort(jobs.submit, kind="stable")
+    row = -1 if watched is None else int(np.argmax(by_queue == workload.row_of(watched)))
     sorted_already = bool((by_queue[1:] > by_queue[:-1]).all())
     if not sorted_already:
         jobs, causes = jobs.take(by_queue), causes[by_queue]
     estimate = options.estimates.of(jobs, options.seed)
-    row = -1 if watched is None else _row_of(jobs, watched)
     state = new_state(jobs, platform, policy, values, estimate=estimate, seed=options.seed, watched=row)
     reject_hopeless(state, jobs, platform, causes)
     world = _new_world(jobs, platform, options, causes)
@@ -142,13 +124,6 @@ def promises(state):  # type: ignore[no-untyped-def]
 def _pairs(state):  # type: ignore[no-untyped-def]
     """A copy of all placements: they grow in compiled code, where Python does not see it."""
     return state.held[: state.held_used].copy()
-
-
-def _row_of(jobs: Jobs, name: str) -> int:
-    rows = np.flatnonzero(np.array([str(job) == name for job in jobs.job.tolist()], np.bool_))
-    if not len(rows):
-        raise UsageError(f"there is no job {name!r} in the workload")
-    return int(rows[0])
 
 
 def _new_world(jobs: Jobs, platform: Platform, options: Options, causes: Causes) -> Any:
