@@ -1,4 +1,6 @@
+import os
 import re
+import stat
 from html.parser import HTMLParser
 
 import numpy as np
@@ -127,15 +129,27 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(BackfillError, match=r"out\.html: cannot be written: No space left on device"):
         write_page(path, "t", RESULTS, MADE)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_pipe_is_written_to_and_never_replaced(tmp_path):
+    path = tmp_path / "out.html"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        write_page(path, "t", RESULTS[:1], MADE)
+        assert os.read(reader, 15).lower() == b"<!doctype html>"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(path.stat().st_mode)
+
+
 def test_a_folder_that_is_not_there_is_an_error_that_names_the_file(tmp_path):
-    with pytest.raises(BackfillError, match=r"absent/out\.html: cannot be written: No such file"):
+    with pytest.raises(BackfillError, match=r"absent/out\.html: cannot be written: there is no such folder"):
         write_page(tmp_path / "absent" / "out.html", "t", RESULTS, MADE)
 
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from backfill.model.errors import BackfillError, MissingExtra, UsageError, WorkloadError
-from backfill.traces.files import quote, written
+from backfill.model.errors import BackfillError, MissingExtra, UsageError, WorkloadError, quote
+from backfill.traces.files import written
 from backfill.traces.read import read
 from backfill.traces.table import write_parquet
 

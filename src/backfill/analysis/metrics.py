@@ -39,7 +39,7 @@ class Trim:
             return cls(span=parse_span(text))
         except ValueError:
             expected = "a number of jobs or a span of time, for instance 200 or 2d"
-            raise BadArgument(argument, repr(text), expected) from None
+            raise BadArgument(argument, text, expected) from None
 
     def __str__(self) -> str:
         return f"{seconds_text(self.span)}s" if self.span else str(self.jobs)

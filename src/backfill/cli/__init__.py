@@ -17,7 +17,9 @@ from backfill.cli.options import Verbose
 from backfill.cli.policies import policies
 from backfill.cli.simulate import simulate
 from backfill.cli.verify import verify
-from backfill.model.errors import BackfillError
+from backfill.model.errors import BackfillError, UsageError
+
+_Misuse: Any = typer.BadParameter.__base__  # what typer raises about a command line that it cannot parse
 
 
 class _Interrupted(BackfillError):
@@ -91,14 +93,23 @@ def _open_streams() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns its exit code. Never ends in a traceback for what is not our own fault."""
-    say.begin(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    say.begin(words)
     _open_streams()
     warnings.showwarning = say.warning
     try:
-        app(args=arguments, prog_name="backfill")
+        code = app(args=words, prog_name="backfill", standalone_mode=False)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
+    except _Misuse as misuse:
+        if not words:
+            misuse.show()  # the help
+        else:
+            verb = misuse.ctx.command_path if misuse.ctx else "backfill"
+            what = " ".join(misuse.format_message().split()).rstrip(".")
+            say.error(UsageError(f"{what}; see {verb} --help"))
+        return UsageError.exit_code
     except BackfillError as error:
         say.error(error)
         return error.exit_code
-    return 0
+    return code if isinstance(code, int) else 0

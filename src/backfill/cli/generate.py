@@ -45,7 +45,7 @@ def generate(
     """Write a workload drawn from a published model."""
     suffix = ".swf" if out == "-" else next((s for s in FORMATS if out.lower().endswith(s)), None)
     if suffix is None:
-        raise BadArgument("out", repr(out), f"a name that ends in {', '.join(FORMATS)}, or -")
+        raise BadArgument("out", out, f"a name that ends in {', '.join(FORMATS)}, or -")
     if out != "-":
         check_writable(out)
 
@@ -73,7 +73,7 @@ def generate(
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise BadArgument("set", repr(text), "KEY=VALUE")
+        raise BadArgument("set", text, "KEY=VALUE")
     return key, value
 
 

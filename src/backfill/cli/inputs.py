@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from backfill.cli import say
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.units import parse_size
-from backfill.traces.files import check_writable, quote
+from backfill.traces.files import check_writable
 
 if TYPE_CHECKING:
     from backfill.model.platform import Platform
@@ -30,7 +30,7 @@ def inputs(
     size = None if memory is None else _size(memory)
     for option, count in (("jobs", jobs), ("nodes", nodes)):
         if count is not None and count < 1:
-            raise BadArgument(option, str(count), "a whole number >= 1")
+            raise BadArgument(option, count, "a whole number >= 1")
 
     from backfill.model.platform import Platform
     from backfill.model.workload import check_load
@@ -87,7 +87,7 @@ def _size(text: str) -> int:
     try:
         return parse_size(text)
     except ValueError:
-        raise BadArgument("memory", quote(text), "a whole number below 2^62 that may carry K, M, G, T or P") from None
+        raise BadArgument("memory", text, "a whole number below 2^62 that may carry K, M, G, T or P") from None
 
 
 def check_outputs(log: str, **paths: str | None) -> None:
@@ -97,7 +97,7 @@ def check_outputs(log: str, **paths: str | None) -> None:
         if path is None:
             continue
         if path == "-":
-            raise BadArgument(option, "'-'", "the name of a file")
+            raise BadArgument(option, "-", "the name of a file")
         check_writable(path)
         real = os.path.realpath(path)
         if real in taken and (os.path.isfile(real) or not os.path.exists(real)):

@@ -79,7 +79,7 @@ def simulate(
     ties: Annotated[
         str, typer.Option("--ties", metavar="RULE", help="One pass per instant (batch) or per event (step).")
     ] = "batch",
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of everything that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn.")] = 0,
     warmup: Annotated[
         str, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")
     ] = "0",

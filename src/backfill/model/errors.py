@@ -1,5 +1,7 @@
 """One error class per party at fault; every message can be acted on."""
 
+QUOTED = 60  # characters of a bad value that a message shows
+
 
 class BackfillError(Exception):
     """Root of all errors that backfill raises on purpose. `exit_code` is what the command line returns."""
@@ -16,9 +18,11 @@ class UsageError(BackfillError):
 class BadArgument(UsageError):
     """An argument of a call has a value that it cannot have. The command line shows it as the option of that name."""
 
-    def __init__(self, name: str, value: str, expected: str) -> None:
-        super().__init__(f"{name} is {value}; expected {expected}")
-        self.option = f"--{name.replace('_', '-')} is {value}; expected {expected}"
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        shown = quote(value) if isinstance(value, str) else quote(value).strip("'")
+        what = f"is {shown}; expected {expected}"
+        super().__init__(f"{name} {what}")
+        self.option = f"--{name.replace('_', '-')} {what}"
 
 
 class MissingExtra(UsageError):
@@ -50,6 +54,13 @@ class PolicyError(BackfillError):
     """The policy is at fault: it broke a rule of the core, or does not compile."""
 
 
+def quote(value: object) -> str:
+    """What was found, for a message: quoted, control characters escaped, at most about sixty characters."""
+    shown = repr(str(value)[: QUOTED + 1])
+    return shown if len(shown) <= QUOTED + 2 else shown[: QUOTED - 2] + "..." + shown[0]
+
+
 def at(file: str, line: int | None, what: str) -> str:
     """`file:line: what`, the form of every message about an input."""
-    return f"{file}:{line}: {what}" if line is not None else f"{file}: {what}"
+    place = file or "''"
+    return f"{place}:{line}: {what}" if line is not None else f"{place}: {what}"

@@ -48,10 +48,10 @@ class Platform:
         total = {"cpus": cpus, **({} if memory is None else {"memory": memory}), **resources}
         for resource, amount in total.items():
             if not 1 <= amount <= 2**62:
-                raise BadArgument(resource, str(amount), "a whole number from 1 to 2^62")
+                raise BadArgument(resource, amount, "a whole number from 1 to 2^62")
             if not 1 <= nodes <= NODES_MAX or amount % nodes:
                 what = f"{amount} {resource}" if resource == "cpus" else f"a {resource} of {amount}"
-                raise BadArgument("nodes", str(nodes), f"1 to {NODES_MAX} nodes that share {what} evenly")
+                raise BadArgument("nodes", nodes, f"1 to {NODES_MAX} nodes that share {what} evenly")
         return cls(
             nodes=tuple(f"n{i + 1}" for i in range(nodes)) if nodes > 1 else ("pool",),
             resources=tuple(total),

@@ -200,7 +200,7 @@ class Workload:
         """The row of the job with this id. Raises UsageError, where it calls the id by the name of its argument."""
         row = next((row for row, each in enumerate(self.jobs.job.tolist()) if str(each) == job), None)
         if row is None:
-            raise BadArgument(argument, repr(job), f"the id of one of the {len(self)} jobs of {self.name}")
+            raise BadArgument(argument, job, f"the id of one of the {len(self)} jobs of {self.name}")
         return row
 
     def head(self, count: int) -> "Workload":
@@ -216,7 +216,7 @@ class Workload:
         with np.errstate(over="ignore"):
             after_first = np.rint((self.jobs.submit - first) / factor)
         if first + after_first.max() > TIME_MAX:
-            raise BadArgument("load", f"{factor:g}", "a factor that leaves every submit time below 10^11 s")
+            raise BadArgument("load", factor, "a factor that leaves every submit time below 10^11 s")
         jobs = self.jobs.replace(submit=first + after_first.astype(np.int64))
         return self.with_jobs(jobs, f"inter-arrival times divided by {factor:g}", load=factor)
 
@@ -224,7 +224,7 @@ class Workload:
 def check_load(factor: float) -> None:
     """Raise UsageError unless inter-arrival times can be divided by it."""
     if not 0 < factor < np.inf:
-        raise BadArgument("load", f"{factor:g}", "a finite number > 0")
+        raise BadArgument("load", factor, "a finite number > 0")
 
 
 def total(values: Ints) -> int:

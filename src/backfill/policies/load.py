@@ -49,7 +49,7 @@ def _param(text: str, argument: str) -> tuple[str, float]:
             raise ValueError
         return key.strip(), float(value)
     except ValueError:
-        raise BadArgument(argument, repr(text), "KEY=VALUE with a number, for instance k=4") from None
+        raise BadArgument(argument, text, "KEY=VALUE with a number, for instance k=4") from None
 
 
 def _from_file(file: str, name: str, params: Mapping[str, float]) -> Policy:

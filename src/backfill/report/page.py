@@ -1,6 +1,5 @@
 """Results as one HTML page that needs nothing else: no script, no network, no other file."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,13 +8,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.series import Binned, held_cpus, waiting_jobs, window
-from backfill.model.errors import BackfillError, at
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.units import span_text
 from backfill.model.workload import Workload
 from backfill.report.chart import SIDE, count_chart, share_chart
 from backfill.report.values import heading, headline, texts
+from backfill.traces.files import written
 
 BINS = 100  # points of a line; with more of them lines that cross hide each other
 
@@ -56,7 +55,9 @@ class Provenance:
 
 def write_page(path: str | Path, title: str, results: Sequence[Shown], provenance: Provenance) -> None:
     """Write the page for these results, the whole file at once or not at all. Raises BackfillError."""
-    _write_whole(Path(path), render(title, results, provenance))
+    page = render(title, results, provenance)
+    with written(path) as out:
+        out.write(page.encode(errors="replace"))  # a name of a file need not be UTF-8
 
 
 def render(title: str, results: Sequence[Shown], provenance: Provenance) -> str:
@@ -80,18 +81,6 @@ def render(title: str, results: Sequence[Shown], provenance: Provenance) -> str:
 
 def _rows(names: Sequence[str], metrics: Sequence[Metrics]) -> list[tuple[str, list[str]]]:
     return [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in names]
-
-
-def _write_whole(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise BackfillError(at(str(path), None, f"cannot be written: {error.strerror}")) from None
 
 
 _TEMPLATES = Environment(

@@ -10,11 +10,11 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import InputError, MissingExtra, at
+from backfill.model.errors import InputError, MissingExtra, at, quote
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, TIME_MAX, parse_size
 from backfill.model.workload import Floats, Ints
-from backfill.traces.files import Source, quote
+from backfill.traces.files import Source
 from backfill.traces.seconds import to_micros
 
 _PARQUET = b"PAR1"

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from backfill.model.errors import BackfillError, InputError, WorkloadError, at
+from backfill.model.errors import BackfillError, InputError, WorkloadError, at, quote
 
-QUOTED = 60  # characters of a bad value that a message shows
 SUFFIXES = (".swf", ".swf.gz", ".csv", ".csv.gz", ".parquet")
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
@@ -72,13 +71,6 @@ class Source:
 def suffix_of(path: str) -> str:
     """The format suffix of a file name, one of SUFFIXES; empty where it has none of them."""
     return max((suffix for suffix in SUFFIXES if path.lower().endswith(suffix)), key=len, default="")
-
-
-def quote(value: object) -> str:
-    """What was found, for a message: quoted, control characters escaped, at most about sixty characters."""
-    text = value if isinstance(value, str) else str(value)
-    shown = repr(text[: QUOTED + 1])
-    return shown if len(shown) <= QUOTED + 2 else shown[: QUOTED - 2] + "..." + shown[0]
 
 
 def check_writable(path: str | Path) -> None:

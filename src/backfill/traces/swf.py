@@ -13,10 +13,10 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import BadArgument, WorkloadError, at
+from backfill.model.errors import BadArgument, WorkloadError, at, quote
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Jobs, Labels, Workload
-from backfill.traces.files import Source, quote, written
+from backfill.traces.files import Source, written
 from backfill.traces.notes import first_repeat, in_use, noted, oddities
 from backfill.traces.seconds import seconds_texts, to_micros
 
@@ -39,7 +39,7 @@ _SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*(\d{1,12})\b", re.ASCII)
 def check_zero_run(rule: str) -> None:
     """Raise UsageError unless it is a rule about jobs with run time 0."""
     if rule not in ZERO_RUN:
-        raise BadArgument("zero_run", quote(rule), ", ".join(ZERO_RUN))
+        raise BadArgument("zero_run", rule, ", ".join(ZERO_RUN))
 
 
 def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep") -> Workload:

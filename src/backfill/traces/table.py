@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from backfill.model.errors import MissingExtra, WorkloadError, at
+from backfill.model.errors import MissingExtra, WorkloadError, at, quote
 from backfill.model.precedence import circle
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.columns import Columns, write_rows
-from backfill.traces.files import Source, quote, written, written_text
+from backfill.traces.files import Source, written, written_text
 from backfill.traces.notes import first_repeat, in_use, oddities
 from backfill.traces.seconds import seconds_texts
 

@@ -28,11 +28,12 @@ import numpy as np
 
 from backfill.model.errors import UsageError
 from backfill.model.units import SECOND, TIME_MAX
-from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload
+from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload, total
 
 VERSION = 1  # raise it whenever the same arguments give other jobs
 RUNTIME_LOG_MAX = 12  # e^12 s, about two days
 INTERVAL_LOG_MAX = 13  # e^13 s, about five days
+JOBS_MAX = 10**8  # more than memory holds, and than the largest logs by far
 BUCKETS = 48  # half-hours of a day
 BUCKET_MS = 1_800_000
 CYCLE_START = 11  # the gamma of the daily cycle begins in this half-hour, at the quietest time
@@ -122,12 +123,14 @@ def lublin(
 
     Raises UsageError for arguments out of their bounds.
     """
-    if jobs < 1 or not 2 <= cpus <= 2**40 or seed < 0:
-        raise UsageError(
-            f"lublin: jobs is {jobs}, cpus {cpus}, seed {seed}; expected jobs >= 1, cpus from 2 to 2^40, seed >= 0"
-        )
+    if not 1 <= jobs <= JOBS_MAX:
+        raise UsageError(f"lublin: jobs is {jobs}; expected 1 to {JOBS_MAX}")
+    if not 2 <= cpus <= 2**40:
+        raise UsageError(f"lublin: cpus is {cpus}; expected 2 to 2^40")
+    if seed < 0:
+        raise UsageError(f"lublin: seed is {seed}; expected a whole number >= 0")
     if load is not None and not 0 < load < math.inf:
-        raise UsageError(f"lublin: load is {load}; expected a number > 0")
+        raise UsageError(f"lublin: load is {load}; expected a finite number > 0")
     if not 1 <= estimate_factor <= 1e6:
         raise UsageError(f"lublin: estimate_factor is {estimate_factor}; expected 1 to 1000000")
     if isinstance(sample, str) and sample not in SAMPLES:
@@ -144,11 +147,10 @@ def lublin(
     kind, busy, procs, runtime, walltime, submit = (c[first] for c in (kind, busy, procs, runtime, walltime, submit))
 
     if load is not None:
-        last_submit_ms = int(1000 * int((procs * runtime).sum()) / (cpus * load))
-        if last_submit_ms > TIME_MAX // 1000:
-            raise UsageError(
-                f"lublin: at load {load} the last job comes in {last_submit_ms / 1000:.3g} s; expected more"
-            )
+        area = 1000 * total(procs * runtime)
+        if area / (TIME_MAX // 1000) > cpus * load:
+            raise UsageError(f"lublin: load is {load}; expected more, so that the last job comes within 10^11 s")
+        last_submit_ms = int(area / (cpus * load))
         # The type whose last job comes last decides, so that exactly that instant is the last submit.
         stretch = min(_busy(last_submit_ms, day) / int(busy[kind == t].max())
                       for t, day in enumerate(days) if (kind == t).any())  # fmt: skip

@@ -30,7 +30,9 @@ class Estimates:
             factor = math.nan
         scaled = kind in ("inflate", "uniform")
         if kind not in KINDS or scaled != bool(colon) or not 0 < factor < 1e9 or (kind == "uniform" and factor < 1):
-            raise BadArgument("estimates", repr(text), "requested, exact, inflate:F or uniform:F with 1 <= F < 1e9")
+            raise BadArgument(
+                "estimates", text, "requested, exact, inflate:F with 0 < F < 1e9, or uniform:F with 1 <= F < 1e9"
+            )
         return cls(kind, factor)
 
     def __str__(self) -> str:

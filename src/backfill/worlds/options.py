@@ -22,8 +22,8 @@ class Options:
     def __post_init__(self) -> None:
         for name, known in (("ties", TIES), ("overrun", OVERRUN)):
             if getattr(self, name) not in known:
-                raise BadArgument(name, repr(getattr(self, name)), " or ".join(known))
+                raise BadArgument(name, getattr(self, name), " or ".join(known))
         if not 0 <= self.seed <= SEED_MAX:
-            raise BadArgument("seed", str(self.seed), "a whole number from 0 to 2^64 - 1")
+            raise BadArgument("seed", self.seed, "a whole number from 0 to 2^64 - 1")
         if self.ties == "step" and self.overrun == "extend":
             raise UsageError("ties step counts a job at its limit as gone, so it does not go with overrun extend")
