@@ -4,7 +4,8 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -26,15 +27,36 @@ class _Interrupted(BackfillError):
     exit_code = 130
 
 
+@contextmanager
+def _interrupts_of_callbacks() -> Iterator[None]:
+    """Python drops a Ctrl-C that comes while the compiler calls back, and the compiler then fails with some error."""
+    dropped = []
+    before = sys.unraisablehook
+
+    def keep(what: Any) -> None:
+        dropped.append(what.exc_type) if what.exc_type is KeyboardInterrupt else before(what)
+
+    sys.unraisablehook = keep
+    try:
+        yield
+    except Exception as error:
+        if dropped:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        sys.unraisablehook = before
+
+
 class _Verbs(TyperGroup):
     """Turns what may happen inside any verb into errors that `main` can tell in one line."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                sys.stdout.flush()
+            with _interrupts_of_callbacks():
+                try:
+                    return super().invoke(ctx)
+                finally:
+                    sys.stdout.flush()
         except KeyboardInterrupt:
             raise _Interrupted("interrupted") from None
         except MemoryError as error:
