@@ -1,5 +1,6 @@
 import gzip
 import io
+import random
 import time
 from pathlib import Path
 
@@ -215,6 +216,19 @@ def test_parquet_that_makes_no_sense_is_refused():
     assert complaint(parquet(**columns)) == "<bytes>: no column submit; the columns are 'job,runtime'"
     assert complaint(parquet(**columns, submit=[1])[:-9]).startswith("<bytes>: cannot be read as Parquet: ")
     assert complaint(parquet(**columns, submit=[1], nested=[{"a": 1}])) is None
+
+
+def test_damaged_parquet_is_refused_and_nothing_else_is_printed(capfd):
+    good = parquet(job=[f"j{i}" for i in range(100)], submit=[0] * 100, runtime=[1.5] * 100)
+    draw = random.Random(1)
+    damaged = [good[:size] for size in (5, 12, len(good) // 2, len(good) - 1)]
+    damaged += [b"PAR1" + draw.randbytes(size) + b"PAR1" for size in (0, 8, 3000)]
+    for data in damaged:
+        assert complaint(data).startswith("<bytes>: cannot be read as Parquet: ")
+    for _ in range(100):  # a changed byte may also go unseen
+        at = draw.randrange(4, len(good) - 4)
+        complaint(good[:at] + draw.randbytes(20) + good[at + 20 :])
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_id_with_a_semicolon_cannot_be_written_as_a_predecessor(tmp_path: Path):

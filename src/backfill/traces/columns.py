@@ -2,7 +2,9 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import islice
 from typing import Any, TextIO
@@ -164,11 +166,25 @@ class Columns:
         except ImportError:
             raise MissingExtra("reading Parquet", "data") from None
         try:
-            frame = pl.read_parquet(io.BytesIO(self._source.data))
+            with _hushed():
+                frame = pl.read_parquet(io.BytesIO(self._source.data))
         except (PolarsError, OSError, PanicException) as problem:
             first = (str(problem).splitlines() or [""])[0]
             raise self._refused(None, f"cannot be read as Parquet: {first[:200]}") from None
         return frame.columns, [_texts(column) for column in frame.get_columns()], frame.height
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Drop what a library prints past Python: on a damaged file polars writes pages before it raises its error."""
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
 
 
 def _texts(column: Any) -> list[str]:
