@@ -94,7 +94,7 @@ def test_a_misuse_is_told_with_names(decide, message, compiled):
 
 
 def test_a_policy_that_wakes_for_ever_is_stopped():
-    with pytest.raises(PolicyError, match="has woken 10,000,000 times at which nothing happened, while 1 jobs wait"):
+    with pytest.raises(PolicyError, match="has woken 10,000,000 times at which nothing happened, while 2 jobs wait"):
         simulate(Workload(JOBS), Platform.pool(9), Policy("careless", wakes_for_ever))
 
 
