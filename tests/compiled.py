@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from backfill import policies
 from backfill.core.policy import Policy
 from backfill.model.schedule import NO_TIME, REASONS
+from backfill.policies.load import load
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.simulated import Options, simulate
 from tests.reference.words import Job, Platform
@@ -15,9 +15,9 @@ from tests.reference.world import Row
 
 
 @cache
-def policy(name: str) -> Policy:
-    """The policy of this name, always the same object: a new one would load its compiled form anew."""
-    return policies.get(name)
+def policy(text: str) -> tuple[Policy, dict[str, float]]:
+    """The policy and parameters of this text, always the same: a new one would load its compiled form anew."""
+    return load(text)
 
 
 class Given(Estimates):
@@ -31,14 +31,11 @@ class Given(Estimates):
 
 
 def run(jobs: list[Job], platform: Platform, name: str, ties: str = "batch", overrun: str = "kill") -> list[Row]:
-    """What became of each job. `name` is one of the twins' policies, of which some are parameters of ours."""
-    name, params = {
-        "k-reservations:k=2": ("k-reservations", {"k": 2}),
-        "all-reservations": ("k-reservations", {"k": 2**31}),
-    }.get(name, (name, {}))
+    """What became of each job."""
+    chosen, params = policy(name)
     workload, machine, estimates = as_model(jobs, platform)
     options = Options(ties=ties, overrun=overrun, estimates=Given(workload.jobs, estimates))
-    got = simulate(workload, machine, policy(name), params, options).schedule
+    got = simulate(workload, machine, chosen, params, options).schedule
     return [
         Row(
             name=job.name,

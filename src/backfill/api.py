@@ -34,7 +34,9 @@ class Result:
     workload: Workload
     platform: Platform
     policy: Policy
-    params: Mapping[str, float]  # every parameter of the policy, defaults included
+    params: Mapping[
+        str, float | str
+    ]  # every parameter of the policy, defaults included, and the answers that were given
     options: Options
     metrics: Metrics
     simulation: Simulation
@@ -50,7 +52,9 @@ class Result:
     @property
     def name(self) -> str:
         """The policy with its parameters and the variant of the rules that it ran under, where not the default."""
-        given = ",".join(f"{key}={value:g}" for key, value in self.params.items())
+        given = ",".join(
+            f"{key}={value if isinstance(value, str) else format(value, 'g')}" for key, value in self.params.items()
+        )
         name = f"{self.policy.name}:{given}" if given else self.policy.name
         return ", ".join([name, *self.variant])
 
@@ -102,7 +106,7 @@ class Result:
             "schema": SCHEMA,
             "backfill": __version__,
             "policy": self.policy.name,
-            "params": {name: value if math.isfinite(value) else str(value) for name, value in self.params.items()},
+            "params": {name: _json(value) for name, value in self.params.items()},
             "workload": {
                 "name": self.workload.name,
                 "sha256": self.workload.sha256,
@@ -155,7 +159,9 @@ class Result:
     def verify(self) -> list[Violation]:
         """What the independent checker finds wrong; empty when the schedule is lawful."""
         overrun: Any = self.options.overrun
-        return check(self.workload, self.platform, self.schedule, overrun=overrun)
+        alone = not len(self.workload.jobs.after.items)  # else a job may enter the queue before one with a promise
+        binds = self.policy.binds and overrun == "kill" and alone
+        return check(self.workload, self.platform, self.schedule, overrun=overrun, promises_bind=binds)
 
 
 def simulate(
@@ -163,7 +169,7 @@ def simulate(
     pool: Platform | None = None,
     policy: "str | Policy | Callable[[Any], None]" = "easy",
     *,
-    params: Mapping[str, float] | None = None,
+    params: Mapping[str, float | str] | None = None,
     ties: str = "batch",
     overrun: str = "kill",
     estimates: str | Estimates = "requested",
@@ -184,7 +190,7 @@ def simulate(
     progress:  is told now and then how many jobs were submitted so far.
     """
     chosen, own = _policy(policy)
-    values = {**own, **(params or {})}
+    chosen, values = chosen.choose({**own, **(params or {})})
     pool = Platform.of(log) if pool is None else pool
     seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
@@ -201,7 +207,7 @@ def simulate(
         workload=log,
         platform=pool,
         policy=chosen,
-        params=dict(zip(chosen.params, chosen.values(values).tolist(), strict=False)),
+        params={**chosen.given, **dict(zip(chosen.params, chosen.values(values).tolist(), strict=False))},
         options=options,
         metrics=metrics(log, pool, done.schedule, **trims),
         simulation=done,
@@ -239,6 +245,11 @@ def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
         return None
     what = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
     return PolicyError(at(file, lines[-1], what))
+
+
+def _json(value: float | str) -> float | str:
+    """JSON has no infinity."""
+    return value if isinstance(value, str) or math.isfinite(value) else str(value)
 
 
 def _policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float]]:

@@ -20,7 +20,7 @@ from tests.reference.workloads import Case, as_model, demands, general_cases, po
 
 def decided(workload, platform, name, until, **options):
     """All that was decided before an instant: job -> start, reason, nodes, and what it had been promised by then."""
-    schedule = simulate(workload, platform, policy(name), options=Options(**options)).schedule
+    schedule = simulate(workload, platform, *policy(name), options=Options(**options)).schedule
     return {
         job: (
             *(int(column[job]) for column in (schedule.start, schedule.reason, schedule.promise)),

@@ -19,12 +19,13 @@ from tests.compiled import policy
 from tests.reference.workloads import as_model, general_cases, pool_cases
 
 every_policy = pytest.mark.parametrize("name", list(policies.TABLE))
+BINDING = [name for name in policies.TABLE if policies.get(name).binds]
 TIES = [Options(), Options(ties="step")]
 
 
 def scheduled(case, name, options=None):
     workload, platform, _ = as_model(case.jobs, case.platform)
-    return workload, platform, simulate(workload, platform, policy(name), options=options).schedule
+    return workload, platform, simulate(workload, platform, *policy(name), options=options).schedule
 
 
 @every_policy
@@ -90,28 +91,34 @@ def test_under_fcfs_later_submits_change_nothing_for_earlier_jobs(case, cut):
     order = np.argsort(workload.jobs.submit, kind="stable")
     kept = order[: round(cut * len(order))]
     shorter = workload.with_jobs(workload.jobs.take(kept))
-    alone = simulate(shorter, platform, policy("fcfs")).schedule
+    alone = simulate(shorter, platform, *policy("fcfs")).schedule
     assert alone.start.tolist() == schedule.start[kept].tolist()
 
 
+@pytest.mark.parametrize("name", BINDING)
 @pytest.mark.parametrize("options", TIES, ids=["batch", "step"])
 @given(case=general_cases(honest=True, chains=False))
-def test_easys_head_starts_no_later_than_its_first_shadow_time(options, case):
-    _, _, schedule = scheduled(case, "easy", options)
-    promised = schedule.promise != NO_TIME
-    assert (schedule.start[promised] <= schedule.promise[promised]).all()
+def test_a_promise_that_binds_is_kept(name, options, case):
+    workload, platform, schedule = scheduled(case, name, options)
+    assert verify(workload, platform, schedule, promises_bind=True) == []
+
+
+def test_who_binds_itself():
+    assert BINDING == ["easy", "easy-sjbf", "conservative"]
+    assert not policy("easy:order=sjf")[0].binds
 
 
 @pytest.mark.parametrize("options", TIES, ids=["batch", "step"])
 @given(case=general_cases(honest=True))
-def test_conservative_keeps_the_promise_given_at_submit(options, case):
+def test_conservative_promises_every_job_a_start_and_keeps_it_whoever_waits_for_whom(options, case):
     workload, platform, schedule = scheduled(case, "conservative", options)
     assert verify(workload, platform, schedule, promises_bind=True) == []
     assert (schedule.promise[schedule.start != NO_TIME] != NO_TIME).all()
 
 
 @given(case=pool_cases())
-def test_one_reservation_is_easy(case):
-    workload, platform, easy = scheduled(case, "easy")
-    one = simulate(workload, platform, policy("k-reservations"), {"k": 1}).schedule
-    assert one.start.tolist() == easy.start.tolist()
+def test_no_reservation_is_first_fit_and_one_is_easy(case):
+    for k, name in ((0, "first-fit"), (1, "easy")):
+        workload, platform, expected = scheduled(case, name)
+        got = simulate(workload, platform, policy("k-reservations")[0], {"k": k}).schedule
+        assert got.start.tolist() == expected.start.tolist()

@@ -8,7 +8,7 @@ holds a reservation a job that overtakes says `fit`.
 import math
 from collections import deque
 
-from .orders import ranked, score
+from .orders import ranked
 from .placement import held, licence_slot, minus, node_slots, place, plus
 from .profile import Profile
 from .words import Decision, Job, Placement, Platform, Policy, Reservation, Room, Running, Start, Time, View
@@ -31,8 +31,8 @@ def easy(order: str = "fcfs", tried: str | None = None, reservations: float = 1)
 
 
 def rest_in_order(jobs: list[Job], tried: str | None, view: View) -> list[Job]:
-    """Ties stay as they are in the queue."""
-    return jobs if tried is None else sorted(jobs, key=lambda job: score(job, tried, view))
+    """As they are in the queue, or by another score."""
+    return jobs if tried is None else ranked(jobs, tried, view)
 
 
 def first_fit(view: View, queue: list[Job]) -> Decision:

@@ -19,7 +19,10 @@ POLICIES: dict[str, Policy] = {
     "first-fit": easy(reservations=0),
     "k-reservations": easy(reservations=4),
     "k-reservations:k=2": easy(reservations=2),
-    "all-reservations": easy(reservations=ALL),
+    "k-reservations:k=inf": easy(reservations=ALL),
+    "k-reservations:k=3,order=lxf,tried=saf": easy("lxf", "saf", 3),
+    "easy:order=saf,tried=ljf": easy("saf", "ljf"),
+    "first-fit:order=sjf": easy("sjf", reservations=0),
     "conservative": conservative,
 }
 

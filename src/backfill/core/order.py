@@ -1,8 +1,4 @@
-"""The orders of the queue: one score per name, lowest first; ties go by submit, then file order.
-
-Sources: Carastan-Santos and de Camargo, SC'17 (F1 to F4); Tang et al., Cluster 2009 (WFP3, UNICEF); Zhang et al.,
-SC'20, for the exact forms (algorithms: docs/reference/policies.md).
-"""
+"""The orders of the queue: one score per name, lowest first; ties go by submit, then file order."""
 
 import math
 
@@ -27,6 +23,14 @@ FORMULAS = {
     "f2": "sqrt(r) n + 25600 log10(s)",
     "f3": "r n + 6860000 log10(s)",
     "f4": "r sqrt(n) + 530000 log10(s)",
+}
+_LEARNT = "Carastan-Santos and de Camargo, SC'17"
+_SCORED = "Tang, Lan, Desai and Buettner, Cluster 2009, in the form of Zhang et al., SC'20"
+SOURCES = {
+    "lxf": "Chiang, Arpaci-Dusseau and Vernon, JSSPP 2002",
+    "wfp3": _SCORED,
+    "unicef": _SCORED,
+    **dict.fromkeys(("f1", "f2", "f3", "f4"), _LEARNT),
 }
 MICRO = 1e-6
 

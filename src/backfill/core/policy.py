@@ -17,6 +17,8 @@ from backfill.core.record import kernel
 from backfill.core.state import STATE, StateT
 from backfill.model.errors import PolicyError, UsageError
 
+ANSWERS = ("order", "tried")  # those that are names of orders
+
 
 @dataclass(frozen=True)
 class Param:
@@ -57,6 +59,9 @@ class Policy:
     params: Mapping[str, Param] = field(default_factory=dict)
     memory_i: Mapping[str, int | str] = field(default_factory=dict)  # name -> length, "jobs" = one per job
     memory_f: Mapping[str, int | str] = field(default_factory=dict)
+    binds: bool = False  # no job starts later than the first start promised to it, if walltimes hold
+    settable: tuple[str, ...] = ()  # answers that can be given like a parameter: `order`, `tried`
+    given: Mapping[str, str] = field(default_factory=dict)  # those that were
     index: bool = True  # may search a deep queue by its tree
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
 
@@ -64,7 +69,6 @@ class Policy:
         for order in (self.order, *([] if self.tried == "queue" else [self.tried])):
             if order not in ORDERS:
                 raise UsageError(f"policy {self.name}: order {order!r} is unknown; known: {', '.join(ORDERS)}")
-
         for name, param in self.params.items():
             if not param.allows(param.default):
                 raise PolicyError(f"policy {self.name}: the default of {name} lies outside its bounds")
@@ -95,15 +99,25 @@ class Policy:
         except NumbaError as error:
             raise PolicyError(_explain(self, str(error))) from error
 
+    def choose(self, given: Mapping[str, float | str]) -> "tuple[Policy, dict[str, float]]":
+        """The policy with the answers among these, and the numbers that are left for `values`."""
+        answers: Any = {name: str(value) for name, value in given.items() if name in self.settable}
+        numbers: Any = {name: value for name, value in given.items() if name not in answers}
+        if not answers:
+            return self, numbers
+        binds = self.binds and "order" not in answers
+        return replace(self, **answers, given={**self.given, **answers}, binds=binds), numbers
+
     def values(self, given: Mapping[str, float]) -> NDArray[np.float64]:
         """Parameter values in declared order. Raises UsageError for an unknown name or a value out of its bounds."""
         for name, value in given.items():
             if name not in self.params:
-                known = ", ".join(self.params) or "it has none"
+                known = ", ".join([*self.params, *self.settable]) or "it has none"
                 raise UsageError(f"policy {self.name} has no parameter {name!r} (parameters: {known})")
             param = self.params[name]
-            if not param.allows(value):
-                raise UsageError(f"policy {self.name}: {name} is {value:.15g}; expected {param.expected}")
+            if not isinstance(value, int | float) or not param.allows(value):
+                shown = f"{value:.15g}" if isinstance(value, int | float) else repr(value)
+                raise UsageError(f"policy {self.name}: {name} is {shown}; expected {param.expected}")
         return np.array([given.get(name, param.default) for name, param in self.params.items()] or [0.0], np.float64)
 
     def room_for(self, memory: Mapping[str, int | str], jobs: int) -> int:

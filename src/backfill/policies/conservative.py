@@ -31,6 +31,7 @@ ANY_LATE, NEXT_DUE, LATE = 0, 1, 2  # memory: whether a promise is broken; no st
     reserve="every job at its submit; kept, and improved at every end",
     fill="whoever's reserved start has come",
     source="Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; Srinivasan et al., ICPPW 2002",
+    binds=True,
     index=False,
     memory={"any_late": 1, "next_due": 1, "late": "jobs"},
 )

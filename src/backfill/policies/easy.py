@@ -1,7 +1,9 @@
 """The EASY family: order of the queue, order in which candidates are tried, and how many jobs hold reservations."""
 
+import math
+
 from backfill.core.future import fits_now, rebuild, settle
-from backfill.core.order import ORDERS
+from backfill.core.order import ORDERS, SOURCES
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE
 from backfill.core.queue import candidate, following, is_first, rewind
@@ -17,6 +19,8 @@ SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"
     reserve="the head, at its shadow time; recomputed at each pass",
     fill="whoever cannot delay the head, first fit",
     source=SOURCE,
+    binds=True,
+    settable=("order", "tried"),
 )
 def easy(state):
     """Start the head while it fits, then whatever cannot delay the next head.
@@ -42,7 +46,12 @@ def easy(state):
         job = candidate(state, tried, span)
 
 
-@policy("first-fit", fill="whoever fits, in order", source="algorithm without reservations; large jobs may starve")
+@policy(
+    "first-fit",
+    fill="whoever fits, in order",
+    source="algorithm without reservations; large jobs may starve",
+    settable=("order",),
+)
 def first_fit(state):
     """Start every job that fits, in order; nobody is promised anything.
 
@@ -64,20 +73,30 @@ def first_fit(state):
     fill="whoever delays none of them, first fit",
     source="Chiang, Arpaci-Dusseau and Vernon, JSSPP 2002",
     memory={"pass": 1, "holder": "jobs"},
-    params={"k": Param(4, 1, 2**31, "jobs", "how many waiting jobs hold reservations; 1 is EASY", whole=True)},
+    settable=("order", "tried"),
+    params={
+        "k": Param(
+            4,
+            0,
+            math.inf,
+            "jobs",
+            "how many waiting jobs hold reservations; 0 is first-fit, 1 is easy, inf is all of them",
+            whole=True,
+        )
+    },
 )
 def k_reservations(state):
     """Like EASY, with reservations for the first k jobs of the order, each at its earliest start beside the others.
 
     Promise: none; a reservation may move later from one pass to the next.
     Cost: O((r + q) log r) per pass.
-    Slow twin: tests/reference/easy.py, reservations k.
+    Slow twin: tests/reference/easy.py, reservations k. With k = 1 every start is that of easy, with k = 0 of first-fit.
     """
     if start_heads(state) < 0:
         return
     rebuild(state)
     this_pass = state.memory_i[PASS] = state.memory_i[PASS] + 1
-    left = int(state.param[0])
+    left = int(min(state.param[0], state.jobs))
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0 and left > 0:
@@ -99,14 +118,21 @@ def k_reservations(state):
         job = candidate(state, tried, FUTURE)
 
 
+def _source(order: str) -> str:
+    return f"{SOURCE}; order: {SOURCES[order]}" if order in SOURCES else SOURCE
+
+
 def family() -> dict[str, Policy]:
     """Every named member: the pass with its own orders."""
     members = {p.name: p for p in (easy, first_fit, k_reservations)}
     for order in ORDERS[1:]:
-        members[f"easy-{order}"] = easy.like(f"easy-{order}", order=order)
+        members[f"easy-{order}"] = easy.like(
+            f"easy-{order}", order=order, settable=("tried",), binds=False, source=_source(order)
+        )
     members["easy-sjbf"] = easy.like(
         "easy-sjbf",
         tried="sjf",
+        settable=("order",),
         fill="whoever cannot delay the head, shortest walltime first",
         source="Tsafrir, Etsion and Feitelson, IEEE TPDS 18(6), 2007",
     )

@@ -17,7 +17,7 @@ from typing import Any
 import numba
 
 from backfill import jit
-from backfill.core.policy import Policy
+from backfill.core.policy import ANSWERS, Policy
 from backfill.model.errors import BadArgument, PolicyError, UsageError, at
 from backfill.policies import get
 
@@ -26,6 +26,8 @@ _TEXT = re.compile(r"(?P<file>.*\.py)?(?(file):?)(?P<name>[^:=]*)(?::(?P<params>
 
 def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, float]]:
     """The policy that `name[:key=value,...]` or `file.py:name[:key=value,...]` means, and its parameters.
+
+    `order` and `tried` are keys too, with the name of an order, where the policy lets them be given.
 
     settings: further parameters, `key=value` each. A file with one policy needs no name; it is compiled, a named policy
     is not. Raises UsageError for what is unknown, PolicyError for a mistake in a file.
@@ -36,23 +38,23 @@ def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, flo
     params = dict(_param(pair, "policy") for pair in (match["params"] or "").split(",") if pair)
     params |= dict(_param(pair, "set") for pair in settings)
     if match["file"]:
-        return _from_file(match["file"], match["name"], params), params
-    policy = get(match["name"])
-    policy.values(params)
-    return policy, params
+        return _from_file(match["file"], match["name"], params)
+    policy, numbers = get(match["name"]).choose(params)
+    policy.values(numbers)
+    return policy, numbers
 
 
-def _param(text: str, argument: str) -> tuple[str, float]:
+def _param(text: str, argument: str) -> tuple[str, float | str]:
     key, equals, value = text.partition("=")
     try:
         if not equals or not key.strip():
             raise ValueError
-        return key.strip(), float(value)
+        return key.strip(), value if key.strip() in ANSWERS else float(value)
     except ValueError:
         raise BadArgument(argument, text, "KEY=VALUE with a number, for instance k=4") from None
 
 
-def _from_file(file: str, name: str, params: Mapping[str, float]) -> Policy:
+def _from_file(file: str, name: str, params: Mapping[str, float | str]) -> tuple[Policy, dict[str, float]]:
     path = Path(file)
     try:
         source = path.read_bytes()
@@ -67,11 +69,12 @@ def _from_file(file: str, name: str, params: Mapping[str, float]) -> Policy:
         policy = found.get(name) or getattr(module, name, None) if name else None
         if not isinstance(policy, Policy):
             raise PolicyError(_missing(file, name, policy, list(found), tree))
-        policy.values(params)
+        policy, numbers = policy.choose(params)
+        policy.values(numbers)
         if policy.compiled:
             _check_names(policy.decide.__globals__, file)
             _ = policy.entry  # compiled here, so that it is kept in the file's own folder
-    return policy
+    return policy, numbers
 
 
 def _check_names(module: dict[str, Any], file: str) -> None:
