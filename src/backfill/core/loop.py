@@ -5,7 +5,7 @@ The stepping form for plain Python policies is the same two kernels with the pol
 """
 
 import numpy as np
-from numba import float64, int8, int64
+from numba import float64, int8, int64, types
 
 from backfill.core.errors import ENDLESS, NONE, OK, fail
 from backfill.core.events import pop_end, pop_timer, push_end
@@ -196,6 +196,11 @@ def close_instant(state, world):
             world.end_time, world.end_serial, world.end_job, world.ends, state.now + hold, world.starts, job
         )
         world.starts += 1
+
+
+@kernel(types.void, StateT)
+def keep(state):
+    """What `arrange` is where no order changes with time."""
 
 
 @kernel(int64, PolicyT, PolicyT, StateT, WorldT, int64)

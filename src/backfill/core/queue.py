@@ -7,13 +7,11 @@ order is sorted before each pass and always walked.
 """
 
 import numpy as np
-from numba import types
 
 from backfill.core.counters import LOOKS
 from backfill.core.errors import NO_ORDER, NONE, fail
 from backfill.core.order import rank_changes, score
 from backfill.core.record import kernel
-from backfill.core.state import StateT
 
 SHALLOW = 128  # a deep queue this short goes back to the array
 BUCKET = 16  # jobs at a leaf of the tree
@@ -351,11 +349,6 @@ def head(state):
 def is_first(state, job):
     """Whether no job waits before this one in the policy's order."""
     return head(state) == job
-
-
-@kernel(types.void, StateT)
-def keep(state):
-    """What `arrange` is where no order changes with time."""
 
 
 @kernel()

@@ -9,9 +9,9 @@ import numpy as np
 
 from backfill.core.counters import LOOKS
 from backfill.core.errors import raise_misuse
-from backfill.core.loop import World, advance, close_instant, open_instant
+from backfill.core.loop import World, advance, close_instant, keep, open_instant
 from backfill.core.policy import Policy
-from backfill.core.queue import arrange, keep
+from backfill.core.queue import arrange
 from backfill.core.record import kernel
 from backfill.core.setup import new_state
 from backfill.model.errors import PolicyError
