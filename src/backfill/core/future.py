@@ -81,7 +81,7 @@ def open_rooms(state, job, begin, end):
         _mark(state, ANY_LEVEL, max(begin, state.now), end)
 
 
-@kernel()
+@kernel(once=True)
 def _measure_room(state, begin, end):
     """Write down, level by level, the times on which a pool is free for its need and that touch [begin, end)."""
     plan, need, since = state.plan, state.rooms_need, state.rooms_since
@@ -102,7 +102,7 @@ def _measure_room(state, begin, end):
             return
 
 
-@kernel()
+@kernel(once=True)
 def _look_back(state, d, e):
     """Find since when, up to an entry, a pool is free for each level. Returns the highest for which it is."""
     plan, need, since = state.plan, state.rooms_need, state.rooms_since
@@ -145,7 +145,7 @@ def _border(state, b):
     return state.rooms_origin + (b << state.rooms_shift)
 
 
-@kernel()
+@kernel(once=True)
 def begin_round(state):
     """Before each waiting job has a turn: forget the rooms of which all had one, and fit the table to the queue."""
     state.rooms_until[RECENT], state.rooms_until[FRESH] = state.rooms_until[FRESH], PAST
@@ -170,7 +170,7 @@ def begin_round(state):
             rooms[FRESH, level, b] = 0
 
 
-@kernel()
+@kernel(once=True)
 def _survey(state):
     """Note the least and the greatest level at which a job waits. Returns the latest reserved start."""
     latest, low, high = state.now, len(state.rooms_need) - 1, 0
@@ -185,7 +185,7 @@ def _survey(state):
     return latest
 
 
-@kernel()
+@kernel(once=True)
 def _fit_buckets(state, last, latest):
     """Part the time from now to the latest start into buckets anew, half as many as there are, and move the marks."""
     rooms = state.rooms
@@ -356,7 +356,7 @@ def _placed_where_held(state, job):
     return True
 
 
-@kernel()
+@kernel(once=True)
 def _improve_on_pool(state, job):
     """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look."""
     held = state.reserved[job]
@@ -378,7 +378,7 @@ def _improve_on_pool(state, job):
     return t
 
 
-@kernel()
+@kernel(once=True)
 def _earlier_window(state, job, held, length):
     """The first start of a job on a pool from which it ends by `held`; FUTURE where there is none.
 
@@ -405,7 +405,7 @@ def _earlier_window(state, job, held, length):
             _cap(state, job, first, min(b, last), length - 1)
 
 
-@kernel()
+@kernel(once=True)
 def _cap(state, job, first, last, length):
     """Nowhere in buckets first to last (exclusive) is the need of a job free for longer than this."""
     rooms, level = state.rooms, state.rooms_level[job]
@@ -418,7 +418,7 @@ def _cap(state, job, first, last, length):
         level += 1
 
 
-@kernel()
+@kernel(once=True)
 def _slide(state, job, held):
     """The first start from which a job on a pool can run into the time that it holds from `held` on."""
     if state.rooms[RECENT, state.rooms_level[job], _bucket(state, held - 1)] == 0:
@@ -435,7 +435,7 @@ def forget_past(state):
         trim(state.licence_plan, state.now)
 
 
-@kernel()
+@kernel(once=True)
 def give_back(state):
     """What jobs that ended now had booked beyond now is free again; at least this instant, if they were overdue."""
     for i in range(state.ended):

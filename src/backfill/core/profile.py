@@ -15,9 +15,8 @@ from backfill.core.record import doubled, doubled_columns, doubled_rows, kernel,
 
 BLOCK = 64
 STALE = 8  # past entries of a first block that are too many
-PAST = -(2**62)
-FUTURE = 2**62
 # np.int64, here and elsewhere, so that a constant does not compile anew
+PAST, FUTURE = np.int64(-(2**62)), np.int64(2**62)
 TAKE, GIVE, NONE = np.int64(1), np.int64(-1), np.int64(-1)
 
 PROFILE = [

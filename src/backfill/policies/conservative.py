@@ -71,7 +71,7 @@ def hold(state, job, t):
             wake(state, t)
 
 
-@kernel()
+@kernel(once=True)
 def renew_due(state):
     """Keep the promises that are due where they still fit beside overdue jobs; break the others, in queue order.
 
@@ -110,7 +110,7 @@ def is_due(state, job):
     return state.reserved[job] != NO_TIME and state.reserved[job] <= state.now
 
 
-@kernel()
+@kernel(once=True)
 def compress(state):
     """One round: each waiting job is lifted out and put back at its earliest start, never later than before."""
     begin_round(state)
@@ -128,7 +128,7 @@ def compress(state):
         job = following(state, 0)
 
 
-@kernel()
+@kernel(once=True)
 def start_due(state):
     """Start the jobs whose reserved start is now, in queue order, and ask for a pass at the next such instant."""
     next_due = FUTURE
