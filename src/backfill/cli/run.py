@@ -1,8 +1,10 @@
 """Running a policy with people watching: what takes long says what it is, and a bar shows how far it is."""
 
+import os
+import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from backfill.cli import say
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from backfill.model.workload import Workload
 
 
-def _compiling(what: str) -> str:
+def compiling(what: str) -> str:
+    """What to say of a compilation."""
     from backfill import jit
 
     kept = "this happens once: the compiled code is kept for the next runs"
@@ -26,8 +29,25 @@ def named(text: str, settings: list[str]) -> "tuple[Policy, dict[str, float]]":
     """The policy that a text means, and its parameters. Only a policy in a file is compiled for it."""
     from backfill.policies.load import load
 
-    with say.busy(_compiling(text)) if ".py" in text else nullcontext():
+    with say.busy(compiling(text)) if ".py" in text else nullcontext():
         return load(text, settings)
+
+
+@contextmanager
+def compiling_ahead(name: str) -> Iterator[Callable[[], object]]:
+    """Compile a named policy beside other work, where nothing is compiled yet; yields what waits until that is done."""
+    from backfill import jit
+
+    if jit.WARM or jit.FOLDER is None or (os.cpu_count() or 1) < 2:
+        yield lambda: None
+        return
+    code = f"from backfill.policies import get; get({name!r}).entry"
+    quiet: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    with subprocess.Popen([sys.executable, "-c", code], **quiet) as ahead:
+        try:
+            yield ahead.wait
+        finally:
+            ahead.terminate()
 
 
 def run(
@@ -43,7 +63,7 @@ def run(
     from backfill.api import simulate
 
     if policy.compiled:
-        with say.busy(_compiling(policy.name)):
+        with say.busy(compiling(policy.name)):
             _ = policy.entry
     with say.bar(policy.name, len(workload)) as progress:
         given = vars(options or Options())
@@ -56,5 +76,5 @@ def _engine() -> None:
         return
     from backfill import jit
 
-    with say.busy(_compiling("the simulator"), at_once=not jit.WARM and not jit.PLAIN):
+    with say.busy(compiling("the simulator"), at_once=not jit.WARM and not jit.PLAIN):
         import backfill.worlds.simulated  # noqa: F401
