@@ -29,7 +29,7 @@ USAGE = {
     "no load": (("--load", "0"), "--load is 0.0; expected a finite number > 0"),
     "long trim": (("--warmup", HUGE + "d"), f"--warmup is '{HUGE}d'; expected a number of jobs or a span of time"),
     "many digits": (("--cooldown", "9" * 5000), "...'; expected a number of jobs or a span of time"),
-    "half": (("--policy", "k-reservations:k=2.5"), "k is 2.5; expected a whole number from 1 to 2147483648"),
+    "half": (("--policy", "k-reservations:k=2.5"), "k is 2.5; expected a whole number from 0 to inf"),
     "page": (("--report", "-"), "--report is '-'; expected the name of a file"),
     "log as output": (("--schedule", "tiny.csv"), "--schedule tiny.csv is also the log; expected a file of its own"),
     "one output": (
@@ -200,4 +200,5 @@ def test_a_full_disk_behind_standard_output_is_one_line_and_exit_1():
 def test_a_whole_number_may_be_infinite_where_its_bound_is():
     every = Param(math.inf, 1, math.inf, whole=True)
     assert [every.allows(value) for value in (1, 3.0, math.inf, 2.5, 0, math.nan)] == [True] * 3 + [False] * 3
-    assert not get("k-reservations").params["k"].allows(math.inf)
+    assert get("k-reservations").params["k"].allows(math.inf)
+    assert not Param(1, 1, 9, whole=True).allows(math.inf)

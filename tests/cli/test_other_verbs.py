@@ -119,11 +119,11 @@ def test_policies_as_json(backfill):
     assert list(found) == list(TABLE)
     assert found["k-reservations"]["params"]["k"] == {
         "default": 4,
-        "low": 1,
-        "high": 2**31,
+        "low": 0,
+        "high": "inf",
         "whole": True,
         "unit": "jobs",
-        "meaning": "how many waiting jobs hold reservations; 1 is EASY",
+        "meaning": "how many waiting jobs hold reservations; 0 is first-fit, 1 is easy, inf is all of them",
     }
     assert found["easy-wfp3"]["dynamic"]
     assert all(p["source"] and p["reserve"] and p["fill"] and p["place"] for p in found.values())
@@ -131,7 +131,7 @@ def test_policies_as_json(backfill):
 
 def test_one_policy_in_full(backfill):
     out = backfill("policies", "k-reservations").out
-    assert "parameter  k = 4 jobs, from 1 to 2147483648: how many waiting jobs hold reservations; 1 is EASY\n" in out
+    assert "parameter  k = 4 jobs, from 0 to inf: how many waiting jobs hold reservations; 0 is first-fit" in out
     assert "Promise: " in out
     assert "longest candidate" in backfill("policies", f"{FILES / 'mine.py'}:mine").out
     assert backfill("policies", "eazy").code == 2

@@ -11,6 +11,7 @@ Slow twin: tests/reference/lanes.py.
 import numpy as np
 from numba import int64
 
+from backfill import jit
 from backfill.core.record import doubled, doubled_columns, doubled_rows, kernel, record
 
 BLOCK = 64
@@ -175,7 +176,7 @@ def _entry_at(profile, b, t):
     """The last entry of block b that begins at t or earlier. All are compared: that is quicker than to branch."""
     first, used = np.uint64(b * BLOCK), np.uint64(profile.count[b])
     begun = np.int64(0)
-    for i in range(np.uint64(BLOCK)):
+    for i in range(used if jit.PLAIN else np.uint64(BLOCK)):
         begun += np.int64(profile.time[first + i] <= t and i < used)
     return b * BLOCK + max(begun, 1) - 1
 
