@@ -31,7 +31,7 @@ def same(a: Workload, b: Workload) -> bool:
         )
         and all(
             [x[c][i] for i in range(len(x))] == [y[c][i] for i in range(len(y))]
-            for c in ("user", "group", "project", "site")
+            for c in ("user", "group", "project", "site", "status")
         )
         and all(x.after[i].tolist() == y.after[i].tolist() for i in range(len(x)))
         and licences(a) == licences(b)
@@ -81,6 +81,7 @@ def workloads(draw: st.DrawFn, time_max: int = TIME_MAX) -> Workload:
         group=draw(labels(n, WORDS)),
         project=draw(labels(n, WORDS)),
         site=draw(labels(n, WORDS)),
+        status=draw(labels(n, WORDS)),
         after=Ragged.of(
             [draw(st.lists(st.integers(0, row - 1), max_size=2, unique=True)) if row else [] for row in range(n)]
         ),
@@ -107,6 +108,7 @@ def swf_workloads(draw: st.DrawFn) -> Workload:
         user=draw(labels(n, numbers)),
         group=draw(labels(n, numbers)),
         waited=draw(column(n, st.one_of(spans, st.just(-1)))),
+        status=draw(labels(n, st.sampled_from(["", "completed", "failed", "cancelled", "last part, failed"]))),
     )
     cpus = draw(st.one_of(st.none(), st.integers(1, 10**6)))
     return Workload(jobs, resources=("cpus", "memory")[: len(demand)], cpus=cpus)

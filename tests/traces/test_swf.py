@@ -87,6 +87,21 @@ def test_zero_run_says_what_becomes_of_jobs_that_did_not_run():
         read(*log, zero_run="some")
 
 
+def test_of_two_jobs_with_one_number_the_first_stays_where_that_is_asked_for():
+    log = (line(f4=1), line(f4=2), line(f1=2, f4=3), line(f1=3, f4=-1), line(f1=3, f4=5))
+    workload = read(*log, repeats="drop")
+    assert (workload.jobs.runtime // SECOND).tolist() == [1, 3, 5]
+    assert workload.dropped == {"run time < 0 or unknown": 1, "id stands above already": 1}
+    with pytest.raises(UsageError, match="repeats is 'some'; expected refuse, drop"):
+        read(*log, repeats="some")
+
+
+def test_the_status_becomes_a_word_and_a_wait_below_minus_1_is_counted():
+    workload = read(line(f11=5), line(f1=2, f11=0, f3=-1), line(f1=3, f11=-1, f3=-7), line(f1=4, f11=9))
+    assert [workload.jobs.status[row] for row in range(4)] == ["cancelled", "failed", "", "9"]
+    assert workload.assumed == {"a negative wait, taken as unknown": 1}
+
+
 def test_fractions_of_a_second_are_kept_to_the_microsecond():
     jobs = read(line(f2="1700000000.123457", f4="0.000001", f9="2.5")).jobs
     assert (jobs.submit[0], jobs.runtime[0], jobs.walltime[0]) == (1700000000123457, 1, 2500000)

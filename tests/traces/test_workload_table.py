@@ -39,7 +39,12 @@ def test_columns_may_come_in_any_order_and_the_defaults_are_one_cpu_and_the_run_
     assert jobs.walltime.tolist() == jobs.runtime.tolist() == [5 * SECOND, 0]
     assert jobs.procs.tolist() == [1, 1]
     assert (workload.resources, workload.licences, workload.cpus) == (("cpus",), (), None)
-    assert workload.notes == ("submitted before the job above: 1 of 2 jobs",)
+    assert workload.assumed == {"no walltime, the run time stands for it": 2, "no processors, taken as 1": 2}
+    assert workload.notes == (
+        "no walltime, the run time stands for it: 2 of 2 jobs",
+        "no processors, taken as 1: 2 of 2 jobs",
+        "submitted before the job above: 1 of 2 jobs",
+    )
 
 
 def test_every_column_is_read():
@@ -75,11 +80,11 @@ def test_procs_are_tasks_of_one_cpu_and_do_not_go_with_tasks_or_cpus():
 
 def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once():
     lines = ("job,submit,runtime,tape,colour", "a,0,1,3,red")
-    assert table(*lines).notes == ("columns ignored: 'tape', 'colour'",)
+    assert table(*lines).notes[0] == "columns ignored: 'tape', 'colour'"
     workload = table(*lines, resources=("cpus", "tape", "user"))
     assert workload.resources == ("cpus", "tape")
     assert workload.jobs.demand.tolist() == [[1, 3]]
-    assert workload.notes == ("columns ignored: 'colour'",)
+    assert workload.notes[0] == "columns ignored: 'colour'"
 
 
 @pytest.mark.parametrize(
@@ -250,3 +255,27 @@ def test_the_tables_of_other_simulators_are_read():
     kth, sdsc = (read_table(SHARED / "oracle" / f"{log}.jobs.csv.gz") for log in ("kth", "sdsc"))
     assert (len(kth), len(sdsc), kth.name, kth.jobs.procs.max()) == (28481, 54006, "kth.jobs", 100)
     assert (kth.jobs.runtime <= kth.jobs.walltime).all()
+
+
+def test_the_recorded_wait_may_be_told_by_the_start():
+    jobs = table("job,submit,runtime,start", "a,10,1,15.5", "b,10,1,", "c,10,1,9").jobs
+    assert jobs.waited.tolist() == [5_500_000, -1, -1]
+    assert table("job,submit,runtime,wait", "a,10,1,5").jobs.waited.tolist() == [5 * SECOND]
+
+
+def test_a_start_before_the_submit_is_counted_and_not_both_columns_are_taken():
+    assumed = table("job,submit,runtime,walltime,procs,start", "a,10,1,1,1,9", "b,10,1,1,1,10").assumed
+    assert assumed == {"a start before the submit, the wait taken as unknown": 1}
+    assert refusal("job,submit,runtime,start,waited", "a,0,1,0,0") == (
+        "1: both columns waited and start; the wait is start - submit"
+    )
+
+
+def test_of_two_rows_with_one_id_the_first_stays_where_that_is_asked_for():
+    lines = ("job,submit,runtime,walltime,after", "a,0,5,5,", "a,1,6,,", "b,2,7,7,a")
+    workload = table(*lines, repeats="drop")
+    assert (workload.jobs.runtime // SECOND).tolist() == [5, 7]
+    assert workload.dropped == {"id stands above already": 1}
+    assert workload.assumed == {"no processors, taken as 1": 2}
+    assert workload.jobs.after[1].tolist() == [0]
+    assert refusal(*lines) == "3: job is 'a'; expected an id of its own, and line 2 has it already"

@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import urlencode
 
 import typer
@@ -14,11 +14,6 @@ from backfill.cli import say
 from backfill.cli.options import Quiet, Verbose, examples, known_models
 from backfill.model.errors import BadArgument
 from backfill.traces.files import check_writable
-
-if TYPE_CHECKING:
-    from backfill.model.workload import Workload
-
-FORMATS = (".swf", ".swf.gz", ".csv", ".csv.gz", ".parquet")
 
 
 @examples(
@@ -43,10 +38,11 @@ def generate(
     verbose: Verbose = False,
 ) -> None:
     """Write a workload drawn from a published model."""
-    suffix = ".swf" if out == "-" else next((s for s in FORMATS if out.lower().endswith(s)), None)
-    if suffix is None:
-        raise BadArgument("out", out, f"a name that ends in {', '.join(FORMATS)}, or -")
+    from backfill.traces.write import check_suffix, write
+
+    suffix = ".swf"
     if out != "-":
+        suffix = check_suffix(out, "-")
         check_writable(out)
 
     from backfill.workloads import generate as make
@@ -60,11 +56,11 @@ def generate(
     if out == "-":
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "jobs.swf"
-            _write(workload, file, suffix)
+            write(workload, file)
             with open(file, encoding="utf-8") as stream:
                 shutil.copyfileobj(stream, sys.stdout)
         return
-    _write(workload, Path(out), suffix)
+    write(workload, out)
     say.note(f"wrote {out}: {len(workload):,} jobs")
     words = ["--cpus", str(workload.cpus)] if workload.cpus and not suffix.startswith(".swf") else []
     say.following(shlex.join(["backfill", "simulate", say.path(out), *words]))
@@ -75,15 +71,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals or not key:
         raise BadArgument("set", text, "KEY=VALUE")
     return key, value
-
-
-def _write(workload: "Workload", path: Path, suffix: str) -> None:
-    from backfill.traces.swf import write_swf
-    from backfill.traces.table import write_csv, write_parquet
-
-    if suffix.startswith(".swf"):
-        write_swf(workload, path)
-    elif suffix == ".parquet":
-        write_parquet(workload, path)
-    else:
-        write_csv(workload, path)

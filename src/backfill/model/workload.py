@@ -103,6 +103,7 @@ class Jobs:
     site: Labels = None  # type: ignore[assignment]  # pins the job to a site
     after: Ragged = None  # type: ignore[assignment]  # rows of the jobs that must have ended
     waited: Ints = None  # type: ignore[assignment]  # the wait that the log recorded; -1 = unknown
+    status: Labels = None  # type: ignore[assignment]  # how the log says that it ended: completed, failed, cancelled
 
     def __post_init__(self) -> None:
         n = len(self.job)
@@ -182,7 +183,8 @@ class Workload:
     sha256: str = ""  # of the file's bytes, or of the generator's name and arguments
     cpus: int | None = None  # size of the machine, where the source states it
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows left out
-    notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each
+    assumed: dict[str, int] = field(default_factory=dict)  # what was taken for a missing value -> jobs
+    notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each; `assumed` is told here too
     chosen: dict[str, Any] = field(default_factory=dict)  # what was asked of it: `jobs`, `load`, `zero_run`
 
     def __post_init__(self) -> None:

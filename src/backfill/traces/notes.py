@@ -1,27 +1,53 @@
 """What readers and writers say about a table of jobs: what was assumed, looks odd, or is in use at all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model.errors import BadArgument
 from backfill.model.units import NEVER
 from backfill.model.workload import ANY, Jobs, Labels, Ragged
 
+REPEATS = ("refuse", "drop")  # what becomes of a file with an id that stands twice, or of the later jobs
+REPEATED = "id stands above already"  # why a job is dropped
 
-def noted(what: str, which: NDArray[np.bool_]) -> list[str]:
-    """`what: 3 of 100 jobs`, or nothing where it holds for none."""
-    count = int(np.count_nonzero(which))
-    return [f"{what}: {count} of {len(which)} jobs"] if count else []
+
+def counted(found: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
+    """For how many jobs each holds, without those that hold for none."""
+    counts = {what: int(np.count_nonzero(which)) for what, which in found.items()}
+    return {what: count for what, count in counts.items() if count}
+
+
+def told(counts: Mapping[str, int], jobs: int) -> list[str]:
+    """`what: 3 of 100 jobs` for each."""
+    return [f"{what}: {count} of {jobs} jobs" for what, count in counts.items()]
 
 
 def oddities(jobs: Jobs) -> list[str]:
-    """What is legal in any log but worth a look."""
-    return [
-        *noted("submitted before the job above", np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0),
-        *noted("ran longer than the walltime", jobs.runtime > jobs.walltime),
-    ]
+    """What is legal in any log but worth a look, in the words of `analysis.quality`."""
+    odd = {
+        "submitted before the job above": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
+        "ran longer than the walltime": jobs.runtime > jobs.walltime,
+    }
+    return told(counted(odd), len(jobs))
+
+
+def check_repeats(rule: str) -> None:
+    """Raise UsageError unless it is a rule about ids that stand twice."""
+    if rule not in REPEATS:
+        raise BadArgument("repeats", rule, ", ".join(REPEATS))
+
+
+def repeated(ids: Sequence[Any]) -> NDArray[np.bool_]:
+    """Which rows have an id that stands in an earlier row as well."""
+    again = np.ones(len(ids), np.bool_)
+    seen: dict[Any, int] = {}
+    for row, job in enumerate(ids):
+        seen.setdefault(job, row)
+    again[list(seen.values())] = False
+    return again
 
 
 def first_repeat(ids: Sequence[Any]) -> tuple[int, int] | None:

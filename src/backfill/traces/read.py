@@ -40,11 +40,15 @@ def without_zero_runs(workload: Workload, zero_run: str) -> Workload:
     """A workload that does not say which jobs were cancelled, under a rule about jobs with run time 0."""
     check_zero_run(zero_run)
     workload = replace(workload, chosen={**workload.chosen, "zero_run": zero_run})
-    zero = workload.jobs.runtime == 0
+    zero, reason = workload.jobs.runtime == 0, "run time 0"
     if zero_run == "keep" or not zero.any():
         return workload
     if zero_run == "drop-cancelled":
-        note = "the log does not say which jobs were cancelled: those with run time 0 are kept"
-        return replace(workload, notes=(*workload.notes, note))
+        status = workload.jobs.status
+        if not status.names:
+            note = "the log does not say which jobs were cancelled: those with run time 0 are kept"
+            return replace(workload, notes=(*workload.notes, note))
+        cancelled = [name.lower().startswith("cancel") for name in status.names]
+        zero, reason = zero & np.array([*cancelled, False])[status.codes], "run time 0, cancelled"
     kept = workload.with_jobs(workload.jobs.take(np.flatnonzero(~zero)))
-    return replace(kept, dropped={"run time 0": int(np.count_nonzero(zero))})
+    return replace(kept, dropped=workload.dropped | {reason: int(np.count_nonzero(zero))})

@@ -17,7 +17,7 @@ from backfill.model.errors import BadArgument, WorkloadError, at, quote
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Jobs, Labels, Workload
 from backfill.traces.files import Source, written
-from backfill.traces.notes import first_repeat, in_use, noted, oddities
+from backfill.traces.notes import REPEATED, check_repeats, counted, first_repeat, in_use, oddities, repeated, told
 from backfill.traces.seconds import seconds_texts, to_micros
 
 ZERO_RUN = ("keep", "drop-cancelled", "drop")
@@ -27,6 +27,8 @@ FIELDS = (
     "partition", "preceding job", "think time",
 )  # fmt: skip
 _CANCELLED = 5
+_STATUS = {"1": "completed", "0": "failed", "5": "cancelled", "2": "part", "3": "last part", "4": "last part, failed"}
+_CODES = {text: code for code, text in _STATUS.items()}
 _KB = 1024
 # What is read, by field number: the greatest magnitude, and whether fractions are out. Times may carry fractions.
 _SECONDS = TIME_MAX / SECOND
@@ -42,14 +44,16 @@ def check_zero_run(rule: str) -> None:
         raise BadArgument("zero_run", rule, ", ".join(ZERO_RUN))
 
 
-def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep") -> Workload:
+def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep", repeats: str = "refuse") -> Workload:
     """The jobs of an SWF log, plain or gzip; docs/reference/files.md has the rules.
 
     zero_run: what becomes of jobs with run time 0: `keep`, `drop-cancelled` (those with status 5 go) or `drop`.
+    repeats: `refuse` a log in which a job number stands twice, or `drop` the later jobs.
     Times carry fractions of a second exactly, to the microsecond, up to 2^33 s (the year 2242 in Unix time).
     Raises WorkloadError with file, line and field.
     """
     check_zero_run(zero_run)
+    check_repeats(repeats)
     log = Source.of(source)
     table = _table(log)
     field = {number: table[:, number - 1] for number in _LIMITS}
@@ -58,6 +62,8 @@ def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep") -> 
     procs = np.where(field[8] > 0, field[8], field[5])
     kept, dropped = _kept(field, procs, zero_run)
     rows = np.flatnonzero(kept)
+    if repeats == "drop" and (again := repeated(field[1][rows].tolist())).any():
+        rows, dropped[REPEATED] = rows[~again], int(again.sum())
     field = {number: values[rows] for number, values in field.items()}
     ids = field[1].astype(np.int64)
     if repeat := first_repeat(ids.tolist()):
@@ -67,14 +73,16 @@ def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep") -> 
 
     memory = np.where(field[10] > 0, field[10], np.maximum(field[7], 0))
     demand = [np.ones(len(rows), np.int64)]
-    notes = [
-        *noted("no requested time, the run time stands for it", field[9] <= 0),
-        *noted("no requested processors, the allocated ones stand for them", field[8] <= 0),
-    ]
+    missing = {
+        "no requested time, the run time stands for it": field[9] <= 0,
+        "no requested processors, the allocated ones stand for them": field[8] <= 0,
+        "a negative wait, taken as unknown": (field[3] < 0) & (field[3] != -1),
+    }
     if memory.any():
         demand.append(np.rint(memory * _KB).astype(np.int64))
-        notes += noted("no requested memory, the used memory stands for it", (field[10] <= 0) & (memory > 0))
-        notes += noted("no memory value at all, taken as 0", memory == 0)
+        missing["no requested memory, the used memory stands for it"] = (field[10] <= 0) & (memory > 0)
+        missing["no memory value at all, taken as 0"] = memory == 0
+    assumed = counted(missing)
     try:
         jobs = Jobs(
             job=ids,
@@ -86,6 +94,7 @@ def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep") -> 
             user=_labels(field[12]),
             group=_labels(field[13]),
             waited=np.where(field[3] >= 0, to_micros(field[3]), -1),
+            status=_status(field[11]),
         )
     except WorkloadError as error:
         raise WorkloadError(at(log.file, None, str(error))) from None
@@ -96,7 +105,8 @@ def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep") -> 
         sha256=log.sha256,
         cpus=_size(log),
         dropped=dropped,
-        notes=(*notes, *oddities(jobs)),
+        assumed=assumed,
+        notes=(*told(assumed, len(jobs)), *oddities(jobs)),
     )
 
 
@@ -198,6 +208,12 @@ def _labels(values: Floats) -> Labels:
     return Labels(codes[inverse], tuple(str(int(number)) for number in numbers[known]))
 
 
+def _status(values: Floats) -> Labels:
+    """Texts for the codes of field 11; a code that is not SWF's stays a number."""
+    codes = _labels(values)
+    return Labels(codes.codes, tuple(_STATUS.get(name, name) for name in codes.names))
+
+
 def _size(log: Source) -> int | None:
     """MaxProcs of the header, else MaxNodes, else None."""
     sizes: dict[str, int] = {}
@@ -245,6 +261,8 @@ def write_swf(workload: Workload, path: str | Path) -> None:
         columns[9] = [
             _kilobytes(size, cpus) for size, cpus in zip(held.tolist(), jobs.demand[:, 0].tolist(), strict=True)
         ]
+    codes = [*(_CODES.get(name, "-1") for name in jobs.status.names), "-1"]
+    columns[10] = [codes[code] for code in jobs.status.codes.tolist()]
     columns[11] = _numbers(jobs.user)
     columns[12] = _numbers(jobs.group)
     with written(path) as out:
@@ -273,5 +291,6 @@ def _lost(workload: Workload) -> list[str]:
     columns = ("spread", "licences", "deadline", "priority", "project", "site", "after")
     return [
         *(column for column in columns if in_use(workload.jobs, column)),
+        *(["status"] if {*workload.jobs.status.names} - {*_CODES} else []),
         *(resource for resource in workload.resources if resource not in ("cpus", "memory")),
     ]

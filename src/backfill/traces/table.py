@@ -14,33 +14,40 @@ from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, written, written_text
-from backfill.traces.notes import first_repeat, in_use, oddities
+from backfill.traces.notes import REPEATED, check_repeats, counted, first_repeat, in_use, oddities, repeated, told
 from backfill.traces.seconds import seconds_texts
 
 RESOURCES = ("cpus", "memory", "gpus")  # columns that are resources in any file
-_ALIASES = {"run": "runtime", "estimate": "walltime"}
-_LABELS = ("user", "group", "project", "site")
+_ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
+_LABELS = ("user", "group", "project", "site", "status")
 _KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", "spread", "licences", "deadline", "priority",
-          *_LABELS, "after", "waited")  # fmt: skip
+          *_LABELS, "after", "waited", "start")  # fmt: skip
+_EXCLUSIVE = (
+    ("procs", "tasks", "procs is short for tasks of one cpu"),
+    ("procs", "cpus", "procs is short for tasks of one cpu"),
+    ("waited", "start", "the wait is start - submit"),
+)
 _TASKS_MAX, _AMOUNT_MAX, _COPIES_MAX = 2**40, 2**62, 10_000
 
 
-def read_table(source: Source | bytes | str | Path, resources: Sequence[str] = ()) -> Workload:
+def read_table(
+    source: Source | bytes | str | Path, resources: Sequence[str] = (), *, repeats: str = "refuse"
+) -> Workload:
     """The jobs of a workload CSV (plain or gzip) or Parquet file; docs/reference/files.md has the columns.
 
     resources: names of further columns that are resources, as a platform has them, besides cpus, memory and gpus.
+    repeats: `refuse` a table in which an id stands twice, or `drop` the later jobs.
     Raises WorkloadError with file, line and column, and MissingExtra where Parquet cannot be read.
     """
+    check_repeats(repeats)
     source = Source.of(source)
     table = Columns(source, WorkloadError, _ALIASES)
     table.require("job", "submit", "runtime")
-    for column in ("tasks", "cpus"):
-        if "procs" in table and column in table:
-            raise WorkloadError(
-                at(table.file, 1, f"both columns procs and {column}; procs is short for tasks of one cpu")
-            )
+    for one, other, why in _EXCLUSIVE:
+        if one in table and other in table:
+            raise WorkloadError(at(table.file, 1, f"both columns {one} and {other}; {why}"))
 
-    ids = _ids(table)
+    ids = _ids(table, repeats)
     submit = table.times("submit")
     runtime = table.times("runtime", low=0)
     held = ("cpus", *(name for name in table.names if name in {*RESOURCES, *resources} - {"cpus", *_KNOWN}))
@@ -48,16 +55,21 @@ def read_table(source: Source | bytes | str | Path, resources: Sequence[str] = (
         table.wholes(name, 0, _AMOUNT_MAX, 0) if name in table else np.ones(table.rows, np.int64) for name in held
     ]
     columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in _LABELS}
-    columns["walltime"] = runtime
-    if "walltime" in table:
-        walltime = table.times("walltime", low=0, blank=NO_TIME)
-        columns["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
+    walltime = table.times("walltime", low=0, blank=NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
+    columns["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
+    missing = {"no walltime, the run time stands for it": walltime == NO_TIME}
+    if not {"procs", "tasks", "cpus"} & set(table.names):
+        missing["no processors, taken as 1"] = np.ones(table.rows, np.bool_)
     for name in {"procs", "tasks"} & set(table.names):
         columns["tasks"] = table.wholes(name, 1, _TASKS_MAX, 1)
     if "deadline" in table:
         columns["deadline"] = table.times("deadline", blank=NEVER)
     if "waited" in table:
         columns["waited"] = table.times("waited", low=0, blank=-1)
+    if "start" in table:
+        start = table.times("start", blank=NO_TIME)
+        columns["waited"] = np.where((start != NO_TIME) & (start >= submit), start - submit, -1)
+        missing["a start before the submit, the wait taken as unknown"] = (start != NO_TIME) & (start < submit)
     if "priority" in table:
         columns["priority"] = table.numbers("priority", 0.0)
     if "spread" in table:
@@ -74,6 +86,12 @@ def read_table(source: Source | bytes | str | Path, resources: Sequence[str] = (
         )
     except WorkloadError as error:
         raise WorkloadError(at(table.file, None, str(error))) from None
+    dropped = {}
+    if (again := repeated(ids)).any():
+        rows = np.flatnonzero(~again)
+        jobs, dropped[REPEATED] = jobs.take(rows), int(again.sum())
+        missing = {what: which[rows] for what, which in missing.items()}
+    assumed = counted(missing)
     ignored = ", ".join(quote(name) for name in table.names if name not in {*_KNOWN, *held})
     return Workload(
         jobs,
@@ -81,16 +99,22 @@ def read_table(source: Source | bytes | str | Path, resources: Sequence[str] = (
         resources=held,
         licences=licences,
         sha256=source.sha256,
-        notes=(*([f"columns ignored: {ignored[:500]}"] if ignored else ()), *oddities(jobs)),
+        dropped=dropped,
+        assumed=assumed,
+        notes=(
+            *([f"columns ignored: {ignored[:500]}"] if ignored else ()),
+            *told(assumed, len(jobs)),
+            *oddities(jobs),
+        ),
     )
 
 
-def _ids(table: Columns) -> list[str]:
+def _ids(table: Columns, repeats: str) -> list[str]:
     ids = table.texts("job")
     for row, job in enumerate(ids):
         if not job or not job.isprintable():
             raise table.fail("job", row, "a text without control characters")
-    if repeat := first_repeat(ids):
+    if repeats == "refuse" and (repeat := first_repeat(ids)):
         where = "an earlier row" if (line := table.line(repeat[1])) is None else f"line {line}"
         raise table.fail("job", repeat[0], f"an id of its own, and {where} has it already")
     return ids
@@ -129,7 +153,9 @@ def _after(table: Columns, ids: list[str]) -> Ragged:
     texts = table.texts("after")
     if not any(texts):
         return Ragged.empty(table.rows)
-    place = {job: row for row, job in enumerate(ids)}
+    place: dict[str, int] = {}
+    for row, job in enumerate(ids):
+        place.setdefault(job, row)  # of two with one id the first stays
     lists: list[list[int]] = []
     for row, text in enumerate(texts):
         before = dict.fromkeys(part.strip() for part in text.split(";") if part.strip())
