@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from backfill.analysis.quality import quality as quality
+    from backfill.analysis.replay import replay as replay
     from backfill.api import Result as Result
     from backfill.api import simulate as simulate
     from backfill.api import verify as verify
@@ -11,7 +13,9 @@ if TYPE_CHECKING:
     from backfill.core.policy import policy as policy
     from backfill.model.platform import Platform as Platform
     from backfill.model.workload import Workload as Workload
+    from backfill.traces.formats import import_log as import_log
     from backfill.traces.read import read as read
+    from backfill.traces.write import write as write
     from backfill.workloads import generate as generate
 
     __version__: str
@@ -23,12 +27,30 @@ _HOMES = {
     "Result": "backfill.api",
     "Workload": "backfill.model.workload",
     "generate": "backfill.workloads",
+    "import_log": "backfill.traces.formats",
     "policy": "backfill.core.policy",
+    "quality": "backfill.analysis.quality",
     "read": "backfill.traces.read",
+    "replay": "backfill.analysis.replay",
     "simulate": "backfill.api",
     "verify": "backfill.api",
+    "write": "backfill.traces.write",
 }
-__all__ = ["Param", "Platform", "Result", "Workload", "generate", "policy", "read", "simulate", "verify"]
+__all__ = [
+    "Param",
+    "Platform",
+    "Result",
+    "Workload",
+    "generate",
+    "import_log",
+    "policy",
+    "quality",
+    "read",
+    "replay",
+    "simulate",
+    "verify",
+    "write",
+]
 
 
 def __getattr__(name: str) -> Any:

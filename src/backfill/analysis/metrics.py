@@ -64,8 +64,8 @@ def metrics(
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).
     """
-    kept = _kept(workload.jobs.submit, warmup, cooldown)
-    ran = np.flatnonzero(kept & schedule.ran)
+    counts = kept(workload.jobs.submit, warmup, cooldown)
+    ran = np.flatnonzero(counts & schedule.ran)
     count = len(ran)
     submit, start, end = workload.jobs.submit[ran], schedule.start[ran], schedule.end[ran]
     eligible = np.maximum(submit, schedule.eligible[ran])
@@ -93,19 +93,19 @@ def metrics(
         "max_queue": _most_waiting(eligible, start),
         "backfilled_jobs": int((schedule.reason[ran] == BACKFILL).sum()),
         "killed_jobs": int((schedule.state[ran] == TIMEOUT).sum()),
-        "rejected_jobs": int((kept & (schedule.state == REJECTED)).sum()),
+        "rejected_jobs": int((counts & (schedule.state == REJECTED)).sum()),
     }
 
 
-def _kept(submit: Ints, warmup: Trim, cooldown: Trim) -> NDArray[np.bool_]:
+def kept(submit: Ints, warmup: Trim, cooldown: Trim) -> NDArray[np.bool_]:
     """Which jobs count, by submit time; equal ones in file order."""
-    kept = np.ones(len(submit), np.bool_)
+    counts = np.ones(len(submit), np.bool_)
     if len(submit):
         order = np.argsort(submit, kind="stable")
-        kept[order[: warmup.jobs]] = False
-        kept[order[max(0, len(submit) - cooldown.jobs) :]] = False
-        kept &= (submit >= submit.min() + warmup.span) & (submit <= submit.max() - cooldown.span)
-    return kept
+        counts[order[: warmup.jobs]] = False
+        counts[order[max(0, len(submit) - cooldown.jobs) :]] = False
+        counts &= (submit >= submit.min() + warmup.span) & (submit <= submit.max() - cooldown.span)
+    return counts
 
 
 def _most_waiting(eligible: Ints, start: Ints) -> int:

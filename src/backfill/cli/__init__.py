@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from backfill.cli import say
 from backfill.cli.demo import demo
 from backfill.cli.generate import generate
+from backfill.cli.import_log import import_log
 from backfill.cli.options import Verbose
 from backfill.cli.policies import policies
 from backfill.cli.simulate import simulate
@@ -102,6 +103,7 @@ def _root(
 
 for verb in (demo, simulate, verify, generate, policies):
     app.command(epilog=verb.examples)(verb)
+app.command("import", epilog=import_log.examples)(import_log)
 
 
 def _open_streams() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from backfill.model.errors import BadArgument
+from backfill.model.errors import UsageError, quote
 from backfill.model.workload import Workload
 from backfill.traces.files import Source
 from backfill.traces.read import without_zero_runs
@@ -49,4 +49,4 @@ def import_log(format: str, file: str, rules: Rules | None = None) -> Workload:
 def check_format(format: str) -> None:
     """Raise UsageError unless it is a name in FORMATS."""
     if format not in FORMATS:
-        raise BadArgument("format", format, ", ".join(FORMATS))
+        raise UsageError(f"unknown format {quote(format)}; known: {', '.join(FORMATS)}")

@@ -1,0 +1,188 @@
+"""The quality of a log: what was kept, dropped and assumed, what is odd, and how the load went over the weeks.
+
+Source: Feitelson, Tsafrir and Krakov 2014 (JPDC 74(10), 2967-2982), who tell what they met in the logs of the Parallel
+Workloads Archive. docs/reference/quality.md has a line on each finding.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.analysis.recorded import Explained, explain
+from backfill.analysis.weeks import WEEK, Flurry, Gap, Weeks, flurries, gaps
+from backfill.model.platform import Platform
+from backfill.model.units import SECOND
+from backfill.model.workload import Jobs, Workload
+
+SHOWN = 40  # characters of a name that a sentence shows
+OVERRUN = 60 * SECOND  # a run beyond the walltime by more than this is no matter of a slow kill
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that holds for some of the jobs."""
+
+    kind: str  # dropped, assumed or odd
+    what: str
+    jobs: int
+    first: str = ""  # the id of the first such job, where it is known
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Quality:
+    """What there is to know about a log before anything is simulated."""
+
+    name: str
+    kept: int
+    cpus: int | None  # of the machine; None = not known
+    span: int  # microseconds from the first submit to the last
+    users: int
+    groups: int
+    status: dict[str, int]  # how the jobs ended, as far as the log says
+    findings: tuple[Finding, ...]
+    remarks: tuple[str, ...]  # further sentences of the reader
+    weeks: Weeks
+    gaps: tuple[Gap, ...]
+    flurries: tuple[Flurry, ...]
+    explained: Explained | None  # whether the machine explains the recorded waits; None = no waits, or no machine
+
+    @property
+    def read(self) -> int:
+        """All jobs of the log."""
+        return self.kept + sum(finding.jobs for finding in self.of("dropped"))
+
+    def of(self, kind: str) -> list[Finding]:
+        """The findings of one kind: dropped, assumed or odd."""
+        return [finding for finding in self.findings if finding.kind == kind]
+
+    def rows(self) -> list[tuple[str, str, int, float | None, str]]:
+        """For a table: (kind, what, jobs, share, first such job). Shares of what was dropped are of all jobs read."""
+        found: list[tuple[str, str, int, float | None, str]] = [("read", "", self.read, None, "")]
+        found.append(("kept", "", self.kept, self.kept / self.read if self.read else None, ""))
+        for each in self.findings:
+            whole = self.read if each.kind == "dropped" else self.kept
+            found.append((each.kind, each.what, each.jobs, each.jobs / whole if whole else None, each.first))
+        return found
+
+    def sentences(self) -> list[str]:
+        """What concerns the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
+        found = [] if self.explained is None else [self.explained.sentence()]
+        if self.gaps:
+            hours = (self.gaps[0].end - self.gaps[0].begin) / (3600 * SECOND)
+            several = "1 gap" if len(self.gaps) == 1 else f"{len(self.gaps)} gaps, the longest"
+            found.append(
+                f"gaps: {several} of {hours:,.0f} h without a submit, before job {_short(self.gaps[0].next_job)}"
+            )
+        for each in self.flurries:
+            when = f"week {each.first_week}"
+            when += f" to {each.last_week}" if each.last_week > each.first_week else ""
+            found.append(f"flurry: user {_short(each.user)} submits {each.jobs:,} of {each.of:,} jobs in {when}")
+        return [*found, *self.remarks]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; times in seconds."""
+        weeks = self.weeks
+        return {
+            "name": self.name,
+            "read": self.read,
+            "kept": self.kept,
+            "cpus": self.cpus,
+            "span_s": self.span / SECOND,
+            "users": self.users,
+            "groups": self.groups,
+            "status": self.status,
+            "dropped": {each.what: each.jobs for each in self.of("dropped")},
+            "assumed": {each.what: each.jobs for each in self.of("assumed")},
+            "odd": [{"what": each.what, "jobs": each.jobs, "first": each.first} for each in self.of("odd")],
+            "remarks": list(self.remarks),
+            "gaps": [{"begin_s": g.begin / SECOND, "end_s": g.end / SECOND, "next_job": g.next_job} for g in self.gaps],
+            "flurries": [
+                {"user": f.user, "first_week": f.first_week, "last_week": f.last_week, "jobs": f.jobs, "of": f.of}
+                for f in self.flurries
+            ],
+            "weeks": [
+                {
+                    "begin_s": (weeks.begin + i * WEEK) / SECOND,
+                    "jobs": int(weeks.jobs[i]),
+                    "users": int(weeks.users[i]),
+                    "submitted_cpus": float(weeks.work[i]),
+                    "held_cpus": None if weeks.held is None else float(weeks.held[i]),
+                }
+                for i in range(len(weeks))
+            ],
+            "waits": None if self.explained is None else self.explained.to_dict(),
+        }
+
+
+def quality(workload: Workload, platform: Platform | None = None) -> Quality:
+    """Judge a log. Without a platform the machine is as large as the log says, and not judged where it does not."""
+    jobs = workload.jobs
+    cpus = platform.cpus if platform else workload.cpus
+    odd = _odd(jobs, cpus)
+    findings = (
+        *(Finding("dropped", what, count) for what, count in workload.dropped.items()),
+        *(Finding("assumed", what, count) for what, count in workload.assumed.items()),
+        *(
+            Finding("odd", what, int(np.count_nonzero(which)), str(jobs.job[int(np.argmax(which))]))
+            for what, which in odd.items()
+            if which.any()
+        ),
+    )
+    told = {*workload.assumed, *odd}
+    weeks = Weeks.of(workload)
+    counts = np.bincount(jobs.status.codes + 1, minlength=len(jobs.status.names) + 1)[1:]
+    return Quality(
+        name=workload.name,
+        kept=len(jobs),
+        cpus=cpus,
+        span=int(np.ptp(jobs.submit)) if len(jobs) else 0,
+        users=len(np.unique(jobs.user.codes[jobs.user.codes >= 0])),
+        groups=len(np.unique(jobs.group.codes[jobs.group.codes >= 0])),
+        status={name: int(count) for name, count in zip(jobs.status.names, counts, strict=True) if count},
+        findings=findings,
+        remarks=tuple(note for note in workload.notes if note.rpartition(": ")[0] not in told),
+        weeks=weeks,
+        gaps=tuple(gaps(workload)),
+        flurries=tuple(flurries(weeks, jobs.user.names)),
+        explained=explain(workload, cpus) if cpus else None,
+    )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= SHOWN else name[: SHOWN - 3] + "..."
+
+
+def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
+    """What is legal but worth a look, and for which jobs it holds."""
+    over = jobs.runtime - jobs.walltime
+    held = jobs.runtime > 0
+    return {
+        "submitted before the job above": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
+        "ran longer than the walltime": over > 0,
+        "of these, by more than a minute": over > OVERRUN,
+        "walltime 0: killed as soon as they start": held & (jobs.walltime == 0),
+        **({} if cpus is None else {"needs more cpus than the machine has": jobs.procs > cpus}),
+        "no cpus": jobs.procs == 0,
+        "run time 0": ~held,
+        "run time 0, and yet completed": ~held & _is(jobs, "completed"),
+        "cancelled, and yet with a run time": held & _is(jobs, "cancel"),
+        "no user, though others have one": _partly(jobs.user.codes < 0),
+        "no group, though others have one": _partly(jobs.group.codes < 0),
+        "no status, though others have one": _partly(jobs.status.codes < 0),
+        "no recorded wait, though others have one": _partly(jobs.waited < 0),
+    }
+
+
+def _is(jobs: Jobs, status: str) -> Mask:
+    """Whose status begins so, in any case."""
+    matches = [name.lower().startswith(status) for name in jobs.status.names]
+    return np.array([*matches, False])[jobs.status.codes]
+
+
+def _partly(missing: Mask) -> Mask:
+    """Nobody, where it holds for all."""
+    return missing & (not missing.all())

@@ -1,0 +1,132 @@
+"""The schedule that a log recorded, and whether the stated machine can explain it.
+
+A recorded wait tells when a job really started. Two things then speak against a machine of so many processors: that the
+jobs which ran at one time held more of them, and that jobs waited while every one of them had room. No policy here, and
+none that lets the first of its queue start when it fits, ever makes the second kind of wait.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backfill.analysis.series import Steps
+from backfill.model.units import SECOND
+from backfill.model.workload import Ints, Workload, total
+
+OVER_MAX = 0.01  # of the time more processors may be held than there are: clocks are not exact
+IDLE_MAX = 0.5  # of all waiting may fall in times when there was room for everybody
+LATENCY = 60 * SECOND  # so long a wait is the time between two looks of the scheduler, and speaks against nothing
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recorded:
+    """When the jobs with a recorded wait really ran; times in microseconds, arrays of shape (such jobs,)."""
+
+    rows: Ints  # of the workload
+    submit: Ints
+    start: Ints
+    end: Ints
+    procs: Ints
+
+    @classmethod
+    def of(cls, workload: Workload) -> "Recorded | None":
+        """What the log tells; None where it has no wait of any job, or where the submit times were changed since."""
+        jobs = workload.jobs
+        rows = np.flatnonzero(jobs.waited >= 0)
+        if not len(rows) or workload.chosen.get("load", 1) != 1:
+            return None
+        start = jobs.submit[rows] + jobs.waited[rows]
+        return cls(rows, jobs.submit[rows], start, start + jobs.runtime[rows], jobs.procs[rows])
+
+    @property
+    def held(self) -> Steps:
+        """Processors held over time."""
+        return Steps.of(self.start, self.end, self.procs)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How far a machine of `cpus` processors explains the recorded schedule."""
+
+    cpus: int
+    jobs: int  # with a recorded wait
+    most_held: int  # processors at one instant
+    over_share: float  # of the time with running jobs: more processors were held than there are
+    idle_share: float  # of all waiting of more than a minute: while each waiting job would have fit into what was free
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is worth comparing a simulation of this machine with the recorded waits."""
+        return self.over_share <= OVER_MAX and self.idle_share <= IDLE_MAX
+
+    def sentence(self) -> str:
+        """In plain words: whether it holds, and why not."""
+        if self.holds:
+            return f"the waits of this log can be explained by {self.cpus:,} cpus"
+        against = []
+        if self.over_share > OVER_MAX:
+            against.append(
+                f"for {_percent(self.over_share)} of the time its jobs held more, {self.most_held:,} at most"
+            )
+        if self.idle_share > IDLE_MAX:
+            against.append(
+                f"{_percent(self.idle_share)} of all waiting fell in times when every waiting job would have fit"
+            )
+        return f"the waits of this log cannot be explained by {self.cpus:,} cpus: {', and '.join(against)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        names = ("cpus", "jobs", "most_held", "over_share", "idle_share")
+        return {**{name: getattr(self, name) for name in names}, "holds": self.holds, "sentence": self.sentence()}
+
+
+def explain(workload: Workload, cpus: int) -> Explained | None:
+    """Hold the recorded schedule against a machine of so many processors; None where the log has no waits."""
+    recorded = Recorded.of(workload)
+    if recorded is None:
+        return None
+    times, place = np.unique(np.concatenate([recorded.submit, recorded.start, recorded.end]), return_inverse=True)
+    submit, start, end = np.split(place, 3)
+    spans = np.diff(times, append=times[-1:]).astype(np.float64)
+    held = _on(len(times), start, end, recorded.procs)
+    largest = _largest_waiting(len(times), submit, start, recorded.procs)
+    until = np.zeros(len(times))  # idle time before each of the times
+    np.cumsum(np.where((largest > 0) & (largest <= cpus - held), spans, 0.0)[:-1], out=until[1:])
+    late = recorded.start - recorded.submit > LATENCY
+    idled = float((until[start[late]] - until[submit[late]]).sum())
+    waited = total((recorded.start - recorded.submit)[late])
+    busy = float(spans[held > 0].sum())
+    return Explained(
+        cpus=cpus,
+        jobs=len(recorded.rows),
+        most_held=int(held.max()),
+        over_share=float(spans[held > cpus].sum()) / busy if busy else 0.0,
+        idle_share=idled / waited if waited else 0.0,
+    )
+
+
+def _on(times: int, begin: Ints, end: Ints, weight: Ints | int) -> Ints:
+    """The sum of `weight` over [begin, end), at each of so many times; begin and end are places among them."""
+    change = np.zeros(times, np.int64)
+    np.add.at(change, begin, weight)
+    np.subtract.at(change, end, weight)
+    return np.cumsum(change)
+
+
+def _largest_waiting(times: int, submit: Ints, start: Ints, procs: Ints) -> Ints:
+    """The most processors that a waiting job asks for, at least: sizes between two powers of 2 count as the largest.
+
+    That is never too little, so `idle_share` is never too much, and a pass per power of 2 finds it.
+    """
+    waited = start > submit
+    power = np.frexp(np.maximum(procs - 1, 0).astype(np.float64))[1]
+    largest = np.zeros(times, np.int64)
+    for each in np.unique(power[waited]).tolist():
+        rows = waited & (power == each)
+        largest[_on(times, submit[rows], start[rows], 1) > 0] = procs[rows].max()
+    return largest
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"

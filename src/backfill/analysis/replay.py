@@ -1,0 +1,222 @@
+"""The replay of reality: a simulated schedule beside the one that the log recorded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.analysis.metrics import Trim, kept
+from backfill.analysis.recorded import Explained, Recorded, explain
+from backfill.model.platform import Platform
+from backfill.model.schedule import Schedule
+from backfill.model.units import SECOND, span_text
+from backfill.model.workload import Ints, Workload, total
+
+WITHIN_S = (60, 600, 3600)  # how far from its real start a job may start to count as reproduced
+FAR = 0.25  # a mean wait that is off by more is not reproduced
+_SIZES = (1, 4, 16, 64, 256, 1024)  # processors, upper ends of the classes
+_TIMES = ((60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"), (24 * 3600, "1 d"))
+
+
+class Run(Protocol):
+    """What is compared: an `api.Result`, or anything else with these."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def workload(self) -> Workload: ...  # noqa: D102
+    @property
+    def platform(self) -> Platform: ...  # noqa: D102
+    @property
+    def schedule(self) -> Schedule: ...  # noqa: D102
+    @property
+    def warmup(self) -> Trim: ...  # noqa: D102
+    @property
+    def cooldown(self) -> Trim: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class ClassError:
+    """The mean waits of the jobs of one class, recorded and simulated."""
+
+    by: str  # `cpus` or `run time`
+    label: str
+    jobs: int
+    recorded_s: float
+    simulated_s: float
+
+    @property
+    def relative(self) -> float | None:
+        """The error of the mean wait; None where nobody waited in reality."""
+        return self.simulated_s / self.recorded_s - 1 if self.recorded_s else None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How well a policy reproduces the waits that the log recorded. A wait is start - submit here."""
+
+    policy: str
+    jobs: int  # with a recorded wait, that ran in the simulation as well
+    recorded_s: float  # mean wait
+    simulated_s: float
+    recorded_median_s: float
+    simulated_median_s: float
+    apart_s: float  # mean distance of the simulated start from the real one, job by job
+    off_s: float  # mean over jobs of how far the mean wait of their class (size and run time) is from the recorded one
+    correlation: float | None  # of the waits, by rank (Spearman); None where all are equal
+    within: dict[int, float]  # seconds -> share of the jobs that start no farther than that from their real start
+    classes: tuple[ClassError, ...]
+    explained: Explained
+
+    @property
+    def relative(self) -> float | None:
+        """The error of the mean wait; None where nobody waited in reality."""
+        return self.simulated_s / self.recorded_s - 1 if self.recorded_s else None
+
+    def sentence(self) -> str:
+        """In plain words, how far the simulation is from what the log recorded."""
+        near = f"{self.within[600]:.0%} of the jobs start within 10 min of their real start"
+        return f"{self.policy}: {self.against}; {near}"
+
+    @property
+    def short(self) -> str:
+        """The same in one line for under a table that has the simulated mean wait."""
+        there = f"in reality the mean wait was {span_text(self.recorded_s * SECOND)}"
+        if not self.explained.holds:
+            return f"{there}, which {self.explained.cpus:,} cpus cannot explain"
+        return there if self.relative is None else f"{there} ({self.policy}: {100 * self.relative:+,.0f} %)"
+
+    @property
+    def against(self) -> str:
+        """`mean wait 7.4 h against 6.9 h in reality (+7 %)`."""
+        change = "" if self.relative is None else f" ({100 * self.relative:+,.0f} %)"
+        here, there = span_text(self.simulated_s * SECOND), span_text(self.recorded_s * SECOND)
+        return f"mean wait {here} against {there} in reality{change}"
+
+    @property
+    def caution(self) -> str:
+        """What to think of a mean wait that is far from the recorded one; empty where it is near."""
+        if self.relative is None or abs(self.relative) <= FAR:
+            return ""
+        if self.relative < 0:
+            return "; jobs waited for more than processors: limits, priorities, partitions or downtime"
+        return "; the real machine was larger, or its jobs were started by other rules"
+
+    def rows(self) -> list[tuple[str, str, int, float, float, float | None]]:
+        """For a table: (by, class, jobs, recorded and simulated mean wait in s, relative error); all jobs first."""
+        whole = ("", "all", self.jobs, self.recorded_s, self.simulated_s, self.relative)
+        return [whole, *((c.by, c.label, c.jobs, c.recorded_s, c.simulated_s, c.relative) for c in self.classes)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        names = ("policy", "jobs", "recorded_s", "simulated_s", "relative", "recorded_median_s", "simulated_median_s",
+                 "apart_s", "off_s", "correlation")  # fmt: skip
+        heads = ("by", "class", "jobs", "recorded_s", "simulated_s", "relative")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "within_s": {str(span): share for span, share in self.within.items()},
+            "classes": [dict(zip(heads, row, strict=True)) for row in self.rows()[1:]],
+            "explained": self.explained.to_dict(),
+            "sentence": self.sentence(),
+        }
+
+
+def replay(result: Run) -> Replay | None:
+    """Compare a simulation with what the log recorded; None where it has no waits of jobs that count."""
+    recorded = Recorded.of(result.workload)
+    explained = explain(result.workload, result.platform.cpus)
+    if recorded is None or explained is None:
+        return None
+    counts = kept(result.workload.jobs.submit, result.warmup, result.cooldown) & result.schedule.ran
+    some = np.flatnonzero(counts[recorded.rows])
+    if not len(some):
+        return None
+    submit, runtime = recorded.submit[some], (recorded.end - recorded.start)[some]
+    real = recorded.start[some] - submit
+    simulated = result.schedule.start[recorded.rows[some]] - submit
+    apart = np.abs(simulated - real)
+    sizes, lengths = _by_size(recorded.procs[some]), _by_time(runtime)
+    return Replay(
+        policy=result.name,
+        jobs=len(some),
+        recorded_s=_mean_s(real),
+        simulated_s=_mean_s(simulated),
+        recorded_median_s=float(np.median(real)) / SECOND,
+        simulated_median_s=float(np.median(simulated)) / SECOND,
+        apart_s=_mean_s(apart),
+        off_s=_off_s(sizes[0] * len(lengths[1]) + lengths[0], simulated - real),
+        correlation=_correlation(real, simulated),
+        within={span: float((apart <= span * SECOND).mean()) for span in WITHIN_S},
+        classes=(
+            *_classes("cpus", *sizes, real, simulated),
+            *_classes("run time", *lengths, real, simulated),
+        ),
+        explained=explained,
+    )
+
+
+def closest(replays: Sequence[Replay]) -> Replay:
+    """The one whose mean waits by class are nearest to the recorded ones.
+
+    Not the one with the least distance job by job: as no simulation hits single starts, that favours whoever lets all
+    jobs wait little.
+    """
+    return min(replays, key=lambda each: each.off_s)
+
+
+def reality(replays: Sequence[Replay]) -> str:
+    """The sentence that a comparison begins with: which policy is closest, or why none can be."""
+    best = closest(replays)
+    if not best.explained.holds:
+        return best.explained.sentence()
+    if len(replays) == 1:
+        return best.sentence() + best.caution
+    told = best.sentence().removeprefix(f"{best.policy}: ")
+    return f"{best.policy} is closest to the log: {told}{best.caution}"
+
+
+def _by_size(procs: Ints) -> tuple[Ints, list[str]]:
+    ends = [f"{low + 1} to {high}" for low, high in pairwise(_SIZES)]
+    return np.searchsorted(_SIZES, procs), ["1", *ends, f"more than {_SIZES[-1]:,}"]
+
+
+def _by_time(runtime: Ints) -> tuple[Ints, list[str]]:
+    names = [name for _, name in _TIMES]
+    between = [f"{low} to {high}" for low, high in pairwise(names)]
+    place = np.searchsorted([seconds * SECOND for seconds, _ in _TIMES], runtime)
+    return place, [f"up to {names[0]}", *between, f"more than {names[-1]}"]
+
+
+def _classes(by: str, place: Ints, labels: list[str], real: Ints, simulated: Ints) -> list[ClassError]:
+    """One for each class that has jobs."""
+    found = []
+    for each in np.unique(place).tolist():
+        rows = place == each
+        found.append(ClassError(by, labels[each], int(rows.sum()), _mean_s(real[rows]), _mean_s(simulated[rows])))
+    return found
+
+
+def _off_s(place: Ints, error: Ints) -> float:
+    """The distance of the mean waits, class by class, each with the weight of its jobs."""
+    sums = np.bincount(place, weights=error.astype(np.float64))
+    return float(np.abs(sums).sum()) / (len(error) * SECOND)
+
+
+def _mean_s(values: Ints) -> float:
+    return total(values) / (len(values) * SECOND)
+
+
+def _correlation(a: Ints, b: Ints) -> float | None:
+    """Spearman's: Pearson's of the ranks, equal values sharing the mean of theirs."""
+    x, y = _ranks(a), _ranks(b)
+    scale = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / scale if scale else None
+
+
+def _ranks(values: Ints) -> NDArray[np.float64]:
+    """Ranks around their mean."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place] - (len(values) + 1) / 2

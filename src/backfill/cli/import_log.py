@@ -1,0 +1,196 @@
+"""backfill import: a log, what is right and wrong with it, and a cleaned copy."""
+
+import shlex
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.inputs import check_outputs
+from backfill.cli.options import Cpus, Json, PlatformFile, Quiet, Verbose, ZeroRun, examples
+from backfill.cli.output import print_json, print_lines
+from backfill.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from backfill.analysis.quality import Quality
+    from backfill.model.workload import Floats
+
+SHOWN = 6  # sentences that the terminal gets; --json has all
+BARS = "▁▂▃▄▅▆▇█"
+COLUMNS = 60  # of the bars at most
+
+
+def known_formats(incomplete: str) -> list[str]:
+    """For the shell to complete."""
+    from backfill.traces.formats import FORMATS
+
+    return [name for name in FORMATS if name.startswith(incomplete)]
+
+
+@examples(
+    "backfill import swf KTH-SP2.swf.gz",
+    "backfill import csv jobs.csv --cpus 64 --out clean.parquet",
+    "backfill import swf log.txt --zero-run drop-cancelled --out clean.swf.gz --json",
+)
+def import_log(
+    format: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="What the file holds: swf or csv.", autocompletion=known_formats)
+    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A log, plain or gzip; - is standard input.")],
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write a cleaned copy; ends in .swf, .csv (.gz) or .parquet."),
+    ] = None,
+    platform: PlatformFile = None,
+    cpus: Cpus = None,
+    zero_run: ZeroRun = "keep",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Read a log and print what was kept, dropped and assumed, and what is odd; write a cleaned copy."""
+    from backfill.traces.formats import Rules, check_format
+    from backfill.traces.formats import import_log as read
+    from backfill.traces.write import check_suffix, write
+
+    if platform is not None and cpus is not None:
+        raise UsageError("--platform says it all; leave out --cpus")
+    check_format(format)
+    rules = Rules(zero_run=zero_run)
+    if out is not None:
+        check_suffix(out)
+    check_outputs(file, out=out)
+
+    from backfill import __version__
+    from backfill.analysis.quality import quality
+    from backfill.model.platform import Platform
+
+    machine = Platform.read(platform) if platform else Platform.pool(cpus) if cpus is not None else None
+    if machine is not None:
+        rules = replace(rules, resources=tuple(name for name in machine.resources if name != "cpus"))
+    workload = read(format, file, rules)
+    if machine is not None:
+        workload = replace(workload, cpus=machine.cpus)
+    found = quality(workload, machine)
+    if out is not None:
+        write(workload, out)
+    if as_json:
+        about = {"schema": 1, "backfill": __version__, "format": format, "sha256": workload.sha256}
+        print_json({**about, **found.to_dict(), "out": out})
+    else:
+        _print(found)
+    if out is not None:
+        say.note(f"wrote {out}: {len(workload):,} jobs")
+    _following(format, file, out, platform, found)
+
+
+def _print(found: "Quality") -> None:
+    weeks = f"{len(found.weeks):,} {'week' if len(found.weeks) == 1 else 'weeks'}"
+    users = f"{found.users:,} {'user' if found.users == 1 else 'users'}"
+    machine = "" if found.cpus is None else f" on {found.cpus:,} cpus"
+    _line(f"{found.name}: {found.kept:,} jobs of {users} in {weeks}{machine}")
+    print()
+    print_lines(_table(found))
+    print()
+    if found.status:
+        shares = [f"{count / found.kept:.0%} {name}" for name, count in _most(found.status)]
+        _line(f"status: {', '.join(shares)}")
+    _print_weeks(found)
+    sentences = found.sentences()
+    for text in sentences[:SHOWN]:
+        _line(text)
+    if len(sentences) > SHOWN:
+        _line(f"and {len(sentences) - SHOWN} more; --json has all")
+
+
+def _table(found: "Quality") -> "Table":
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    table.add_column("", min_width=38)
+    for head in ("jobs", "share"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("first", no_wrap=True, max_width=12, overflow="ellipsis")
+    above = ""
+    for kind, what, jobs, share, first in found.rows():
+        texts = ["" if kind == above else kind, _clean(what), f"{jobs:,}", _share(share, jobs), _clean(first)]
+        table.add_row(*map(Text, texts))
+        above = kind
+    return table
+
+
+def _share(share: float | None, jobs: int) -> str:
+    if share is None:
+        return ""
+    return "< 0.1%" if jobs and share < 0.0005 else f"{share:.1%}"
+
+
+def _most(status: dict[str, int], shown: int = 4) -> list[tuple[str, int]]:
+    """The most frequent, and the rest as one."""
+    ranked = sorted(status.items(), key=lambda pair: -pair[1])
+    rest = sum(count for _, count in ranked[shown:])
+    return [*ranked[:shown], *([("other", rest)] if rest else [])]
+
+
+def _print_weeks(found: "Quality") -> None:
+    """Work submitted and processors held, week by week, as a bar each; long logs have several weeks to a bar."""
+    weeks = found.weeks
+    if not len(weeks):
+        return
+    each = -(-len(weeks) // COLUMNS)
+    for what, values in (("submitted", weeks.work), ("held", weeks.held)):
+        if values is not None:
+            unit = "cpus" if found.cpus is None else f"of {found.cpus:,} cpus"
+            shown = [f"{v:,.0f}" if found.cpus is None else f"{v / found.cpus:.0%}" for v in _extremes(values)]
+            extremes = f" on average, from {shown[1]} to {shown[2]}" if len(values) > 1 else ""
+            _line(f"load by week, {what}: {shown[0]} {unit}{extremes}")
+            print(f"  {_bars(values, each, found.cpus)}")
+    if each > 1:
+        print(f"  {each} weeks to a bar")
+
+
+def _extremes(values: "Floats") -> tuple[float, float, float]:
+    return float(values.mean()), float(values.min()), float(values.max())
+
+
+def _bars(values: "Floats", each: int, cpus: int | None) -> str:
+    """One character for `each` weeks, full at all cpus, or at the greatest value where these are not known."""
+    means = [float(values[i : i + each].mean()) for i in range(0, len(values), each)]
+    top = cpus or max(means) or 1
+    return "".join(BARS[min(int(mean / top * len(BARS)), len(BARS) - 1)] for mean in means)
+
+
+def _clean(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _line(text: str) -> None:
+    print(textwrap.fill(_clean(text), 80, subsequent_indent="  ", break_on_hyphens=False))
+
+
+def _following(format: str, file: str, out: str | None, platform: str | None, found: "Quality") -> None:
+    """What to do next: compare policies on the copy, or on the log where any verb reads it as it is."""
+    from backfill.traces.files import suffix_of
+    from backfill.traces.notes import REPEATED
+
+    as_it_is = suffix_of(file).startswith(f".{format}") and not any(f.what == REPEATED for f in found.of("dropped"))
+    if out is None and not as_it_is:
+        if file != "-":
+            say.following(say.command("--out", f"{Path(file).name.partition('.')[0] or 'log'}-clean.csv"))
+        return
+    words = ["backfill", "compare", say.path(out or file), "--policy", "easy", "--policy", "conservative"]
+    if platform is not None:
+        words += ["--platform", platform]
+    elif found.cpus is None:
+        words += ["--cpus", "N"]
+    elif not suffix_of(out or file).startswith(".swf"):
+        words += ["--cpus", str(found.cpus)]
+    say.following(shlex.join(words))
