@@ -1,0 +1,184 @@
+"""The quality of a log, on logs with known answers and on the real ones."""
+
+import json
+
+import numpy as np
+import pytest
+
+import backfill as bf
+from backfill.analysis.quality import quality
+from backfill.analysis.weeks import DAY, WEEK, Flurry, Weeks, flurries, gaps
+from backfill.model.platform import Platform
+from backfill.model.units import SECOND
+from backfill.model.workload import Jobs, Labels, Workload
+from backfill.traces.formats import Rules, import_log
+
+from .by_hand import times, workload
+
+HEADER = "; MaxProcs: 8\n"
+#      id  submit wait run procs . . req time . status user group
+LINES = """
+ 1      0      0    10    4 -1 -1  4   100 -1 1 1 1
+ 2      5      0    90    4 -1 -1 -1   -1  -1 1 2 1
+ 3      4     -1     0    1 -1 -1  1   60  -1 1 1 1
+ 3      9      0     9    1 -1 -1  1   60  -1 1 1 1
+ 4     10      0   121    1 -1 -1  1   60  -1 0 -1 1
+ 5     11      0    61    9 -1 -1  9   60  -1 5 1 1
+ 6     12     -1    -1    1 -1 -1  1   60  -1 5 1 1
+ 7     13     -1     5    0 -1 -1  0   60  -1 1 1 1
+ 8     14     -3     0    1 -1 -1  1   60  -1 5 1 -1
+"""
+
+
+@pytest.fixture
+def swf(tmp_path):
+    path = tmp_path / "odd.swf"
+    path.write_text(HEADER + "".join(f"{line} -1 -1 -1 -1 -1\n" for line in LINES.strip().splitlines()))
+    return path
+
+
+def test_what_was_kept_dropped_assumed_and_is_odd(swf):
+    found = quality(import_log("swf", str(swf)))
+    assert (found.name, found.read, found.kept, found.cpus) == ("odd", 9, 6, 8)
+    assert (found.users, found.groups, found.span) == (2, 1, 14 * SECOND)
+    assert found.status == {"completed": 3, "failed": 1, "cancelled": 2}
+    assert found.rows() == [
+        ("read", "", 9, None, ""),
+        ("kept", "", 6, 6 / 9, ""),
+        ("dropped", "run time < 0 or unknown", 1, 1 / 9, ""),
+        ("dropped", "processors <= 0", 1, 1 / 9, ""),
+        ("dropped", "id stands above already", 1, 1 / 9, ""),
+        ("assumed", "no requested time, the run time stands for it", 1, 1 / 6, ""),
+        ("assumed", "no requested processors, the allocated ones stand for them", 1, 1 / 6, ""),
+        ("assumed", "a negative wait, taken as unknown", 1, 1 / 6, ""),
+        ("odd", "submitted before the job above", 1, 1 / 6, "3"),
+        ("odd", "ran longer than the walltime", 2, 2 / 6, "4"),
+        ("odd", "of these, by more than a minute", 1, 1 / 6, "4"),
+        ("odd", "needs more cpus than the machine has", 1, 1 / 6, "5"),
+        ("odd", "run time 0", 2, 2 / 6, "3"),
+        ("odd", "run time 0, and yet completed", 1, 1 / 6, "3"),
+        ("odd", "cancelled, and yet with a run time", 1, 1 / 6, "5"),
+        ("odd", "no user, though others have one", 1, 1 / 6, "4"),
+        ("odd", "no group, though others have one", 1, 1 / 6, "8"),
+        ("odd", "no recorded wait, though others have one", 2, 2 / 6, "3"),
+    ]
+    assert found.remarks == ()
+
+
+def test_the_platform_goes_before_what_the_log_says(swf):
+    log = import_log("swf", str(swf))
+    assert not [f for f in quality(log, Platform.pool(9)).of("odd") if f.what.startswith("needs more cpus")]
+    assert quality(log, Platform.pool(9)).cpus == 9
+
+
+def test_zero_runs_go_by_the_rule(swf):
+    log = import_log("swf", str(swf), Rules(zero_run="drop-cancelled"))
+    assert quality(log).rows()[4] == ("dropped", "run time 0, cancelled", 1, 1 / 9, "")
+
+
+def test_what_readers_say_beyond_counts_stays_a_sentence(tmp_path):
+    (tmp_path / "a.csv").write_text("job,submit,runtime,colour\na,5,1,red\nb,0,1,blue\n")
+    found = quality(import_log("csv", str(tmp_path / "a.csv")))
+    assert found.remarks == ("columns ignored: 'colour'",)
+    assert found.sentences() == ["columns ignored: 'colour'"]
+    assert [f.what for f in found.findings] == [
+        "no walltime, the run time stands for it",
+        "no processors, taken as 1",
+        "submitted before the job above",
+    ]
+
+
+def test_without_a_size_of_the_machine_nothing_is_judged_by_it():
+    found = quality(workload([0], [10], cpus=[5], waited=times([0])))
+    assert (found.cpus, found.explained, found.of("odd")) == (None, None, [])
+
+
+def test_jobs_that_hold_nothing_or_may_not_run_are_odd():
+    odd = quality(workload([0, 0], [5, 5], walltime=[0, 5], cpus=[1, 0])).of("odd")
+    assert [(f.what, f.first) for f in odd][-2:] == [
+        ("walltime 0: killed as soon as they start", "a"),
+        ("no cpus", "b"),
+    ]
+
+
+def test_an_empty_log_has_nothing_to_say():
+    found = quality(workload([], []), Platform.pool(4))
+    assert found.rows() == [("read", "", 0, None, ""), ("kept", "", 0, None, "")]
+    assert (found.sentences(), len(found.weeks), found.span) == ([], 0, 0)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["weeks"] == []
+
+
+def by_users(submit_weeks: list[float], users: list[str]) -> Workload:
+    submit = (np.array(submit_weeks) * WEEK).astype(np.int64)
+    minute = np.full(len(submit), 60 * SECOND)
+    jobs = Jobs(job=np.arange(len(submit)), submit=submit, runtime=minute, walltime=minute, user=Labels.of(users))
+    return Workload(jobs)
+
+
+def test_weeks_count_jobs_users_and_work():
+    # week 1: a runs 1 week on 2 cpus, b half a week on 4; week 3: c runs 2 days; the log recorded their starts
+    week = WEEK / SECOND
+    log = workload([0, 10, 2 * week], [week, week / 2, week * 2 / 7], cpus=[2, 4, 1], waited=times([week, 0, 0]))
+    weeks = Weeks.of(log)
+    assert weeks.jobs.tolist() == [2, 0, 1]
+    assert weeks.work.tolist() == pytest.approx([4, 0, 2 / 7])
+    assert weeks.held.tolist() == pytest.approx([2, 2, 2 / 7])
+    assert weeks.users.tolist() == [0, 0, 0]
+
+
+def test_a_log_that_spans_more_than_a_century_has_a_wrong_clock_and_no_weeks():
+    assert len(Weeks.of(workload([0, 99 * 52 * 604_800], [1, 1]))) == 99 * 52 + 1
+    assert len(Weeks.of(workload([0, 101 * 52 * 604_800], [1, 1]))) == 0
+
+
+def test_a_flurry_is_most_of_a_week_and_twice_what_is_usual():
+    quiet = [(week + i / 10, "ann" if i % 2 else "bob") for week in range(5) for i in range(4)]
+    surge = [(week + i / 100, "eve") for week in (2, 3) for i in range(20)]
+    later = [(5 + i / 100, "eve") for i in range(9)]  # most of the week, but not twice the usual
+    log = by_users(*map(list, zip(*quiet, *surge, *later, strict=True)))
+    weeks = Weeks.of(log)
+    assert weeks.jobs.tolist() == [4, 4, 24, 24, 4, 9]
+    assert [log.jobs.user.names[code] for code in weeks.top_user[2:4]] == ["eve", "eve"]
+    assert (weeks.users.tolist(), weeks.top_jobs.tolist()) == ([2, 2, 3, 3, 2, 1], [2, 2, 20, 20, 2, 9])
+    assert flurries(weeks, log.jobs.user.names) == [Flurry("eve", 3, 4, 40, 48)]
+    assert quality(log).sentences() == ["flurry: user eve submits 40 of 48 jobs in week 3 to 4"]
+
+
+def test_jobs_of_nobody_make_no_flurry():
+    log = by_users([0, 1, 2, *[3] * 50], ["a", "b", "c", *[""] * 50])
+    assert flurries(Weeks.of(log), log.jobs.user.names) == []
+
+
+def test_a_gap_is_a_day_and_more_than_chance_explains():
+    hourly = np.arange(200) * 3600.0
+    log = workload([*hourly, 200 * 3600 + 100_000.0], [1] * 201)
+    assert gaps(workload(hourly.tolist(), [1] * 200)) == []
+    assert [(g.begin, g.end - g.begin, g.next_job) for g in gaps(log)] == [
+        (199 * 3600 * SECOND, 103_600 * SECOND, str(log.jobs.job[200]))
+    ]
+    assert quality(log).sentences()[0].startswith("gaps: 1 gap of 29 h without a submit, before job ")
+    sparse = workload((np.arange(30) * 2 * DAY / SECOND).tolist(), [1] * 30)
+    assert gaps(sparse) == []  # every interval is two days: that is its pace
+
+
+def test_hostile_names_are_cut_short():
+    log = by_users([0, 1, 2, *[3] * 50], ["a", "b", "c", *["x" * 10_000] * 50])
+    assert len(quality(log).sentences()[0]) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "odd", "gaps", "flurries"),
+    [
+        ("KTH-SP2-1996-2.1-cln", 28_475, {"ran longer than the walltime": 475, "run time 0": 8}, 0, 0),
+        ("CEA-Curie-2011-2.1-cln", 312_807, {"run time 0": 17_267}, 3, 0),
+        ("LLNL-Atlas-2006-2.1-cln", 39_207, {"ran longer than the walltime": 3_351}, 2, 0),
+        ("LANL-CM5-1994-4.1-cln", 122_057, {"ran longer than the walltime": 40_180}, 2, 0),
+        ("METACENTRUM-2009-2", 103_656, {"run time 0": 3_712}, 5, 1),
+    ],
+)
+def test_real_logs(shared, name, kept, odd, gaps, flurries):
+    found = bf.quality(bf.import_log("swf", str(shared / "traces" / f"{name}.swf.gz")))
+    assert found.kept == kept
+    assert odd.items() <= {finding.what: finding.jobs for finding in found.of("odd")}.items()
+    assert (len(found.gaps), len(found.flurries)) == (gaps, flurries)
+    assert found.weeks.jobs.sum() == kept

@@ -1,0 +1,231 @@
+"""The recorded schedule against the stated machine, and against simulated ones."""
+
+import json
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import backfill as bf
+from backfill.analysis.metrics import NOTHING, Trim
+from backfill.analysis.recorded import Recorded, explain
+from backfill.analysis.replay import closest, reality, replay
+from backfill.analysis.verify import verify
+from backfill.model.platform import Platform
+from backfill.model.schedule import Schedule
+from backfill.model.units import SECOND
+from backfill.model.workload import Workload
+
+from .by_hand import scheduled, times, workload
+
+POOL = Platform.pool(4)
+
+
+@dataclass
+class Ran:
+    """A run, without the simulator."""
+
+    workload: Workload
+    schedule: Schedule
+    name: str = "easy"
+    platform: Platform = POOL
+    warmup: Trim = NOTHING
+    cooldown: Trim = NOTHING
+
+
+def log(waited: list[float], cpus: list[int], submit: list[float], runtime: list[float]) -> Workload:
+    return workload(submit, runtime, cpus=cpus, waited=times(waited))
+
+
+#                                cpus   submit  run  real start
+# a                               3       0     100       0
+# b                               4       1      50     100     needs all of them
+# c                               1       2      98       2     beside a
+# d                               1       3     120     150
+LAWFUL = log([0, 99, 0, 147], [3, 4, 1, 1], [0, 1, 2, 3], [100, 50, 98, 120])
+
+
+def test_a_simulation_that_equals_reality_has_no_error():
+    found = replay(Ran(LAWFUL, scheduled(LAWFUL, POOL, [0, 100, 2, 150])))
+    assert (found.jobs, found.recorded_s, found.simulated_s, found.relative) == (4, 61.5, 61.5, 0)
+    assert (found.recorded_median_s, found.simulated_median_s) == (49.5, 49.5)
+    assert (found.apart_s, found.off_s, found.within) == (0, 0, {60: 1, 600: 1, 3600: 1})
+    assert found.correlation == pytest.approx(1)
+    assert found.explained.holds
+    assert found.sentence() == (
+        "easy: mean wait 62 s against 62 s in reality (+0 %); 100% of the jobs start within 10 min of their real start"
+    )
+    assert found.short == "in reality the mean wait was 62 s (easy: +0 %)"
+
+
+def test_errors_are_told_by_class():
+    found = replay(Ran(LAWFUL, scheduled(LAWFUL, POOL, [0, 100, 102, 850])))
+    #                                         wait       0   99  100  847
+    assert (found.simulated_s, found.apart_s, found.off_s) == (261.5, 200, 200)
+    assert found.within == {60: 0.5, 600: 0.75, 3600: 1}
+    assert found.correlation == pytest.approx(3 / 22.5**0.5)  # ranks 1.5 3 1.5 4 and 1 2 3 4
+    assert found.rows() == [
+        ("", "all", 4, 61.5, 261.5, pytest.approx(200 / 61.5)),
+        ("cpus", "1", 2, 73.5, 473.5, pytest.approx(400 / 73.5)),
+        ("cpus", "2 to 4", 2, 49.5, 49.5, 0),
+        ("run time", "up to 1 min", 1, 99, 99, 0),
+        ("run time", "1 min to 10 min", 3, 49, 947 / 3, pytest.approx(800 / 147)),
+    ]
+
+
+def test_errors_inside_one_class_cancel_in_the_distance_by_class_and_not_job_by_job():
+    two = log([10, 20], [1, 1], [0, 0], [5, 5])
+    found = replay(Ran(two, scheduled(two, POOL, [20, 10])))
+    assert (found.apart_s, found.off_s, found.correlation) == (10, 0, pytest.approx(-1))
+
+
+def test_jobs_without_a_recorded_wait_or_without_a_start_do_not_count():
+    some = log([-1e-6, 10, 10], [1, 1, 9], [0, 0, 0], [5, 5, 5])
+    assert some.jobs.waited.tolist() == [-1, 10 * SECOND, 10 * SECOND]
+    found = replay(Ran(some, scheduled(some, POOL, [0, 30, None])))
+    assert (found.jobs, found.recorded_s, found.simulated_s, found.correlation) == (1, 10, 30, None)
+
+
+def test_warmup_and_cooldown_leave_the_same_jobs_out_as_in_the_metrics():
+    ran = Ran(LAWFUL, scheduled(LAWFUL, POOL, [0, 100, 2, 150]), warmup=Trim(jobs=1), cooldown=Trim(jobs=2))
+    assert (replay(ran).jobs, replay(ran).recorded_s) == (1, 99)
+    assert replay(replace(ran, warmup=Trim(jobs=4))) is None
+
+
+def test_there_is_no_replay_of_a_log_without_waits_or_at_another_load():
+    silent = workload([0], [1])
+    assert replay(Ran(silent, scheduled(silent, POOL, [0]))) is None
+    denser = LAWFUL.at_load(2)
+    assert replay(Ran(denser, scheduled(denser, POOL, [0, 100, 2, 150]))) is None
+    nothing = workload([], [])
+    assert replay(Ran(nothing, scheduled(nothing, POOL, []))) is None
+    assert explain(nothing, 4) is None
+
+
+def test_where_nobody_waited_there_is_no_relative_error():
+    easy = log([0], [1], [0], [5])
+    found = replay(Ran(easy, scheduled(easy, POOL, [60])))
+    assert (found.relative, found.caution, found.short) == (None, "", "in reality the mean wait was 0 s")
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["relative"] is None
+
+
+def test_more_processors_than_the_machine_has_cannot_be_explained():
+    # a holds 3 of 4 on [0, 100), b 3 on [50, 150): 6 on [50, 100), a third of the time
+    both = log([0, 40], [3, 3], [0, 10], [100, 100])
+    found = explain(both, 4)
+    assert (found.most_held, found.over_share, found.idle_share, found.holds) == (6, pytest.approx(1 / 3), 0, False)
+    assert found.sentence() == (
+        "the waits of this log cannot be explained by 4 cpus: for 33% of the time its jobs held more, 6 at most"
+    )
+    ran = replay(Ran(both, scheduled(both, POOL, [0, 100])))
+    assert reality([ran]) == found.sentence()
+    assert ran.short == "in reality the mean wait was 20 s, which 4 cpus cannot explain"
+
+
+def test_waits_on_a_machine_with_room_for_everybody_cannot_be_explained():
+    # a holds 3 on [0, 1000); b waits for 1 on [0, 900), c for 2 on [500, 1000): room for both only before 500
+    three = log([0, 900, 500], [3, 1, 2], [0, 0, 500], [1000, 10, 10])
+    found = explain(three, 4)
+    assert (found.over_share, found.idle_share) == (0, pytest.approx(500 / 1400))
+    assert found.holds
+    # of 5 cpus both find room until b starts, and again when it ends after 10 s
+    assert explain(three, 5).idle_share == pytest.approx(1390 / 1400)
+    assert explain(three, 5).sentence() == (
+        "the waits of this log cannot be explained by 5 cpus: "
+        "99% of all waiting fell in times when every waiting job would have fit"
+    )
+
+
+def test_a_wait_of_a_minute_is_the_time_between_two_looks_of_a_scheduler():
+    assert explain(log([60], [1], [0], [1000]), 4).idle_share == 0
+    assert explain(log([61], [1], [0], [1000]), 4).idle_share == 1
+
+
+def test_the_closest_has_the_mean_waits_by_class_and_says_so():
+    near, far = (
+        replay(Ran(LAWFUL, scheduled(LAWFUL, POOL, starts), name))
+        for name, starts in (("conservative", [0, 101, 2, 151]), ("fcfs", [0, 100, 200, 300]))
+    )
+    assert closest([far, near]) is near
+    assert reality([far, near]) == (
+        "conservative is closest to the log: mean wait 62 s against 62 s in reality (+1 %); "
+        "100% of the jobs start within 10 min of their real start"
+    )
+    assert reality([far]).endswith("; the real machine was larger, or its jobs were started by other rules")
+
+
+def test_waits_far_beyond_the_simulated_ones_are_told_apart():
+    slow = log([0, 990], [4, 4], [0, 10], [1000, 10])
+    found = replay(Ran(slow, scheduled(slow, POOL, [0, 100])))
+    assert reality([found]).endswith(
+        "; jobs waited for more than processors: limits, priorities, partitions or downtime"
+    )
+
+
+@st.composite
+def recorded_logs(draw: st.DrawFn) -> Workload:
+    count = draw(st.integers(1, 8))
+
+    def column(low: int, high: int) -> list[int]:
+        return draw(st.lists(st.integers(low, high), min_size=count, max_size=count))
+
+    return log(column(0, 200), column(1, 6), column(0, 300), column(0, 200))
+
+
+@given(recorded_logs())
+def test_the_shares_equal_those_of_a_look_at_every_second(found):
+    jobs, cpus = found.jobs, 4
+    start = jobs.submit + jobs.waited
+    late = jobs.waited > 60 * SECOND
+    over = busy = idle = 0
+    for second in range(700):
+        now = second * SECOND
+        running = (start <= now) & (now < start + jobs.runtime)
+        waiting = (jobs.submit <= now) & (now < start)
+        held = int(jobs.procs[running].sum())
+        busy += held > 0
+        over += held > cpus
+        if waiting.any():
+            power = max(int(2 ** np.ceil(np.log2(n))) for n in jobs.procs[waiting])  # up to this its class reaches
+            ever = jobs.procs[(jobs.waited > 0) & (jobs.procs <= power) & (jobs.procs > power // 2)]
+            idle += int((waiting & late).sum()) * bool(ever.max() <= cpus - held)
+    answer = explain(found, cpus)
+    assert answer.over_share == pytest.approx(over / busy if busy else 0)
+    waited = int(jobs.waited[late].sum()) // SECOND
+    assert answer.idle_share == pytest.approx(idle / waited if waited else 0)
+
+
+@given(recorded_logs())
+def test_the_independent_checker_agrees_on_whether_too_much_is_held(found):
+    recorded = Recorded.of(found)
+    table = scheduled(found, POOL, (recorded.start / SECOND).tolist())
+    broken = {violation.rule for violation in verify(found, POOL, table)}
+    assert ("capacity" in broken) == (explain(found, 4).most_held > 4)
+
+
+def test_real_logs(shared):
+    answers = {}
+    for name, cpus in (
+        ("KTH-SP2-1996-2.1-cln", 100),
+        ("HPC2N-2002-2.1-cln", 240),
+        ("LANL-CM5-1994-4.1-cln", 1024),
+        ("METACENTRUM-2009-2", 806),
+    ):
+        answers[name[:3]] = explain(bf.read(shared / "traces" / f"{name}.swf.gz"), cpus)
+    assert {name for name, answer in answers.items() if answer.holds} == {"KTH"}
+    assert (answers["KTH"].most_held, round(answers["KTH"].idle_share, 2)) == (104, 0.12)
+    assert (round(answers["HPC"].idle_share, 2), answers["HPC"].over_share < 1e-4) == (0.83, True)
+    assert answers["LAN"].most_held == 17_824  # "many jobs ... ran in non-dedicated mode", says its header
+    assert answers["MET"].idle_share == pytest.approx(1)  # each job was tied to one of 14 clusters
+
+
+def test_the_replay_of_kth(shared):
+    log = bf.read(shared / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz")
+    replays = [bf.replay(bf.simulate(log, policy=policy)) for policy in ("fcfs", "easy", "conservative")]
+    assert closest(replays).policy == "conservative"
+    assert [round(each.relative, 2) for each in replays] == [22.14, -0.55, -0.52]
+    assert all(a.jobs == b.jobs == 28_475 for a, b in pairwise(replays))
+    assert sum(row[2] for row in replays[0].rows()) == 3 * 28_475
