@@ -1,0 +1,181 @@
+"""backfill import: the table, the copy, what it refuses, and the line about reality under a simulation."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from backfill.traces.read import read
+from tests.traces.jobs import same
+
+SWF = """; MaxProcs: 4
+1 0 0 100 3 -1 -1 3 100 -1 1 1 1 -1 -1 -1 -1 -1
+2 1 99 50 4 -1 -1 4 60 -1 1 2 1 -1 -1 -1 -1 -1
+2 1 99 50 4 -1 -1 4 60 -1 1 2 1 -1 -1 -1 -1 -1
+3 2 0 98 1 -1 -1 1 98 -1 0 2 1 -1 -1 -1 -1 -1
+4 3 147 120 1 -1 -1 -1 -1 -1 5 1 1 -1 -1 -1 -1 -1
+5 4 -1 -1 1 -1 -1 1 60 -1 5 1 1 -1 -1 -1 -1 -1
+"""
+TABLE = """log: 4 jobs of 2 users in 1 week on 4 cpus
+
+                                                              jobs  share  first
+────────────────────────────────────────────────────────────────────────────────
+read                                                             6
+kept                                                             4  66.7%
+dropped  run time < 0 or unknown                                 1  16.7%
+         id stands above already                                 1  16.7%
+assumed  no requested time, the run time stands for it           1  25.0%
+         no requested processors, the allocated ones stand       1  25.0%
+         for them
+odd      cancelled, and yet with a run time                      1  25.0%  4
+
+status: 50% completed, 25% failed, 25% cancelled
+load by week, submitted: 0% of 4 cpus
+  ▁
+load by week, held: 0% of 4 cpus
+  ▁
+the waits of this log can be explained by 4 cpus
+"""
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path):
+    (tmp_path / "log.swf").write_text(SWF)
+
+
+def test_the_table_in_80_columns_with_the_next_command_on_standard_error(backfill):
+    done = backfill("import", "swf", "log.swf")
+    assert (done.code, done.out) == (0, TABLE)
+    # simulate and compare refuse a log in which an id stands twice, so a copy comes first
+    assert done.err == "next: backfill import swf log.swf --out log-clean.csv\n"
+
+
+@pytest.mark.parametrize("name", ["clean.csv", "clean.csv.gz", "clean.parquet", "clean.swf", "clean.swf.gz"])
+def test_a_cleaned_copy_says_the_same_of_the_jobs_that_were_kept(backfill, tmp_path, name):
+    done = backfill("import", "swf", "log.swf", "--out", name)
+    assert (done.code, done.out) == (0, TABLE)
+    size = [] if ".swf" in name else ["--cpus", "4"]
+    following = " ".join(["next: backfill compare", name, "--policy easy --policy conservative", *size])
+    assert done.err.splitlines() == [f"wrote {name}: 4 jobs", following]
+    copy = read(tmp_path / name)
+    (tmp_path / "once.swf").write_text("".join(dict.fromkeys(SWF.splitlines(keepends=True))))
+    assert same(copy, read(tmp_path / "once.swf"))
+    assert copy.jobs.status.names == ("completed", "failed", "cancelled")
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_the_size_that_was_given_is_kept_in_the_copy(backfill, tmp_path):
+    done = backfill("import", "csv", "tiny.csv", "--cpus", "4", "--out", "clean.swf")
+    assert read(tmp_path / "clean.swf").cpus == 4
+    assert done.err.endswith("next: backfill compare clean.swf --policy easy --policy conservative\n")
+
+
+def test_a_log_that_any_verb_reads_needs_no_copy(backfill, tmp_path):
+    done = backfill("import", "csv", "tiny.csv")
+    assert done.err == "next: backfill compare tiny.csv --policy easy --policy conservative --cpus N\n"
+    (tmp_path / "farm.toml").write_text("[[node]]\ncpus = 4\n")
+    done = backfill("import", "csv", "tiny.csv", "--platform", "farm.toml")
+    assert done.err.endswith("--policy conservative --platform farm.toml\n")
+    assert "on 4 cpus\n" in done.out
+
+
+def test_the_format_counts_and_not_the_name(backfill, tmp_path):
+    (tmp_path / "log.txt").write_bytes(gzip.compress(SWF.encode()))
+    done = backfill("import", "swf", "log.txt")
+    assert (done.code, done.out) == (0, TABLE.replace("log:", "log.txt:"))
+    assert backfill("import", "csv", "log.swf", "-q").complaint.startswith("log.swf:1: no column job")
+
+
+def test_json_has_it_all(backfill):
+    done = backfill("import", "swf", "log.swf", "--json", "--out", "clean.csv", "-q")
+    found = json.loads(done.out)
+    assert (done.err, found["schema"], found["format"], found["out"]) == ("", 1, "swf", "clean.csv")
+    assert (found["read"], found["kept"], found["cpus"], len(found["sha256"])) == (6, 4, 4, 64)
+    assert found["dropped"] == {"run time < 0 or unknown": 1, "id stands above already": 1}
+    assert found["odd"] == [{"what": "cancelled, and yet with a run time", "jobs": 1, "first": "4"}]
+    assert found["waits"]["holds"] is True
+    assert [week["jobs"] for week in found["weeks"]] == [4]
+
+
+REFUSED = {
+    "format": (("sacctt", "log.swf"), 2, "unknown format 'sacctt'; known: swf, csv"),
+    "suffix": (("swf", "log.swf", "--out", "a.txt"), 2, "--out is 'a.txt'; expected a name that ends in .swf, "),
+    "the log": (("swf", "log.swf", "--out", "./log.swf"), 2, "--out ./log.swf is also the log; expected a file of"),
+    "both": (("swf", "log.swf", "--cpus", "4", "--platform", "x"), 2, "--platform says it all; leave out --cpus"),
+    "no cpus": (("swf", "log.swf", "--cpus", "0"), 2, "--cpus is 0; expected a whole number from 1 to 2^62"),
+    "zero run": (("swf", "log.swf", "--zero-run", "x"), 2, "--zero-run is 'x'; expected keep, drop-cancelled, drop"),
+    "missing": (("swf", "none.swf"), 3, "none.swf: cannot be read: No such file or directory"),
+    "no folder": (("swf", "log.swf", "--out", "no/a.csv"), 1, "no/a.csv: cannot be written: there is no such folder"),
+    "bad line": (("swf", "bad.swf"), 3, "bad.swf:2: field 4 (run time) is 'x'; expected a number"),
+    "empty": (("swf", "empty.swf"), 3, "empty.swf: is empty"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_wrong_is_one_line_and_leaves_no_file(backfill, tmp_path, case):
+    (tmp_path / "bad.swf").write_text(SWF.replace("1 0 0 100", "1 0 0 x"))
+    (tmp_path / "empty.swf").write_text("")
+    before = {path.name for path in tmp_path.iterdir()}
+    words, code, complaint = REFUSED[case]
+    done = backfill("import", *words, "-q")
+    assert (done.code, done.out, len(done.err.splitlines())) == (code, "", 1)
+    assert done.complaint.startswith(complaint)
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_a_log_that_swf_cannot_hold_leaves_no_copy(backfill, tmp_path):
+    (tmp_path / "none.csv").write_text("job,submit,runtime,cpus\na,0,1,0\n")
+    done = backfill("import", "csv", "none.csv", "--out", "clean.swf")
+    assert (done.code, done.complaint) == (3, "job a holds no cpu, which SWF cannot say")
+    assert not (tmp_path / "clean.swf").exists()
+
+
+def test_hostile_names_do_no_harm_in_the_terminal(backfill, tmp_path):
+    names = ["<script>alert(1)</script>", '"quotes, and commas"', "\u202eright to left", "x" * 10_000, "[bold red]a[/]"]
+    rows = [f'"{name.replace(chr(34), chr(34) * 2)}",{i},9,1,1' for i, name in enumerate(names) if name.isprintable()]
+    (tmp_path / "names.csv").write_text(
+        "job,submit,runtime,walltime,procs,\u202euser\n" + "".join(f"{r},\n" for r in rows)
+    )
+    done = backfill("import", "csv", "names.csv", "--cpus", "1", "--out", "clean.csv")
+    assert done.code == 0
+    assert all(len(line) <= 80 for line in done.out.splitlines())
+    assert "\u202e" not in done.out
+    for rank in range(len(rows)):  # each one as the first odd job
+        (tmp_path / "one.csv").write_text("job,submit,runtime,walltime,procs\n" + rows[rank] + "\n")
+        done = backfill("import", "csv", "one.csv")
+        assert max(map(len, done.out.splitlines())) <= 80
+        assert rows[rank].strip('"')[:8] in done.out
+
+
+def test_long_logs_have_several_weeks_to_a_bar_and_show_the_first_sentences(backfill, tmp_path):
+    week = 604_800
+    rows = [f"{i},{i * week // 2},3600,3600,1,u" for i in range(300)]
+    rows += [f"s{w}-{i},{w * week + i},60,60,1,eve{w}" for w in range(0, 100, 10) for i in range(9)]
+    (tmp_path / "long.csv").write_text("job,submit,runtime,walltime,procs,user\n" + "\n".join(rows) + "\n")
+    done = backfill("import", "csv", "long.csv", "--cpus", "1")
+    assert "  3 weeks to a bar\n" in done.out
+    assert done.out.count("flurry: ") == 6
+    assert done.out.endswith("and 4 more; --json has all\n")
+    assert all(len(line) <= 80 for line in done.out.splitlines())
+
+
+def test_a_simulation_of_a_log_with_waits_ends_with_what_really_happened(backfill, tmp_path):
+    lines = [line for line in SWF.splitlines(keepends=True) if not line.startswith("2")]
+    (tmp_path / "once.swf").write_text("".join(lines) + lines[2].replace("3 2 0", "2 1 99"))
+    done = backfill("simulate", "once.swf", "-q")
+    assert done.out.splitlines()[-2:] == ["", "in reality the mean wait was 62 s (easy: -21 %)"]
+    found = json.loads(backfill("simulate", "once.swf", "-q", "--json").out)["replay"]
+    assert (found["recorded_s"], found["explained"]["cpus"]) == (61.5, 4)
+    assert "in reality" not in backfill("simulate", "tiny.csv", "--cpus", "4").out
+    assert "replay" not in json.loads(backfill("simulate", "tiny.csv", "--cpus", "4", "--json").out)
+
+
+def test_a_copy_of_a_real_log_gives_the_same_schedule(backfill, tmp_path, shared):
+    log = str(shared / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz")
+    assert backfill("import", "swf", log, "--out", "kth.parquet", "-q").code == 0
+    first = backfill("simulate", log, "-q", "--schedule", "-").out
+    assert backfill("simulate", "kth.parquet", "--cpus", "100", "-q", "--schedule", "-").out == first
+    theirs, ours = read(log), read(tmp_path / "kth.parquet")
+    assert np.array_equal(theirs.jobs.waited, ours.jobs.waited)
+    assert same(theirs, ours)
