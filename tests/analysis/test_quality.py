@@ -1,6 +1,7 @@
 """The quality of a log, on logs with known answers and on the real ones."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +160,14 @@ def test_a_gap_is_a_day_and_more_than_chance_explains():
     assert quality(log).sentences()[0].startswith("gaps: 1 gap of 29 h without a submit, before job ")
     sparse = workload((np.arange(30) * 2 * DAY / SECOND).tolist(), [1] * 30)
     assert gaps(sparse) == []  # every interval is two days: that is its pace
+
+
+def test_the_page_has_a_line_on_each_finding(swf):
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "quality.md").read_text(encoding="utf-8")
+    found = quality(import_log("swf", str(swf))).findings
+    more = quality(workload([0, 0], [5, 5], walltime=[0, 5], cpus=[1, 0])).findings
+    for finding in (*found, *more):
+        assert finding.what.partition(", though")[0] in page, finding.what
 
 
 def test_hostile_names_are_cut_short():

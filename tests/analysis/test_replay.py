@@ -1,8 +1,10 @@
 """The recorded schedule against the stated machine, and against simulated ones."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -206,20 +208,27 @@ def test_the_independent_checker_agrees_on_whether_too_much_is_held(found):
     assert ("capacity" in broken) == (explain(found, 4).most_held > 4)
 
 
-def test_real_logs(shared):
-    answers = {}
-    for name, cpus in (
-        ("KTH-SP2-1996-2.1-cln", 100),
-        ("HPC2N-2002-2.1-cln", 240),
-        ("LANL-CM5-1994-4.1-cln", 1024),
-        ("METACENTRUM-2009-2", 806),
-    ):
-        answers[name[:3]] = explain(bf.read(shared / "traces" / f"{name}.swf.gz"), cpus)
-    assert {name for name, answer in answers.items() if answer.holds} == {"KTH"}
-    assert (answers["KTH"].most_held, round(answers["KTH"].idle_share, 2)) == (104, 0.12)
-    assert (round(answers["HPC"].idle_share, 2), answers["HPC"].over_share < 1e-4) == (0.83, True)
-    assert answers["LAN"].most_held == 17_824  # "many jobs ... ran in non-dedicated mode", says its header
-    assert answers["MET"].idle_share == pytest.approx(1)  # each job was tied to one of 14 clusters
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "easy-lxf", "conservative"])
+def test_no_policy_lets_jobs_wait_while_there_is_room_for_all(policy, monkeypatch):
+    monkeypatch.setattr("backfill.analysis.recorded.LATENCY", 0)
+    log = bf.generate("lublin?jobs=1000&cpus=64&seed=5&load=0.9&estimate_factor=4")
+    made = bf.simulate(log, policy=policy).schedule
+    found = explain(log.with_jobs(log.jobs.replace(waited=made.start - made.submit)), 64)
+    assert (found.most_held <= 64, found.over_share, found.idle_share, found.holds) == (True, 0, 0, True)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "quality.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| ([\w.-]+) \| ([\d,]+) \| ([\d,]+) \| ([\d.]+) % \| (\d+) % \| (can be|cannot)", re.MULTILINE)
+
+
+def test_the_verdicts_on_real_logs_are_those_of_the_page(shared):
+    rows = ROW.findall(PAGE)
+    assert len(rows) == 5
+    for name, cpus, *told in rows:
+        found = explain(bf.read(shared / "traces" / f"{name}.swf.gz"), int(cpus.replace(",", "")))
+        verdict = "can be" if found.holds else "cannot"
+        shares = [f"{100 * found.over_share:.2f}", f"{100 * found.idle_share:.0f}"]
+        assert [f"{found.most_held:,}", *shares, verdict] == told
 
 
 def test_the_replay_of_kth(shared):

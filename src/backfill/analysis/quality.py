@@ -14,7 +14,7 @@ from backfill.analysis.recorded import Explained, explain
 from backfill.analysis.weeks import WEEK, Flurry, Gap, Weeks, flurries, gaps
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
-from backfill.model.workload import Jobs, Workload
+from backfill.model.workload import Ints, Jobs, Labels, Workload
 
 SHOWN = 40  # characters of a name that a sentence shows
 OVERRUN = 60 * SECOND  # a run beyond the walltime by more than this is no matter of a slow kill
@@ -134,15 +134,14 @@ def quality(workload: Workload, platform: Platform | None = None) -> Quality:
     )
     told = {*workload.assumed, *odd}
     weeks = Weeks.of(workload)
-    counts = np.bincount(jobs.status.codes + 1, minlength=len(jobs.status.names) + 1)[1:]
     return Quality(
         name=workload.name,
         kept=len(jobs),
         cpus=cpus,
         span=int(np.ptp(jobs.submit)) if len(jobs) else 0,
-        users=len(np.unique(jobs.user.codes[jobs.user.codes >= 0])),
-        groups=len(np.unique(jobs.group.codes[jobs.group.codes >= 0])),
-        status={name: int(count) for name, count in zip(jobs.status.names, counts, strict=True) if count},
+        users=int(np.count_nonzero(_counts(jobs.user))),
+        groups=int(np.count_nonzero(_counts(jobs.group))),
+        status={name: n for name, n in zip(jobs.status.names, _counts(jobs.status).tolist(), strict=True) if n},
         findings=findings,
         remarks=tuple(note for note in workload.notes if note.rpartition(": ")[0] not in told),
         weeks=weeks,
@@ -150,6 +149,11 @@ def quality(workload: Workload, platform: Platform | None = None) -> Quality:
         flurries=tuple(flurries(weeks, jobs.user.names)),
         explained=explain(workload, cpus) if cpus else None,
     )
+
+
+def _counts(labels: Labels) -> Ints:
+    """Jobs per name."""
+    return np.bincount(labels.codes + 1, minlength=len(labels.names) + 1)[1:]
 
 
 def _short(name: str) -> str:

@@ -1,8 +1,8 @@
 """The schedule that a log recorded, and whether the stated machine can explain it.
 
 A recorded wait tells when a job really started. Two things then speak against a machine of so many processors: that the
-jobs which ran at one time held more of them, and that jobs waited while every one of them had room. No policy here, and
-none that lets the first of its queue start when it fits, ever makes the second kind of wait.
+jobs which ran at one time held more of them, and that jobs waited while every one of them had room. No policy that lets
+the first of its queue start when it fits ever makes the second kind of wait.
 """
 
 from dataclasses import dataclass
@@ -122,7 +122,7 @@ def _largest_waiting(times: int, submit: Ints, start: Ints, procs: Ints) -> Ints
     waited = start > submit
     power = np.frexp(np.maximum(procs - 1, 0).astype(np.float64))[1]
     largest = np.zeros(times, np.int64)
-    for each in np.unique(power[waited]).tolist():
+    for each in np.flatnonzero(np.bincount(power[waited])).tolist():
         rows = waited & (power == each)
         largest[_on(times, submit[rows], start[rows], 1) > 0] = procs[rows].max()
     return largest

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from backfill.analysis.recorded import Recorded
-from backfill.analysis.series import Steps
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
 
@@ -57,8 +56,11 @@ class Weeks:
 def _held(recorded: Recorded | None, begin: int, count: int) -> Floats | None:
     if recorded is None:
         return None
-    held = Steps.of(recorded.start, recorded.end, recorded.procs)
-    return held.binned(begin, begin + count * WEEK, count).mean
+    held = recorded.held
+    area = np.concatenate([[0.0], np.cumsum(held.values[:-1] * np.diff(held.times).astype(np.float64))])
+    edges = begin + np.arange(count + 1) * WEEK
+    mean: Floats = np.diff(np.interp(edges, held.times, area)) / WEEK  # exact: from time to time the area is a line
+    return mean
 
 
 def _users(week: Ints, user: Ints, count: int) -> tuple[Ints, Ints, Ints]:

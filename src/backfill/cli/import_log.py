@@ -91,9 +91,9 @@ def import_log(
 
 def _print(found: "Quality") -> None:
     weeks = f"{len(found.weeks):,} {'week' if len(found.weeks) == 1 else 'weeks'}"
-    users = f"{found.users:,} {'user' if found.users == 1 else 'users'}"
+    users = f" of {found.users:,} {'user' if found.users == 1 else 'users'}" if found.users else ""
     machine = "" if found.cpus is None else f" on {found.cpus:,} cpus"
-    _line(f"{found.name}: {found.kept:,} jobs of {users} in {weeks}{machine}")
+    _line(f"{found.name}: {found.kept:,} jobs{users} in {weeks}{machine}")
     print()
     print_lines(_table(found))
     print()
