@@ -71,10 +71,10 @@ def test_errors_are_told_by_class():
     assert found.correlation == pytest.approx(3 / 22.5**0.5)  # ranks 1.5 3 1.5 4 and 1 2 3 4
     assert found.rows() == [
         ("", "all", 4, 61.5, 261.5, pytest.approx(200 / 61.5)),
-        ("cpus", "1", 2, 73.5, 473.5, pytest.approx(400 / 73.5)),
-        ("cpus", "2 to 4", 2, 49.5, 49.5, 0),
+        ("size", "1 cpu", 2, 73.5, 473.5, pytest.approx(400 / 73.5)),
+        ("size", "2-8 cpus", 2, 49.5, 49.5, 0),
         ("run time", "up to 1 min", 1, 99, 99, 0),
-        ("run time", "1 min to 10 min", 3, 49, 947 / 3, pytest.approx(800 / 147)),
+        ("run time", "1-10 min", 3, 49, 947 / 3, pytest.approx(800 / 147)),
     ]
 
 

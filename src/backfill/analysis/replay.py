@@ -1,8 +1,7 @@
 """The replay of reality: a simulated schedule beside the one that the log recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,8 +16,16 @@ from backfill.model.workload import Ints, Workload, total
 
 WITHIN_S = (60, 600, 3600)  # how far from its real start a job may start to count as reproduced
 FAR = 0.25  # a mean wait that is off by more is not reproduced
-_SIZES = (1, 4, 16, 64, 256, 1024)  # processors, upper ends of the classes
-_TIMES = ((60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"), (24 * 3600, "1 d"))
+# Class -> its upper bound, inclusive; what is above all bounds is in the last class.
+SIZES = {"1 cpu": 1, "2-8 cpus": 8, "9-64 cpus": 64, "65-512 cpus": 512, "513+ cpus": None}
+RUNS = {
+    "up to 1 min": 60 * SECOND,
+    "1-10 min": 600 * SECOND,
+    "10-60 min": 3600 * SECOND,
+    "1-6 h": 6 * 3600 * SECOND,
+    "6-24 h": 24 * 3600 * SECOND,
+    "over 24 h": None,
+}
 
 
 class Run(Protocol):
@@ -42,7 +49,7 @@ class Run(Protocol):
 class ClassError:
     """The mean waits of the jobs of one class, recorded and simulated."""
 
-    by: str  # `cpus` or `run time`
+    by: str  # `size` or `run time`
     label: str
     jobs: int
     recorded_s: float
@@ -138,7 +145,7 @@ def replay(result: Run) -> Replay | None:
     real = recorded.start[some] - submit
     simulated = result.schedule.start[recorded.rows[some]] - submit
     apart = np.abs(simulated - real)
-    sizes, lengths = _by_size(recorded.procs[some]), _by_time(runtime)
+    size, run = _place(recorded.procs[some], SIZES), _place(runtime, RUNS)
     return Replay(
         policy=result.name,
         jobs=len(some),
@@ -147,12 +154,12 @@ def replay(result: Run) -> Replay | None:
         recorded_median_s=float(np.median(real)) / SECOND,
         simulated_median_s=float(np.median(simulated)) / SECOND,
         apart_s=_mean_s(apart),
-        off_s=_off_s(sizes[0] * len(lengths[1]) + lengths[0], simulated - real),
+        off_s=_off_s(size * len(RUNS) + run, simulated - real),
         correlation=_correlation(real, simulated),
         within={span: float((apart <= span * SECOND).mean()) for span in WITHIN_S},
         classes=(
-            *_classes("cpus", *sizes, real, simulated),
-            *_classes("run time", *lengths, real, simulated),
+            *_classes("size", SIZES, size, real, simulated),
+            *_classes("run time", RUNS, run, real, simulated),
         ),
         explained=explained,
     )
@@ -178,25 +185,18 @@ def reality(replays: Sequence[Replay]) -> str:
     return f"{best.policy} is closest to the log: {told}{best.caution}"
 
 
-def _by_size(procs: Ints) -> tuple[Ints, list[str]]:
-    ends = [f"{low + 1} to {high}" for low, high in pairwise(_SIZES)]
-    return np.searchsorted(_SIZES, procs), ["1", *ends, f"more than {_SIZES[-1]:,}"]
-
-
-def _by_time(runtime: Ints) -> tuple[Ints, list[str]]:
-    names = [name for _, name in _TIMES]
-    between = [f"{low} to {high}" for low, high in pairwise(names)]
-    place = np.searchsorted([seconds * SECOND for seconds, _ in _TIMES], runtime)
-    return place, [f"up to {names[0]}", *between, f"more than {names[-1]}"]
-
-
-def _classes(by: str, place: Ints, labels: list[str], real: Ints, simulated: Ints) -> list[ClassError]:
+def _classes(by: str, bounds: Mapping[str, int | None], place: Ints, real: Ints, simulated: Ints) -> list[ClassError]:
     """One for each class that has jobs."""
     found = []
-    for each in np.unique(place).tolist():
-        rows = place == each
-        found.append(ClassError(by, labels[each], int(rows.sum()), _mean_s(real[rows]), _mean_s(simulated[rows])))
+    for label, rows in ((label, place == each) for each, label in enumerate(bounds)):
+        if count := int(np.count_nonzero(rows)):
+            found.append(ClassError(by, label, count, _mean_s(real[rows]), _mean_s(simulated[rows])))
     return found
+
+
+def _place(values: Ints, bounds: Mapping[str, int | None]) -> Ints:
+    """The number of the class that each value is in."""
+    return np.searchsorted([bound for bound in bounds.values() if bound is not None], values)
 
 
 def _off_s(place: Ints, error: Ints) -> float:
