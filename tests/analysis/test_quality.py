@@ -129,7 +129,9 @@ def test_weeks_count_jobs_users_and_work():
 
 def test_a_log_that_spans_more_than_a_century_has_a_wrong_clock_and_no_weeks():
     assert len(Weeks.of(workload([0, 99 * 52 * 604_800], [1, 1]))) == 99 * 52 + 1
-    assert len(Weeks.of(workload([0, 101 * 52 * 604_800], [1, 1]))) == 0
+    wrong = workload([0, 101 * 52 * 604_800], [1, 1])
+    assert len(Weeks.of(wrong)) == 0
+    assert quality(wrong).sentences() == ["the submits span 101 years: no load by week is told"]
 
 
 def test_a_flurry_is_most_of_a_week_and_twice_what_is_usual():

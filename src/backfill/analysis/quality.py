@@ -71,6 +71,8 @@ class Quality:
     def sentences(self) -> list[str]:
         """What concerns the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
         found = [] if self.explained is None else [self.explained.sentence()]
+        if self.kept and not len(self.weeks):
+            found.append(f"the submits span {self.span / (52 * WEEK):,.0f} years: no load by week is told")
         if self.gaps:
             hours = (self.gaps[0].end - self.gaps[0].begin) / (3600 * SECOND)
             several = "1 gap" if len(self.gaps) == 1 else f"{len(self.gaps)} gaps, the longest"
