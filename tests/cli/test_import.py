@@ -35,7 +35,7 @@ load by week, submitted: 0% of 4 cpus
   ▁
 load by week, held: 0% of 4 cpus
   ▁
-the waits of this log can be explained by 4 cpus
+the waits of this log do not contradict a machine of 4 cpus
 """
 
 

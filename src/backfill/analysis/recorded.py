@@ -61,9 +61,9 @@ class Explained:
         return self.over_share <= OVER_MAX and self.idle_share <= IDLE_MAX
 
     def sentence(self) -> str:
-        """In plain words: whether it holds, and why not."""
+        """In plain words. That nothing contradicts the machine does not mean that it alone made the waits."""
         if self.holds:
-            return f"the waits of this log can be explained by {self.cpus:,} cpus"
+            return f"the waits of this log do not contradict a machine of {self.cpus:,} cpus"
         against = []
         if self.over_share > OVER_MAX:
             against.append(
