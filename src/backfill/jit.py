@@ -7,6 +7,8 @@ and of the versions and the processor that it was made with.
 
 import hashlib
 import os
+import shutil
+import time
 import warnings
 from pathlib import Path
 
@@ -17,19 +19,20 @@ import platformdirs
 from llvmlite import binding
 
 PACKAGE = Path(__file__).parent
+FORGET_S = 60 * 86_400  # compiled code that nobody used for so long is removed
 COMPILED = ("core", "policies")  # the packages whose sources become machine code
 
 
 def sources(root: Path = PACKAGE) -> list[Path]:
     """Every source file that takes part in compiled code, in a fixed order."""
-    return [root / "jit.py", *sorted(path for package in COMPILED for path in (root / package).glob("*.py"))]
+    return [root / "jit.py", *sorted(path for package in COMPILED for path in (root / package).rglob("*.py"))]
 
 
 def key(root: Path = PACKAGE) -> str:
     """A name for this exact set of sources, versions and processor."""
     digest = hashlib.sha256()
     for path in sources(root):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     for part in (numba.__version__, llvmlite.__version__, np.__version__, binding.get_host_cpu_name()):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:24]
@@ -43,6 +46,7 @@ def _folder() -> Path | None:
         probe = folder / f".writable-{os.getpid()}"
         probe.touch()
         probe.unlink()
+        os.utime(folder)
     except OSError as error:
         warnings.warn(
             f"{folder} cannot be written ({error.strerror}), so everything is compiled anew in each process; "
@@ -51,7 +55,15 @@ def _folder() -> Path | None:
             stacklevel=2,
         )
         return None
+    _forget_old(folder)
     return folder
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove what other versions compiled, if nobody used it for a long time."""
+    for other in folder.parent.iterdir():
+        if other.stat().st_mtime < time.time() - FORGET_S:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 PLAIN = bool(numba.config.DISABLE_JIT)  # NUMBA_DISABLE_JIT=1: everything runs as plain Python
