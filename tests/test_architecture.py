@@ -16,9 +16,10 @@ FILES = sorted(ROOT.rglob("*.py"))
 # part -> the other parts it may import. A part is a folder or a module at the top; the package itself is the api.
 BELOW = {"analysis", "worlds", "workloads", "traces", "policies", "core", "model", "data"}
 ARROWS: dict[str, set[str]] = {
-    "cli": {"api", "report", "papers", "live", "jit", *BELOW},
+    "cli": {"comparison", "api", "report", "papers", "live", "jit", *BELOW},
     "papers": {"api", "report", *BELOW},
     "live": {"api", "report", *BELOW},
+    "comparison": {"api", "report", *BELOW},
     "api": {"report", *BELOW},
     "report": BELOW,
     "verbs": {"core"},
