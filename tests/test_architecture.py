@@ -16,10 +16,11 @@ FILES = sorted(ROOT.rglob("*.py"))
 # part -> the other parts it may import. A part is a folder or a module at the top; the package itself is the api.
 BELOW = {"analysis", "worlds", "workloads", "traces", "policies", "core", "model", "data"}
 ARROWS: dict[str, set[str]] = {
-    "cli": {"comparison", "api", "report", "papers", "live", "jit", *BELOW},
+    "cli": {"comparison", "runs", "api", "report", "papers", "live", "jit", *BELOW},
     "papers": {"api", "report", *BELOW},
     "live": {"api", "report", *BELOW},
-    "comparison": {"api", "report", *BELOW},
+    "comparison": {"runs", "api", "report", *BELOW},
+    "runs": {"api", *BELOW},
     "api": {"report", *BELOW},
     "report": BELOW,
     "verbs": {"core"},

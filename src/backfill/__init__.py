@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from backfill.api import Result as Result
     from backfill.api import simulate as simulate
     from backfill.api import verify as verify
+    from backfill.comparison import Comparison as Comparison
+    from backfill.comparison import compare as compare
     from backfill.core.policy import Param as Param
     from backfill.core.policy import policy as policy
     from backfill.model.platform import Platform as Platform
@@ -18,17 +20,31 @@ if TYPE_CHECKING:
 
 # Name -> where it lives. A name is imported when it is first used: `import backfill` costs nothing.
 _HOMES = {
+    "Comparison": "backfill.comparison",
     "Param": "backfill.core.policy",
     "Platform": "backfill.model.platform",
     "Result": "backfill.api",
     "Workload": "backfill.model.workload",
+    "compare": "backfill.comparison",
     "generate": "backfill.workloads",
     "policy": "backfill.core.policy",
     "read": "backfill.traces.read",
     "simulate": "backfill.api",
     "verify": "backfill.api",
 }
-__all__ = ["Param", "Platform", "Result", "Workload", "generate", "policy", "read", "simulate", "verify"]
+__all__ = [
+    "Comparison",
+    "Param",
+    "Platform",
+    "Result",
+    "Workload",
+    "compare",
+    "generate",
+    "policy",
+    "read",
+    "simulate",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

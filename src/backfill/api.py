@@ -183,12 +183,12 @@ def simulate(
     promise:   id of a job whose promised starts are written down, see Result.promises.
     progress:  is told now and then how many jobs were submitted so far.
     """
-    chosen, own = _policy(policy)
+    chosen, own = as_policy(policy)
     values = {**own, **(params or {})}
     pool = Platform.of(log) if pool is None else pool
     seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
-    trims = {"warmup": _trim(warmup, "warmup"), "cooldown": _trim(cooldown, "cooldown")}
+    trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}
     try:
         done = run(log, pool, chosen, values, options, watched=promise, progress=progress)
     except BackfillError:
@@ -201,7 +201,7 @@ def simulate(
         workload=log,
         platform=pool,
         policy=chosen,
-        params=dict(zip(chosen.params, chosen.values(values).tolist(), strict=False)),
+        params=all_params(chosen, values),
         options=options,
         metrics=metrics(log, pool, done.schedule, **trims),
         simulation=done,
@@ -241,7 +241,8 @@ def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
     return PolicyError(at(file, lines[-1], what))
 
 
-def _policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float]]:
+def as_policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float]]:
+    """The policy that a caller names or gives, and the parameters in its text. Raises UsageError."""
     if isinstance(policy, str):
         return load(policy)
     if isinstance(policy, Policy):
@@ -251,7 +252,13 @@ def _policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dic
     return Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False), {}
 
 
-def _trim(value: str | int | Trim | None, argument: str) -> Trim:
+def all_params(policy: Policy, given: Mapping[str, float]) -> dict[str, float]:
+    """Every parameter of the policy, defaults included."""
+    return dict(zip(policy.params, policy.values(given).tolist(), strict=False))
+
+
+def as_trim(value: str | int | Trim | None, argument: str) -> Trim:
+    """What a caller gives as warmup or cooldown; the argument's name is for messages. Raises UsageError."""
     if value is None:
         return NOTHING
     return value if isinstance(value, Trim) else Trim.parse(str(value), argument)

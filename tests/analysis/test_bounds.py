@@ -116,7 +116,7 @@ def test_rejected_and_trimmed_jobs_are_not_there():
 
 
 def test_each_busy_period_is_bounded_by_itself():
-    """The many narrow jobs of the second period finish at once on a squashed machine; they hide no wait of the first."""
+    """The narrow jobs of the second period finish at once on a squashed machine; they hide no wait of the first."""
     first = workload([0, 0], [10, 10], cpus=[CPUS, CPUS])
     both = workload([0, 0, *[100] * 4], [10, 10, *[50] * 4], cpus=[CPUS, CPUS, *[1] * 4])
     assert bound(both)[1] * 6 == pytest.approx(bound(first)[1] * 2)

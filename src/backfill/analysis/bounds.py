@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from backfill.analysis.metrics import Counted
+from backfill.analysis.metrics import Counted, Metrics
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
@@ -26,6 +26,18 @@ class Bound:
     metric: str  # makespan_s or mean_wait_s
     value: float | None
     how: str  # which of the arguments gave it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """How far a policy is from a lower bound."""
+
+    policy: str
+    metric: str
+    value: float | None
+    bound: float | None
+    how: str  # which argument gave the bound
+    ratio: float | None  # value / bound, at least 1; None where the bound is 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -74,6 +86,22 @@ def bounds(workload: Workload, platform: Platform, counted: Counted, overrun: st
     return [
         Bound(metric="makespan_s", value=makespan / SECOND, how=how),
         Bound(metric="mean_wait_s", value=wait / len(counted) / SECOND, how=argument),
+    ]
+
+
+def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound]) -> list[Gap]:
+    """Every policy against every bound."""
+    return [
+        Gap(
+            policy=name,
+            metric=bound.metric,
+            value=(value := each[bound.metric]),
+            bound=bound.value,
+            how=bound.how,
+            ratio=value / bound.value if value is not None and bound.value else None,
+        )
+        for name, each in zip(names, metrics, strict=True)
+        for bound in found
     ]
 
 
