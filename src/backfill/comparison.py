@@ -1,7 +1,6 @@
 """Several policies over the same workload: paired differences, who loses, how far each is from the optimum."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from backfill import __version__
 from backfill.analysis.bounds import Bound, Gap, bounds, gaps
 from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
 from backfill.analysis.metrics import Counted, Metrics, Trim
+from backfill.analysis.names import names_of
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.api import SCHEMA, Result, all_params, as_policy, as_trim
 from backfill.core.policy import Policy
@@ -117,7 +117,7 @@ class Comparison:
 
 
 def compare(
-    log: Workload | str | Source,
+    log: Workload | str | Callable[[int], Workload],
     pool: Platform | None = None,
     policies: Sequence[Chosen | tuple[Chosen, Mapping[str, float]]] = ("fcfs", "easy", "conservative"),
     *,
@@ -133,8 +133,8 @@ def compare(
 ) -> Comparison:
     """Run several policies over the same workload and compare them in pairs, each with those before it.
 
-    log:          a Workload, or for replications a model, `lublin?jobs=1000`, or a function that makes the Workload of
-                  a seed. Replication i has a seed that is i higher, the same for all policies.
+    log:          a Workload, or for replications a model, `lublin?jobs=1000&seed=7`, or a function that makes the
+                  Workload of a seed. Replication i has the model's seed + i, or gives the function `seed` + i.
     pool:         None takes the size of the machine from the log.
     policies:     as for `simulate`, each alone or with its parameters: `("k-reservations", {"k": 4})`.
     workers:      processes that share the work. With more than one, a script needs `if __name__ == "__main__"`.
@@ -149,7 +149,7 @@ def compare(
         raise UsageError("replications need a workload that can be made anew: a model, or a function of a seed")
     given = [each if isinstance(each, tuple) else (each, {}) for each in policies]
     chosen = [_chosen(policy, more) for policy, more in given]
-    names = names_of(chosen)
+    names = names_of([(policy.name, all_params(policy, params)) for policy, params in chosen])
     seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
     trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}
@@ -177,20 +177,6 @@ def compare(
     return _comparison(plan, first, chosen, names, runs, done, interrupted)
 
 
-def names_of(chosen: Sequence[tuple[Policy, Mapping[str, float]]]) -> list[str]:
-    """What to call policies side by side: their names, with parameters where that is needed. Raises UsageError."""
-    if len(chosen) < 2:
-        raise UsageError(f"a comparison needs two policies or more; got {len(chosen)}")
-    often = Counter(policy.name for policy, _ in chosen)
-    names = []
-    for policy, params in chosen:
-        values = ",".join(f"{key}={value:g}" for key, value in all_params(policy, params).items())
-        names.append(f"{policy.name}:{values}" if often[policy.name] > 1 and values else policy.name)
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise UsageError(f"policy {twice[0]} is given twice")
-    return names
-
-
 def _chosen(policy: Chosen, more: Mapping[str, float]) -> tuple[Policy, dict[str, float]]:
     found, own = as_policy(policy)
     params = {**own, **more}
@@ -198,8 +184,18 @@ def _chosen(policy: Chosen, more: Mapping[str, float]) -> tuple[Policy, dict[str
     return found, params
 
 
-def _same(log: Workload, seed: int) -> Workload:
+def _source(log: Workload | str | Callable[[int], Workload], seed: int) -> Source:
+    if isinstance(log, str):
+        return partial(generate, log)
+    return partial(_same, log) if isinstance(log, Workload) else partial(_drawn, log, seed)
+
+
+def _same(log: Workload, replication: int) -> Workload:
     return log
+
+
+def _drawn(draw: Callable[[int], Workload], seed: int, replication: int) -> Workload:
+    return draw(seed + replication)
 
 
 def _comparison(

@@ -17,7 +17,7 @@ from backfill.model.workload import Workload
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Simulation
 
-Source = Callable[[int], Workload]  # the workload of a seed
+Source = Callable[[int], Workload]  # the workload of a replication
 Progress = Callable[[float], None]  # is told how many runs are done, and how much of those under way
 
 
@@ -50,9 +50,9 @@ class Plan:
     made: dict[int, Workload] = field(default_factory=dict)  # the last workload, by replication
 
     def workload(self, replication: int) -> Workload:
-        """That of a replication, whose seed is that many above the first."""
+        """That of a replication; only the last one is kept."""
         if replication not in self.made:
-            made = self.source(self.options.seed + replication)
+            made = self.source(replication)
             self.made.clear()
             self.made[replication] = made
         return self.made[replication]
