@@ -6,10 +6,12 @@ are computed from the same drawn blocks. Jobs inside a week depend on each other
 a generated workload, which are independent, it is Student's t interval of the differences.
 
 Sources: Kuensch 1989, Ann. Stat. 17(3), 1217-1241; Politis and Romano 1992 (the circle, which gives the days at both
-ends the weight of the others); Hesterberg 2015, Am. Stat. 69(4), 371-386 (percentiles widened for few blocks).
+ends the weight of the others); Hesterberg 2015, Am. Stat. 69(4), 371-386 (percentiles widened for few blocks); Politis
+and Romano 1995, J. Time Ser. Anal. 16(1), 67-103 (variance corrected for what weeks have to do with each other).
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -39,7 +41,7 @@ MOST_PARTS = PARTS * 52 * 40  # forty years
 _RANKS = 1000  # steps of the percentile of a resample
 _CHUNK = 250  # resamples whose percentiles are computed at once
 
-Resampled = Mapping[str, Floats]  # metric -> its value in each resample, NaN where it has none
+_SHORTER = 3  # parts of the shorter blocks that show how much the variance still grows with their length
 Interval = tuple[float | None, float | None]
 NO_INTERVAL: Interval = (None, None)
 
@@ -58,6 +60,22 @@ class Pair:
     method: str  # of the interval, or why there is none
     relative_low: float | None = None  # of the relative difference, 95 %
     relative_high: float | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sample:
+    """A metric of one schedule, or the difference of two, in every resample."""
+
+    values: Floats  # shape (resamples,), NaN where it has none
+    pull: Floats  # shape (parts,), by how much the jobs of each part pull it away from its value for the whole log
+
+    def __sub__(self, other: "Sample") -> "Sample":
+        return Sample(self.values - other.values, self.pull - other.pull)
+
+    def over(self, unit: Floats | float) -> "Sample":
+        """The values in another unit, or relative to others."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return Sample(self.values / unit, self.pull)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -98,13 +116,18 @@ class Blocks:
         week = self.length == WEEK
         return f"block bootstrap, {'1 week' if week else f'1/{FEWEST_BLOCKS} of the log ({span_text(self.length)})'}"
 
-    def sums(self, values: Floats) -> Floats:
-        """The sum of a value of the jobs in each resample; always added up in the same order."""
-        windows = self._windows(np.bincount(self.part, values, self.parts).astype(np.float64))
-        out = np.zeros(self.starts.shape[1])
-        for starts in self.starts:
-            out += windows[starts]
-        return out
+    def mean(self, values: Floats, of: Floats) -> Sample:
+        """The sum of `values` over the sum of `of`, both of the jobs; always added up in the same order."""
+        above, below = (np.bincount(self.part, x, self.parts).astype(np.float64) for x in (values, of))
+        whole = [float(np.cumsum(x)[-1]) for x in (above, below)]
+        sums = []
+        for windows in (self._windows(above), self._windows(below)):
+            drawn = np.zeros(self.starts.shape[1])
+            for starts in self.starts:
+                drawn += windows[starts]
+            sums.append(drawn)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return Sample(sums[0] / sums[1], above - whole[0] / (whole[1] or 1) * below)
 
     def percentile(self, values: Ints, percent: float) -> Floats:
         """A percentile of a value in each resample, to a step of 1/1000 in rank: the least step not below it."""
@@ -123,37 +146,49 @@ class Blocks:
             found.append(steps[(total < total[:, -1:] * (percent / 100)).sum(axis=1).clip(max=len(steps) - 1)])
         return np.concatenate(found).astype(np.float64)
 
-    def interval(self, values: Floats) -> Interval:
-        """The 95 % interval of what has these values in the resamples: percentiles, widened for few blocks."""
-        inside = np.sort(values[np.isfinite(values)])
-        if len(inside) < 0.9 * len(values):
+    def interval(self, sample: Sample) -> Interval:
+        """The 95 % interval: percentiles, widened for few blocks and for dependence between blocks."""
+        inside = np.sort(sample.values[np.isfinite(sample.values)])
+        if len(inside) < 0.9 * len(sample.values):
             return NO_INTERVAL
-        out = int(tail(self.parts / PARTS) * len(inside))
-        return float(inside[out]), float(inside[len(inside) - 1 - out])
+        out, middle = int(tail(self.parts / PARTS) * len(inside)), inside[len(inside) // 2]
+        wider = self._dependence(sample.pull)
+        low, high = (middle + wider * (x - middle) for x in (inside[out], inside[len(inside) - 1 - out]))
+        return float(low), float(high)
 
-    def _windows(self, values: Floats) -> Floats:
+    def _dependence(self, pull: Floats) -> float:
+        """By what to widen an interval, since a block still depends on the next one; 1 to 1.33.
+
+        The variance per part from blocks of k parts is V - c / k; blocks of two lengths give V.
+        """
+        shorter, whole = (float(np.cumsum(self._windows(pull, k) ** 2)[-1]) / k for k in (_SHORTER, PARTS))
+        if not whole > 0:
+            return 1.0
+        gain = _SHORTER / (PARTS - _SHORTER)  # (1 / PARTS) / (1 / _SHORTER - 1 / PARTS)
+        return math.sqrt(1 + gain * max(0.0, 1 - shorter / whole))
+
+    def _windows(self, values: Floats, length: int = PARTS) -> Floats:
         """The sum over the block that begins with each part; the last parts are followed by the first."""
         out = np.zeros_like(values)
-        for k in range(PARTS):
+        for k in range(length):
             out += np.roll(values, -k, axis=0)
         return out
 
 
-def resampled(blocks: Blocks, counted: Counted) -> Resampled:
+def resampled(blocks: Blocks, counted: Counted) -> dict[str, Sample]:
     """The metrics of one schedule in each resample, where they are those of its jobs."""
     wait, held = counted.wait.astype(np.float64), counted.held.astype(np.float64)
-    long = held > 0
+    long, one = held > 0, np.ones(len(counted))
     slowdown = np.where(long, (wait + held) / np.where(long, held, 1), 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        jobs = blocks.sums(np.ones(len(counted)))
-        mean_wait = blocks.sums(wait) / jobs
-        return {
-            "mean_wait_s": mean_wait / SECOND,
-            "p95_wait_s": np.where(jobs > 0, blocks.percentile(counted.wait, 95), np.nan) / SECOND,
-            "mean_response_s": (mean_wait + blocks.sums(held) / jobs) / SECOND,
-            "mean_slowdown": blocks.sums(slowdown) / blocks.sums(long.astype(np.float64)),
-            "mean_bounded_slowdown": blocks.sums(counted.bounded_slowdown) / jobs,
-        }
+    mean_wait = blocks.mean(wait / SECOND, one)
+    late = blocks.percentile(counted.wait, 95) / SECOND
+    return {
+        "mean_wait_s": mean_wait,
+        "p95_wait_s": Sample(np.where(np.isfinite(mean_wait.values), late, np.nan), mean_wait.pull),
+        "mean_response_s": blocks.mean((wait + held) / SECOND, one),
+        "mean_slowdown": blocks.mean(slowdown, long.astype(np.float64)),
+        "mean_bounded_slowdown": blocks.mean(counted.bounded_slowdown, one),
+    }
 
 
 def pairs_of_log(
@@ -170,10 +205,8 @@ def pairs_of_log(
             if isinstance(blocks, str):
                 method = blocks
             elif metric in samples[a]:
-                method, in_b = blocks.method, samples[b][metric]
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    change = samples[a][metric] - in_b
-                    intervals = [blocks.interval(change), blocks.interval(change / in_b)]
+                method, change = blocks.method, samples[a][metric] - samples[b][metric]
+                intervals = [blocks.interval(each) for each in (change, change.over(samples[b][metric].values))]
             found.append(_pair((names[a], names[b], metric), x, y, intervals, method))
     return found
 
