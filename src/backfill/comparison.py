@@ -153,10 +153,8 @@ def compare(
     seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
     trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}
-    source = (
-        partial(generate, log) if isinstance(log, str) else partial(_same, log) if isinstance(log, Workload) else log
-    )
-    first = source(seed)
+    source = _source(log, seed)
+    first = source(0)
     plan = Plan(
         source=source,
         platform=Platform.of(first) if pool is None else pool,
