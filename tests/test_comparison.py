@@ -117,6 +117,16 @@ def test_replications_are_drawn_with_the_following_seeds_and_shared_by_all_polic
     assert "first replication" in found.notes[-1]
 
 
+def test_bounds_of_replications_are_means_as_the_metrics_are():
+    found = bf.compare(MODEL, None, ["fcfs", "easy"], replications=3)
+    alone = [bf.compare(bf.generate(MODEL, r), None, ["fcfs", "easy"]).bounds for r in range(3)]
+    for i in range(2):
+        assert found.bounds[i].value == pytest.approx(sum(each[i].value for each in alone) / 3)
+    gap = found.gaps[1]
+    assert (gap.policy, gap.metric, gap.how) == ("fcfs", "mean_wait_s", "mean of 3 bounds")
+    assert gap.ratio == found.metrics[0]["mean_wait_s"] / found.bounds[1].value
+
+
 def test_replications_from_several_processes_are_the_same():
     one, two = (bf.compare(MODEL, None, ["fcfs", "easy"], replications=4, workers=n) for n in (1, 2))
     assert same(one) == same(two)

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from backfill import __version__
-from backfill.analysis.bounds import Bound, Gap, bounds, gaps
+from backfill.analysis.bounds import Bound, Gap, gaps, mean_bounds
 from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
 from backfill.analysis.metrics import Counted, Metrics, Trim
 from backfill.analysis.names import names_of
@@ -30,8 +30,8 @@ Chosen = str | Policy | Callable[[Any], None]
 class Comparison:
     """What came out of running several policies over the same workload, or over the same generated workloads.
 
-    With replications, `metrics` are means over them and `pairs` are about these means; `results`, `groups`, `fairness`,
-    `waits` and `bounds` are of the first replication.
+    With replications, `metrics` and `bounds` are means over them, and `pairs` are about these means; `results`,
+    `groups`, `fairness` and `waits` are of the first replication.
     """
 
     names: Sequence[str]  # of the policies, as pairs and groups call them
@@ -61,13 +61,13 @@ class Comparison:
         """What to know before this is believed, one sentence each."""
         found = list(dict.fromkeys(note for result in self.results for note in result.notes))
         if len(self.replicated[0]) > 1:
-            found.append("groups, fairness, longest waits and bounds are those of the first replication")
+            found.append("groups, fairness and longest waits are those of the first replication")
         return [*found, *([self.interrupted] if self.interrupted else [])]
 
     @property
     def gaps(self) -> list[Gap]:
         """Every policy against every bound."""
-        return gaps(self.names, [result.metrics for result in self.results], self.bounds)
+        return gaps(self.names, self.metrics, self.bounds)
 
     @property
     def sentences(self) -> list[str]:
@@ -247,7 +247,7 @@ def _comparison(
             for name, r, each in zip(kept, results, counted, strict=True)
             for wait in longest_waits(name, log, r.schedule, each)
         ],
-        bounds=bounds(log, plan.platform, counted[0], plan.options.overrun),
+        bounds=mean_bounds([done[Run(0, r)].bounds for r in whole if 0 in there]),
         interrupted=_left_out(names, there, runs, done, len(whole)) if interrupted else "",
     )
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from multiprocessing import connection, get_context
 from typing import Any
 
-from backfill.analysis.metrics import Metrics, Trim
+from backfill.analysis.bounds import Bound, bounds
+from backfill.analysis.metrics import Counted, Metrics, Trim
 from backfill.api import simulate
 from backfill.core.policy import Policy
 from backfill.model.errors import BackfillError, PolicyError, UsageError, WorkloadError
@@ -31,10 +32,11 @@ class Run:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Done:
-    """What a run leaves behind; the schedule of the first replication only."""
+    """What a run leaves behind."""
 
     metrics: Metrics
-    simulation: Simulation | None
+    simulation: Simulation | None  # of the first replication only
+    bounds: Sequence[Bound] = ()  # of the first policy only: they do not depend on it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,7 +77,11 @@ class Plan:
             cooldown=self.cooldown,
             progress=None if tell is None else lambda submitted: tell(submitted / jobs),
         )
-        return Done(result.metrics, None if run.replication else result.simulation)
+        found: Sequence[Bound] = ()
+        if run.policy == 0:
+            counted = Counted.of(workload, result.schedule, self.warmup, self.cooldown)
+            found = bounds(workload, self.platform, counted, options.overrun)
+        return Done(result.metrics, None if run.replication else result.simulation, found)
 
 
 def carry_out(

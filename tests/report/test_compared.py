@@ -80,6 +80,10 @@ def test_a_gap_stands_beside_its_policy():
     assert max(map(len, lines)) <= 80
 
 
+def test_without_bounds_there_is_no_column_for_them():
+    assert "bound" not in as_text(compared_table(["easy"], [METRICS], [])).replace("bounded", "")
+
+
 def test_of_many_pairs_those_with_the_first_policy_are_told():
     names = [f"p{i}" for i in range(5)]
     fairness = [fair(a=a, b=b) for i, a in enumerate(names) for b in names[:i]]

@@ -4,6 +4,7 @@ Each is the exact optimum of an easier problem: a machine that may split and squ
 of them. Whatever is rounded is rounded to the side that keeps the bound true.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -87,6 +88,18 @@ def bounds(workload: Workload, platform: Platform, counted: Counted, overrun: st
         Bound(metric="makespan_s", value=makespan / SECOND, how=how),
         Bound(metric="mean_wait_s", value=wait / len(counted) / SECOND, how=argument),
     ]
+
+
+def mean_bounds(found: Sequence[Sequence[Bound]]) -> list[Bound]:
+    """The means of the bounds of several workloads: no policy has a lower mean over them."""
+    if len(found) < 2:
+        return list(found[0]) if found else []
+    means = []
+    for same in zip(*found, strict=True):
+        values = [bound.value for bound in same if bound.value is not None]
+        mean = math.fsum(values) / len(values) if values else None
+        means.append(Bound(metric=same[0].metric, value=mean, how=f"mean of {len(values)} bounds"))
+    return means
 
 
 def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound]) -> list[Gap]:

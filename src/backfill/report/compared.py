@@ -20,7 +20,8 @@ def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Seque
     """A row for each policy: headline metrics, and how often the lower bound fits into its wait and its makespan."""
     columns = [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in COLUMNS]
     for metric, head in (("mean_wait_s", "wait/ bound"), ("makespan_s", "makespan/ bound")):
-        columns.append((head, [_ratio(gap) for gap in gaps if gap.metric == metric]))
+        if some := [_ratio(gap) for gap in gaps if gap.metric == metric]:
+            columns.append((head, some))
     return policy_table(names, columns)
 
 
