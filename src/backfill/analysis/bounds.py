@@ -17,6 +17,8 @@ from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
 
+_Arrival = tuple[int, int, int]  # of a job at the squashed machine, in processor-microseconds: see _arrivals
+
 _ROUNDING = 1 - 1e-9  # far more than what doubles lose
 
 
@@ -152,29 +154,29 @@ def _work_ahead(release: Ints, held: Ints, weight: Ints) -> list[tuple[int, int]
 def _total_wait(jobs: _Jobs) -> tuple[str, float]:
     """The greatest of the lower bounds of the summed wait, in microseconds, and the argument that gives it.
 
-    Tried for the jobs that need at least 1, 2, 4 ... processors: narrow ones, which a squashed machine finishes far too
-    soon, would hide the wait of the others.
+    Tried for the jobs that need at least 1, 4, 16 ... processors: narrow ones, which a squashed machine finishes far
+    too soon, would hide the wait of the others.
     """
     best = ("nothing has to wait", 0.0)
     least, capacity = 1, jobs.capacity[0]
     while least <= capacity:
-        some = jobs.take(jobs.first[jobs.need[jobs.first, 0] >= least])
+        some = list(_arrivals(jobs.take(jobs.first[jobs.need[jobs.first, 0] >= least]), capacity))
         for how, argument in (("preemptive SRPT", _srpt), ("mean busy time", _mean_busy_time)):
-            total = sum(max(0, period) for period in argument(some, capacity)) / capacity * _ROUNDING
+            total = sum(max(0, period) for period in argument(some)) / capacity * _ROUNDING
             if total > best[1]:
                 best = (f"{how}, jobs of {least} or more cpus", total)
-        least *= 2
+        least *= 4
     return best
 
 
-def _srpt(jobs: _Jobs, capacity: int) -> Iterator[int]:
+def _srpt(arrivals: Sequence[_Arrival]) -> Iterator[int]:
     """A bound of the summed wait x capacity, from each busy period of the squashed machine by itself.
 
     Shortest remaining area first minimises the sum of ends there. Exact: the clock counts processor-microseconds.
     """
     now, waits = 0, 0
     left: list[int] = []
-    for at, area, held in _arrivals(jobs, capacity):
+    for at, area, held in arrivals:
         while left and now + left[0] <= at:
             now += heappop(left)
             waits += now
@@ -188,14 +190,14 @@ def _srpt(jobs: _Jobs, capacity: int) -> Iterator[int]:
         waits -= at + held
 
 
-def _mean_busy_time(jobs: _Jobs, capacity: int) -> Iterator[float]:
+def _mean_busy_time(arrivals: Sequence[_Arrival]) -> Iterator[float]:
     """The same from the mean instants at which jobs are worked on, half a run before their ends in every schedule.
 
     Smallest area first, with preemption, minimises the sum of these instants on the squashed machine.
     """
     now, waits = 0, 0.0
     left: list[tuple[int, int, int, int]] = []  # area, number, what is left of it, release
-    for number, (at, area, held) in enumerate(_arrivals(jobs, capacity)):
+    for number, (at, area, held) in enumerate(arrivals):
         while left and now + left[0][2] <= at:
             whole, _, rest, release = heappop(left)
             waits += rest / max(whole, 1) * (now - release + rest / 2)
@@ -213,7 +215,7 @@ def _mean_busy_time(jobs: _Jobs, capacity: int) -> Iterator[float]:
         waits -= held / 2
 
 
-def _arrivals(jobs: _Jobs, capacity: int) -> Iterator[tuple[int, int, int]]:
+def _arrivals(jobs: _Jobs, capacity: int) -> Iterator[_Arrival]:
     """(release x capacity, area, longest time held x capacity) of each job; the last comes when all is done."""
     columns: Sequence[list[int]] = [x.tolist() for x in (jobs.release, jobs.least, jobs.need[:, 0], jobs.most)]
     for release, least, need, most in zip(*columns, strict=True):
