@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from backfill.analysis.metrics import Counted
 from backfill.model.schedule import REASONS, Schedule
 from backfill.model.units import SECOND
-from backfill.model.workload import Floats, Ints, Labels, Workload
+from backfill.model.workload import Floats, Ints, Labels, Workload, total
 
 Codes = NDArray[np.integer[Any]]  # a group per job; -1 is none
 
@@ -119,7 +119,7 @@ def fairness(workload: Workload, names: tuple[str, str], a: Counted, b: Counted)
         jobs=len(delay),
         later=len(later),
         earlier=int((delay < 0).sum()),
-        mean_delay_s=float(later.mean(dtype=np.float64)) / SECOND if len(later) else None,
+        mean_delay_s=total(later) / len(later) / SECOND if len(later) else None,
         max_delay_s=int(later.max()) / SECOND if len(later) else None,
         users=len(np.unique(users.codes[users.codes >= 0])),
         users_longer=int((by_user > 0).sum()),

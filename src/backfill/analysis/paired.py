@@ -229,18 +229,24 @@ def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metri
                 method = "no interval: fewer than 2 replications have a value"
             else:
                 intervals[0] = _student(change)
-                if y.mean():
-                    ratio = change.mean() / y.mean()
-                    low, high = _student((change - ratio * y) / y.mean())
+                if base := _mean(y):
+                    ratio = _mean(change) / base
+                    low, high = _student((change - ratio * y) / base)
                     intervals[1] = (ratio + low, ratio + high)
-            means = [float(each.mean()) if n else None for each in (x, y)]
+            means = [_mean(each) if n else None for each in (x, y)]
             found.append(_pair((names[a], names[b], metric), means[0], means[1], intervals, method))
     return found
 
 
 def _student(values: Floats) -> tuple[float, float]:
-    half = two_sided_t(len(values) - 1) * float(values.std(ddof=1)) / len(values) ** 0.5
-    return float(values.mean()) - half, float(values.mean()) + half
+    n, mean = len(values), _mean(values)
+    deviation = math.sqrt(math.fsum((values - mean) ** 2) / (n - 1))
+    half = two_sided_t(n - 1) * deviation / math.sqrt(n)
+    return mean - half, mean + half
+
+
+def _mean(values: Floats) -> float:
+    return math.fsum(values) / len(values)
 
 
 def _pair(
