@@ -145,8 +145,13 @@ def test_sums_that_pass_64_bits_stay_exact():
     assert bound(log, Platform.pool(2**40)) == (3 * run, pytest.approx(run))
 
 
-@given(st.integers(0, 10_000), st.sampled_from(["fcfs", "easy", "easy-sjbf", "conservative"]))
-def test_no_policy_is_better_on_nodes_of_unequal_speed(seed, policy):
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from(["fcfs", "easy", "easy-sjbf", "conservative"]),
+    st.sampled_from([(1.7, 1.0, 0.6), (4.0, 3.0, 2.0), (0.5, 0.3, 0.1), (2.0, 2.0, 2.0)]),
+    st.sampled_from(["kill", "extend"]),
+)
+def test_no_policy_is_better_on_nodes_of_unequal_speed(seed, policy, speed, overrun):
     random = np.random.default_rng(seed)
     n = 30
     log = workload(
@@ -157,10 +162,10 @@ def test_no_policy_is_better_on_nodes_of_unequal_speed(seed, policy):
         tasks=random.integers(1, 5, n).tolist(),
         after=[[int(random.integers(0, j))] if j and random.random() < 0.1 else [] for j in range(n)],
     )
-    platform = farm(2, 2, 4, speed=np.array([1.7, 1.0, 0.6]))
-    result = bf.simulate(log, platform, policy)
+    platform = farm(2, 2, 4, speed=np.array(speed))
+    result = bf.simulate(log, platform, policy, overrun=overrun)
     for trim in (Trim(), Trim(jobs=9)):
-        makespan, wait = bounds(log, platform, Counted.of(log, result.schedule, trim, trim))
+        makespan, wait = bounds(log, platform, Counted.of(log, result.schedule, trim, trim), overrun)
         found = metrics(log, platform, result.schedule, warmup=trim, cooldown=trim)
         assert makespan.value <= found["makespan_s"]
         assert wait.value <= found["mean_wait_s"]

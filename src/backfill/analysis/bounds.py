@@ -14,8 +14,8 @@ import numpy as np
 
 from backfill.analysis.metrics import Counted, Metrics
 from backfill.model.platform import Platform
-from backfill.model.units import SECOND
-from backfill.model.workload import Floats, Ints, Workload
+from backfill.model.units import NEVER, SECOND
+from backfill.model.workload import Ints, Workload
 
 _Arrival = tuple[int, int, int]  # of a job at the squashed machine, in processor-microseconds: see _arrivals
 
@@ -48,10 +48,10 @@ class _Jobs:
     """What the bounds know of the jobs: times in microseconds after the first submit, in the order of release."""
 
     release: Ints  # no start is earlier; where `first`, the wait begins here in every schedule
-    least: Ints  # time held on the fastest node
-    most: Ints  # time held on the slowest node
+    least: Ints  # time held on the fastest node, or until it is killed
+    most: Ints  # time held on the slowest node, or until it is killed
     need: Ints  # shape (jobs, resources), of the whole job
-    capacity: list[int]  # per resource, of the whole platform, in nodes as fast as the fastest
+    capacity: list[int]  # per resource, of the whole platform
     first: Ints  # the jobs that come after no other
 
     @classmethod
@@ -61,15 +61,15 @@ class _Jobs:
         order = np.argsort(release, kind="stable")
         rows = counted.rows[order]
         jobs, fast, slow = workload.jobs, float(platform.speed.max()), float(platform.speed.min())
-        run = jobs.runtime[rows] if overrun == "extend" else np.minimum(jobs.runtime, jobs.walltime)[rows]
+        run, limit = jobs.runtime[rows], NEVER if overrun == "extend" else jobs.walltime[rows]
         known = [r for r in platform.resources if r in workload.resources]
-        columns = [workload.resources.index(r) for r in known]
+        demand = jobs.demand[rows][:, [workload.resources.index(r) for r in known]]
         return cls(
             release=release[order] - counted.submit.min(),
-            least=run if fast == 1 else np.floor(run / fast * _ROUNDING).astype(np.int64),
-            most=run if slow == 1 else np.ceil(run / slow / _ROUNDING).astype(np.int64),
-            need=jobs.tasks[rows, None] * jobs.demand[rows][:, columns],
-            capacity=[_capacity(platform, platform.resources.index(r), fast) for r in known],
+            least=np.minimum(limit, run if fast == 1 else np.floor(run / fast * _ROUNDING).astype(np.int64)),
+            most=np.minimum(limit, run if slow == 1 else np.ceil(run / slow / _ROUNDING).astype(np.int64)),
+            need=jobs.tasks[rows, None] * demand,
+            capacity=[int(platform.capacity[:, platform.resources.index(r)].sum()) for r in known],
             first=np.flatnonzero(alone[order]),
         )
 
@@ -221,12 +221,3 @@ def _arrivals(jobs: _Jobs, capacity: int) -> Iterator[_Arrival]:
     for release, least, need, most in zip(*columns, strict=True):
         yield release * capacity, need * least, most * capacity
     yield 1 << 200, 0, 0
-
-
-def _capacity(platform: Platform, resource: int, fast: float) -> int:
-    """What all nodes together are worth, in units of a node as fast as the fastest; rounded up."""
-    whole = int(platform.capacity[:, resource].sum())
-    if (platform.speed == fast).all():
-        return whole
-    worth: Floats = platform.capacity[:, resource] * platform.speed
-    return min(whole, int(np.ceil(worth.sum() / fast / _ROUNDING)))
