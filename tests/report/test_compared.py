@@ -39,6 +39,7 @@ def fair(**changed):
         (pair(90.0, None, None, None), "easy waits 90 s, fcfs not at all"),
         (pair(None, None, None, None), "easy and fcfs have no wait to compare"),
         (pair(low=None, high=None, method="no interval: x"), "easy waits 41.0% less than fcfs (no interval: x)"),
+        (pair(-1.0, -0.002, -0.003, 0.0001), "easy waits 0.2% less than fcfs, interval 0.0..0.3%, which may be chance"),
         (pair(9.0, 50.7, 40, 60), "easy waits 5,070.0% more than fcfs, interval 4,000.0..6,000.0%"),
     ],
 )
@@ -50,6 +51,7 @@ def test_users_who_wait_longer_are_counted_where_there_are_several():
     assert pair_sentence(pair(), FAIR).endswith("; of 214 users 9 wait longer")
     assert pair_sentence(pair(), fair(users_longer=1)).endswith("; of 214 users 1 waits longer")
     assert "users" not in pair_sentence(pair(), fair(users=1))
+    assert "users" not in pair_sentence(pair(), fair(later=0, earlier=0))
 
 
 def test_who_loses():

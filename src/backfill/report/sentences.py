@@ -10,7 +10,7 @@ LONGEST_NAME = 40  # of a user or a job, in a sentence
 def pair_sentence(wait: Pair, fair: Fairness) -> str:
     """`easy waits 41.2% less than fcfs, interval 38.0..44.1%; of 214 users 9 wait longer`. wait: of the mean wait."""
     said = f"{wait.a} {_change(wait)}"
-    if fair.users > 1:
+    if fair.users > 1 and (fair.later or fair.earlier):
         said += (
             f"; of {fair.users:,} users {fair.users_longer:,} {'waits' if fair.users_longer == 1 else 'wait'} longer"
         )
@@ -58,7 +58,7 @@ def _name(text: str) -> str:
 
 
 def _share(value: float) -> str:
-    return f"{100 * value:,.1f}%"
+    return f"{round(100 * value, 1) + 0.0:,.1f}%"  # without the sign of a negative zero
 
 
 def _span(seconds: float) -> str:
