@@ -13,12 +13,15 @@ import backfill
 ROOT = Path(backfill.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-# part -> the other parts it may import. A part is a folder or a module at the top; the package itself is the api.
+# part -> the other parts it may import. A part is a folder or a module at the top, or the package itself.
 BELOW = {"analysis", "worlds", "workloads", "traces", "policies", "core", "model", "data"}
 ARROWS: dict[str, set[str]] = {
-    "cli": {"api", "report", "papers", "live", "jit", *BELOW},
+    "cli": {"comparison", "runs", "api", "report", "papers", "live", "jit", *BELOW},
     "papers": {"api", "report", *BELOW},
     "live": {"api", "report", *BELOW},
+    "package": {"comparison", "api", *BELOW},
+    "comparison": {"runs", "api", "report", *BELOW},
+    "runs": {"api", *BELOW},
     "api": {"report", *BELOW},
     "report": BELOW,
     "verbs": {"core"},
@@ -32,7 +35,7 @@ ARROWS: dict[str, set[str]] = {
     "jit": set(),
     "data": set(),
 }
-SAME = {"__init__": "api", "__main__": "cli"}
+SAME = {"__init__": "package", "__main__": "cli"}
 
 OUTSIDE = {"time", "random", "os", "threading", "pathlib", "subprocess"}
 # It imports a policy that the user wrote and says where its compiled form is kept; it decides nothing.

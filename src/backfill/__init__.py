@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from backfill.api import Result as Result
     from backfill.api import simulate as simulate
     from backfill.api import verify as verify
+    from backfill.comparison import Comparison as Comparison
+    from backfill.comparison import compare as compare
     from backfill.core.policy import Param as Param
     from backfill.core.policy import policy as policy
     from backfill.model.platform import Platform as Platform
@@ -22,10 +24,12 @@ if TYPE_CHECKING:
 
 # Name -> where it lives. A name is imported when it is first used: `import backfill` costs nothing.
 _HOMES = {
+    "Comparison": "backfill.comparison",
     "Param": "backfill.core.policy",
     "Platform": "backfill.model.platform",
     "Result": "backfill.api",
     "Workload": "backfill.model.workload",
+    "compare": "backfill.comparison",
     "generate": "backfill.workloads",
     "import_log": "backfill.traces.formats",
     "policy": "backfill.core.policy",
@@ -37,10 +41,12 @@ _HOMES = {
     "write": "backfill.traces.write",
 }
 __all__ = [
+    "Comparison",
     "Param",
     "Platform",
     "Result",
     "Workload",
+    "compare",
     "generate",
     "import_log",
     "policy",

@@ -10,6 +10,7 @@ from typing import Any
 
 from backfill import __version__
 from backfill.analysis.metrics import NOTHING, Metrics, Trim, metrics
+from backfill.analysis.names import params_text
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.policy import Policy
@@ -52,9 +53,7 @@ class Result:
     @property
     def name(self) -> str:
         """The policy with its parameters and the variant of the rules that it ran under, where not the default."""
-        given = ",".join(
-            f"{key}={value if isinstance(value, str) else format(value, 'g')}" for key, value in self.params.items()
-        )
+        given = params_text(self.params)
         name = f"{self.policy.name}:{given}" if given else self.policy.name
         return ", ".join([name, *self.variant])
 
@@ -189,12 +188,12 @@ def simulate(
     promise:   id of a job whose promised starts are written down, see Result.promises.
     progress:  is told now and then how many jobs were submitted so far.
     """
-    chosen, own = _policy(policy)
+    chosen, own = as_policy(policy)
     chosen, values = chosen.choose({**own, **(params or {})})
     pool = Platform.of(log) if pool is None else pool
     seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
-    trims = {"warmup": _trim(warmup, "warmup"), "cooldown": _trim(cooldown, "cooldown")}
+    trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}
     try:
         done = run(log, pool, chosen, values, options, watched=promise, progress=progress)
     except BackfillError:
@@ -207,7 +206,7 @@ def simulate(
         workload=log,
         platform=pool,
         policy=chosen,
-        params={**chosen.given, **dict(zip(chosen.params, chosen.values(values).tolist(), strict=False))},
+        params=all_params(chosen, values),
         options=options,
         metrics=metrics(log, pool, done.schedule, **trims),
         simulation=done,
@@ -252,7 +251,8 @@ def _json(value: float | str) -> float | str:
     return value if isinstance(value, str) or math.isfinite(value) else str(value)
 
 
-def _policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float]]:
+def as_policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float]]:
+    """The policy that a caller names or gives, and the parameters in its text. Raises UsageError."""
     if isinstance(policy, str):
         return load(policy)
     if isinstance(policy, Policy):
@@ -262,7 +262,13 @@ def _policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dic
     return Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False), {}
 
 
-def _trim(value: str | int | Trim | None, argument: str) -> Trim:
+def all_params(policy: Policy, given: Mapping[str, float]) -> dict[str, float | str]:
+    """Every parameter of the policy, defaults included, and the answers that were given."""
+    return {**policy.given, **dict(zip(policy.params, policy.values(given).tolist(), strict=False))}
+
+
+def as_trim(value: str | int | Trim | None, argument: str) -> Trim:
+    """What a caller gives as warmup or cooldown; the argument's name is for messages. Raises UsageError."""
     if value is None:
         return NOTHING
     return value if isinstance(value, Trim) else Trim.parse(str(value), argument)

@@ -48,6 +48,62 @@ class Trim:
 NOTHING = Trim()
 
 
+def kept(submit: Ints, warmup: Trim, cooldown: Trim) -> NDArray[np.bool_]:
+    """Which jobs count, by submit time; equal ones in file order."""
+    counts = np.ones(len(submit), np.bool_)
+    if len(submit):
+        order = np.argsort(submit, kind="stable")
+        counts[order[: warmup.jobs]] = False
+        counts[order[max(0, len(submit) - cooldown.jobs) :]] = False
+        counts &= (submit >= submit.min() + warmup.span) & (submit <= submit.max() - cooldown.span)
+    return counts
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Counted:
+    """The jobs that count in the metrics of a schedule, and what became of each; times in microseconds.
+
+    Every array has shape (counted jobs,) and is in file order.
+    """
+
+    rows: Ints  # of the workload
+    submit: Ints
+    eligible: Ints
+    start: Ints
+    end: Ints
+
+    @classmethod
+    def of(cls, workload: Workload, schedule: Schedule, warmup: Trim = NOTHING, cooldown: Trim = NOTHING) -> "Counted":
+        """Those that ran, without the first and last that are left out."""
+        submit = workload.jobs.submit
+        rows = np.flatnonzero(kept(submit, warmup, cooldown) & schedule.ran)
+        eligible = np.maximum(submit[rows], schedule.eligible[rows])
+        return cls(rows, submit[rows], eligible, schedule.start[rows], schedule.end[rows])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def wait(self) -> Ints:
+        """Start - eligible."""
+        return self.start - self.eligible
+
+    @property
+    def held(self) -> Ints:
+        """The time that the job really ran."""
+        return self.end - self.start
+
+    @property
+    def response(self) -> Ints:
+        """Wait + run."""
+        return self.end - self.eligible
+
+    @property
+    def bounded_slowdown(self) -> Floats:
+        """max(1, response / max(run, 10 s))."""
+        return np.maximum(1.0, self.response.astype(np.float64) / np.maximum(self.held, TAU))
+
+
 def metrics(
     workload: Workload, platform: Platform, schedule: Schedule, *, warmup: Trim = NOTHING, cooldown: Trim = NOTHING
 ) -> Metrics:
@@ -64,15 +120,12 @@ def metrics(
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).
     """
-    counts = kept(workload.jobs.submit, warmup, cooldown)
-    ran = np.flatnonzero(counts & schedule.ran)
-    count = len(ran)
-    submit, start, end = workload.jobs.submit[ran], schedule.start[ran], schedule.end[ran]
-    eligible = np.maximum(submit, schedule.eligible[ran])
-    wait, held = start - eligible, end - start
-    response = (wait + held).astype(np.float64)
+    counted = Counted.of(workload, schedule, warmup, cooldown)
+    ran, count, wait, held = counted.rows, len(counted), counted.wait, counted.held
+    response = counted.response.astype(np.float64)
     long = held > 0
-    makespan = int(end.max() - submit.min()) if count else 0
+    makespan = int(counted.end.max() - counted.submit.min()) if count else 0
+    rejected = kept(workload.jobs.submit, warmup, cooldown) & (schedule.state == REJECTED)
     # Floats, because cpus x time may pass 2^63; fsum rounds once, so their order does not matter.
     procs = workload.jobs.tasks[ran].astype(np.float64) * workload.jobs.demand[ran, 0]
     cpu_time = math.fsum(held * procs)
@@ -85,27 +138,16 @@ def metrics(
         "max_wait_s": _over(int(wait.max()) if count else None, SECOND),
         "mean_response_s": _over(total(wait) + total(held), count * SECOND),
         "mean_slowdown": _mean(response[long] / held[long]),
-        "mean_bounded_slowdown": _mean(np.maximum(1.0, response / np.maximum(held, TAU))),
+        "mean_bounded_slowdown": _mean(counted.bounded_slowdown),
         "utilization": _over(cpu_time, platform.cpus * makespan),
         "makespan_s": _over(makespan if count else None, SECOND),
         "throughput_jobs_per_h": _over(count * 3600 * SECOND, makespan),
         "mean_running_jobs": _over(total(held), makespan),
-        "max_queue": _most_waiting(eligible, start),
+        "max_queue": _most_waiting(counted.eligible, counted.start),
         "backfilled_jobs": int((schedule.reason[ran] == BACKFILL).sum()),
         "killed_jobs": int((schedule.state[ran] == TIMEOUT).sum()),
-        "rejected_jobs": int((counts & (schedule.state == REJECTED)).sum()),
+        "rejected_jobs": int(rejected.sum()),
     }
-
-
-def kept(submit: Ints, warmup: Trim, cooldown: Trim) -> NDArray[np.bool_]:
-    """Which jobs count, by submit time; equal ones in file order."""
-    counts = np.ones(len(submit), np.bool_)
-    if len(submit):
-        order = np.argsort(submit, kind="stable")
-        counts[order[: warmup.jobs]] = False
-        counts[order[max(0, len(submit) - cooldown.jobs) :]] = False
-        counts &= (submit >= submit.min() + warmup.span) & (submit <= submit.max() - cooldown.span)
-    return counts
 
 
 def _most_waiting(eligible: Ints, start: Ints) -> int:

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from backfill.cli import say
+from backfill.cli.compare import compare
 from backfill.cli.demo import demo
 from backfill.cli.generate import generate
 from backfill.cli.import_log import import_log
@@ -98,10 +99,10 @@ def _root(
     verbose: Verbose = False,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """A batch-job scheduler built around backfilling: simulate a policy on your own log."""
+    """A batch-job scheduler built around backfilling: simulate and compare policies on your own log."""
 
 
-for verb in (demo, simulate, verify, generate, policies):
+for verb in (demo, simulate, compare, verify, generate, policies):
     app.command(epilog=verb.examples)(verb)
 app.command("import", epilog=import_log.examples)(import_log)
 

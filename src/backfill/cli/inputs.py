@@ -1,6 +1,7 @@
 """From options to a workload and a platform."""
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backfill.cli import say
@@ -57,15 +58,32 @@ def inputs(
     return workload, pool
 
 
-def read(log: str, zero_run: str = "keep", resources: tuple[str, ...] = ()) -> "Workload":
-    """A file, standard input, or a generated workload."""
+@dataclass(frozen=True)
+class Replicated:
+    """A model's workload for each seed, changed as the options say; can be sent to another process."""
+
+    log: str
+    seed: int  # of the first one, which is drawn with the model's own seed
+    zero_run: str
+    jobs: int | None
+    load: float | None
+
+    def __call__(self, seed: int) -> "Workload":
+        """The one of this seed."""
+        workload = read(self.log, self.zero_run, more_seed=seed - self.seed)
+        workload = workload if self.jobs is None else workload.head(self.jobs)
+        return workload if self.load is None else workload.at_load(self.load)
+
+
+def read(log: str, zero_run: str = "keep", resources: tuple[str, ...] = (), more_seed: int = 0) -> "Workload":
+    """A file, standard input, or a generated workload; more_seed is added to the seed of the latter."""
     from backfill.traces.read import read as read_file
     from backfill.traces.read import without_zero_runs
 
     if log.startswith("model:"):
         from backfill.workloads import generate
 
-        return without_zero_runs(generate(log), zero_run)
+        return without_zero_runs(generate(log, more_seed), zero_run)
     return read_file(log, zero_run=zero_run, resources=resources)
 
 

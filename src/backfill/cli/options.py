@@ -48,9 +48,23 @@ Load = Annotated[float | None, typer.Option("--load", metavar="F", help="Divide 
 ZeroRun = Annotated[
     str, typer.Option("--zero-run", metavar="RULE", help="Jobs of run time 0: keep, drop-cancelled or drop.")
 ]
+Seen = Annotated[
+    str,
+    typer.Option(
+        "--estimates",
+        metavar="KIND",
+        help="What policies see as walltime: requested, exact, inflate:F or uniform:F. Kills stay as they are.",
+    ),
+]
 Overrun = Annotated[
     str, typer.Option("--overrun", metavar="RULE", help="At its walltime a job is killed (kill) or stays (extend).")
 ]
+Ties = Annotated[str, typer.Option("--ties", metavar="RULE", help="One pass per instant (batch) or per event (step).")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn.")]
+Warmup = Annotated[str, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")]
+Cooldown = Annotated[str, typer.Option("--cooldown", metavar="SPAN|N", help="Leave the last jobs out of the metrics.")]
+Check = Annotated[bool, typer.Option("--verify", help="Check the schedule independently; exit 5 if it fails.")]
+Report = Annotated[str | None, typer.Option("--report", metavar="OUT.html", help="Write an HTML page.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=say.be_quiet, help="Say nothing but errors.")]
 Verbose = Annotated[bool, typer.Option("--verbose", callback=say.be_verbose, help="Tell the full cause of an error.")]

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,12 @@ from backfill.worlds.options import Options
 
 if TYPE_CHECKING:
     from backfill.api import Result
+    from backfill.comparison import Comparison
     from backfill.core.policy import Policy
     from backfill.model.platform import Platform
     from backfill.model.workload import Workload
+
+STEPS = 1000  # of a bar, for each run
 
 
 def compiling(what: str) -> str:
@@ -68,6 +71,34 @@ def run(
     with say.bar(policy.name, len(workload)) as progress:
         given = vars(options or Options())
         return simulate(workload, platform, policy, params=params, progress=progress, **given, **more)
+
+
+def compare_all(
+    log: "Workload | Callable[[int], Workload]",
+    platform: "Platform",
+    texts: Sequence[str],
+    policies: "Sequence[Policy]",
+    options: Options,
+    *,
+    replications: int,
+    **more: Any,
+) -> "Comparison":
+    """Compare policies, given as texts, which are loaded anew in each process; with a bar that tells the time left."""
+    _engine()
+    from backfill.comparison import compare
+
+    for policy in policies:
+        if policy.compiled:
+            with say.busy(compiling(policy.name)):
+                _ = policy.entry
+    runs = len(texts) * replications
+    with say.bar(f"{runs} runs", runs * STEPS) as bar:
+        progress = None if bar is None else _in_steps(bar)
+        return compare(log, platform, texts, replications=replications, progress=progress, **vars(options), **more)
+
+
+def _in_steps(bar: Callable[[int], None]) -> Callable[[float], None]:
+    return lambda runs: bar(round(runs * STEPS))
 
 
 def _engine() -> None:

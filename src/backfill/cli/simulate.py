@@ -9,6 +9,8 @@ import typer
 from backfill.cli import say
 from backfill.cli.inputs import check_outputs, inputs
 from backfill.cli.options import (
+    Check,
+    Cooldown,
     Cpus,
     JobCount,
     Json,
@@ -19,7 +21,12 @@ from backfill.cli.options import (
     Overrun,
     PlatformFile,
     Quiet,
+    Report,
+    Seed,
+    Seen,
+    Ties,
     Verbose,
+    Warmup,
     ZeroRun,
     examples,
     known_policies,
@@ -67,37 +74,22 @@ def simulate(
     ] = None,
     jobs: JobCount = None,
     load: Load = None,
-    estimates: Annotated[
-        str,
-        typer.Option(
-            "--estimates",
-            metavar="KIND",
-            help="What policies see as walltime: requested, exact, inflate:F or uniform:F. Kills stay as they are.",
-        ),
-    ] = "requested",
+    estimates: Seen = "requested",
     overrun: Overrun = "kill",
-    ties: Annotated[
-        str, typer.Option("--ties", metavar="RULE", help="One pass per instant (batch) or per event (step).")
-    ] = "batch",
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn.")] = 0,
-    warmup: Annotated[
-        str, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")
-    ] = "0",
-    cooldown: Annotated[
-        str, typer.Option("--cooldown", metavar="SPAN|N", help="Leave the last jobs out of the metrics.")
-    ] = "0",
+    ties: Ties = "batch",
+    seed: Seed = 0,
+    warmup: Warmup = "0",
+    cooldown: Cooldown = "0",
     zero_run: ZeroRun = "keep",
     promise: Annotated[
         str | None, typer.Option("--promise", metavar="JOB", help="Print which starts this job was promised, and when.")
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--verify", help="Check the schedule independently; exit 5 if it fails.")
-    ] = False,
+    check: Check = False,
     schedule: Annotated[
         str | None, typer.Option("--schedule", metavar="OUT.csv", help="Write the schedule; - is standard output.")
     ] = None,
     as_json: Json = False,
-    report: Annotated[str | None, typer.Option("--report", metavar="OUT.html", help="Write an HTML page.")] = None,
+    report: Report = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:

@@ -15,18 +15,24 @@ _GAP = 2
 
 
 def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
-    """The headline metrics of one or several results, (policy, metrics) each, side by side.
+    """The headline metrics of one or several results, (policy, metrics) each, side by side."""
+    names = headline([metrics for _, metrics in rows])
+    columns = [(heading(name), texts(name, [metrics.get(name) for _, metrics in rows])) for name in names]
+    return policy_table([policy for policy, _ in rows], columns, title)
+
+
+def policy_table(
+    policies: Sequence[str], named: Sequence[tuple[str, Sequence[str]]], title: str | None = None
+) -> Table:
+    """A row for each policy, with these columns: a heading and a cell for each policy.
 
     Lines fit 80 columns: a policy's name is cut where it would not. Print it with a `rich.console.Console`, which
     knows about colours, NO_COLOR and non-terminals.
     """
-    names = headline([metrics for _, metrics in rows])
-    columns = [
-        (heading(name).replace(" ", "\n"), texts(name, [metrics.get(name) for _, metrics in rows])) for name in names
-    ]
+    columns = [(head.replace(" ", "\n"), cells) for head, cells in named]
     room = WIDTH - sum(_GAP + max(map(len, [*head.split("\n"), *cells])) for head, cells in columns)
     table = Table(
-        title=Text(_plain(title)) if title else None,
+        title=Text(plain(title)) if title else None,
         title_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -36,8 +42,8 @@ def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) 
     table.add_column("policy", no_wrap=True, overflow="ellipsis", max_width=max(room, 6), vertical="bottom")
     for head, _ in columns:
         table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
-    for row, (policy, _) in enumerate(rows):
-        table.add_row(Text(_plain(policy)), *(cells[row] for _, cells in columns))
+    for row, policy in enumerate(policies):
+        table.add_row(Text(plain(policy)), *(cells[row] for _, cells in columns))
     return table
 
 
@@ -49,6 +55,6 @@ def as_text(table: Table) -> str:
     return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
 
 
-def _plain(label: str) -> str:
+def plain(label: str) -> str:
     """Without control characters, which a terminal would obey."""
     return "".join(c if c.isprintable() else "?" for c in label)

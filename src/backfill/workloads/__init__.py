@@ -26,9 +26,10 @@ def model(name: str) -> Callable[..., Workload]:
     return found
 
 
-def generate(text: str) -> Workload:
+def generate(text: str, more_seed: int = 0) -> Workload:
     """The workload that `NAME?key=value&...` describes; a leading `model:` is allowed.
 
+    more_seed: added to the seed of the text, or to 0 where it gives none, for replications of one model.
     Raises UsageError for an unknown model, key or value, and names the known ones.
     """
     name, _, query = text.removeprefix("model:").partition("?")
@@ -47,6 +48,8 @@ def generate(text: str) -> Workload:
         arguments[key] = _parsed(name, key, value, known[key].annotation)
     if missing := [k for k, p in known.items() if p.default is p.empty and k not in arguments]:
         raise UsageError(f"model {name} needs {', '.join(missing)}, for instance {name}?{missing[0]}=1000")
+    if more_seed:
+        arguments["seed"] = arguments.get("seed", 0) + more_seed
     return function(**arguments)
 
 

@@ -1,0 +1,152 @@
+"""backfill compare: several policies over the same workload."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.inputs import Replicated, check_outputs, inputs
+from backfill.cli.options import (
+    Check,
+    Cooldown,
+    Cpus,
+    JobCount,
+    Json,
+    Load,
+    Log,
+    Memory,
+    Nodes,
+    Overrun,
+    PlatformFile,
+    Quiet,
+    Report,
+    Seed,
+    Seen,
+    Ties,
+    Verbose,
+    Warmup,
+    ZeroRun,
+    examples,
+    known_policies,
+)
+from backfill.cli.output import print_json, print_lines
+from backfill.cli.simulate import NotLawful
+from backfill.model.errors import BadArgument, UsageError
+
+if TYPE_CHECKING:
+    from backfill.comparison import Comparison
+
+INTERRUPTED = 130
+
+
+@examples(
+    "backfill compare KTH-SP2.swf.gz --policy fcfs --policy easy --policy conservative",
+    "backfill compare jobs.csv --cpus 64 --policy easy --policy k-reservations:k=8 --report out.html",
+    "backfill compare 'model:lublin?jobs=5000&cpus=128' --policy easy --policy easy-sjbf --replications 20 --workers 4",
+)
+def compare(
+    log: Log,
+    platform: PlatformFile = None,
+    cpus: Cpus = None,
+    nodes: Nodes = None,
+    memory: Memory = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME",
+            help="NAME[:KEY=VALUE,...] or FILE.py:NAME[:KEY=VALUE,...]; twice or more. The first is what the others "
+            "are held against.",
+            autocompletion=known_policies,
+        ),
+    ] = None,
+    jobs: JobCount = None,
+    load: Load = None,
+    estimates: Seen = "requested",
+    overrun: Overrun = "kill",
+    ties: Ties = "batch",
+    seed: Seed = 0,
+    warmup: Warmup = "0",
+    cooldown: Cooldown = "0",
+    zero_run: ZeroRun = "keep",
+    replications: Annotated[
+        int, typer.Option("--replications", metavar="N", help="Draw a model's workload N times: seed, seed + 1, ...")
+    ] = 1,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", help="Processes that share the work.")] = 1,
+    check: Check = False,
+    as_json: Json = False,
+    report: Report = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run several policies over one workload: differences with intervals, who loses, how far from the optimum."""
+    for option, count in (("replications", replications), ("workers", workers)):
+        if count < 1:
+            raise BadArgument(option, count, "a whole number >= 1")
+    if replications > 1 and not log.startswith("model:"):
+        raise UsageError(f"--replications {replications} needs a workload that can be drawn anew, model:NAME?...")
+    check_outputs(log, report=report)
+
+    from backfill.analysis.metrics import Trim
+    from backfill.analysis.names import names_of
+    from backfill.cli.run import compare_all, named
+    from backfill.worlds.estimates import Estimates
+    from backfill.worlds.options import Options
+
+    options = Options(ties, overrun, Estimates.parse(estimates), seed)
+    first, last = Trim.parse(warmup, "warmup"), Trim.parse(cooldown, "cooldown")
+    texts = policies or []
+    chosen = [named(text, []) for text in texts]
+    names_of([(p.name, {key: more.get(key, param.default) for key, param in p.params.items()}) for p, more in chosen])
+    workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
+    found = compare_all(
+        Replicated(log, seed, zero_run, jobs, load) if replications > 1 else workload,
+        pool,
+        texts,
+        [policy for policy, _ in chosen],
+        options,
+        replications=replications,
+        workers=workers,
+        warmup=first,
+        cooldown=last,
+    )
+    for text in found.notes:
+        say.note(text)
+    lawless = _lawless(found) if check else []
+    if report is not None:
+        found.report(report, say.command())
+        say.note(f"wrote {report}")
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
+    if lawless:
+        raise NotLawful(f"the schedule of {', '.join(lawless)}")
+    if check:
+        say.note(f"lawful: {len(found.results)} schedules of {len(workload)} jobs checked")
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if report is None and log != "-":
+        say.following(say.command("--report", "out.html"))
+
+
+def _print(found: "Comparison") -> None:
+    from backfill.report.compared import compared_table, compared_text
+
+    print(found.title)
+    print()
+    print_lines(compared_table(found.names, found.metrics, found.gaps))
+    print()
+    for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps):
+        print(line)
+
+
+def _lawless(found: "Comparison") -> list[str]:
+    """The policies whose schedules the independent checker finds fault with; says which."""
+    lawless = []
+    for name, result in zip(found.names, found.results, strict=True):
+        if violations := result.verify():
+            lawless.append(name)
+            for violation in violations:
+                say.problem(f"{name}: {violation}")
+    return lawless

@@ -1,0 +1,271 @@
+"""Several policies over the same workload: paired differences, who loses, how far each is from the optimum."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+from backfill import __version__
+from backfill.analysis.bounds import Bound, Gap, gaps, mean_bounds
+from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
+from backfill.analysis.metrics import Counted, Metrics, Trim
+from backfill.analysis.names import names_of
+from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
+from backfill.api import SCHEMA, Result, all_params, as_policy, as_trim
+from backfill.core.policy import Policy
+from backfill.model.errors import BadArgument, UsageError
+from backfill.model.platform import Platform
+from backfill.model.workload import Workload
+from backfill.runs import Done, Plan, Progress, Run, Source, carry_out
+from backfill.workloads import generate
+from backfill.worlds.estimates import Estimates
+from backfill.worlds.options import Options
+
+Chosen = str | Policy | Callable[[Any], None]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Comparison:
+    """What came out of running several policies over the same workload, or over the same generated workloads.
+
+    With replications, `metrics` and `bounds` are means over them, and `pairs` are about these means; `results`,
+    `groups`, `fairness` and `waits` are of the first replication.
+    """
+
+    names: Sequence[str]  # of the policies, as pairs and groups call them
+    results: Sequence[Result]  # one per policy
+    replicated: Sequence[Sequence[Metrics]]  # [policy][replication]; of a log there is one
+    pairs: Sequence[Pair]  # every two policies x metric, the later policy minus the earlier one
+    groups: Sequence[Groups]
+    fairness: Sequence[Fairness]  # every two policies, in the order of `pairs`
+    waits: Sequence[LongWait]  # the longest, policy by policy
+    bounds: Sequence[Bound]
+    interrupted: str = ""  # what Ctrl-C left out
+
+    @property
+    def metrics(self) -> list[Metrics]:
+        """The metrics of each policy; means over the replications, of those in which they are defined."""
+        return [each[0] if len(each) == 1 else _means(each) for each in self.replicated]
+
+    @property
+    def title(self) -> str:
+        """What was run on what, in a line."""
+        first, count = self.results[0], len(self.replicated[0])
+        title = f"{first.title}, {count} replications" if count > 1 else first.title
+        return ", ".join([title, *first.variant])
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know before this is believed, one sentence each."""
+        found = list(dict.fromkeys(note for result in self.results for note in result.notes))
+        if len(self.replicated[0]) > 1:
+            found.append("groups, fairness and longest waits are those of the first replication")
+        return [*found, *([self.interrupted] if self.interrupted else [])]
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Every policy against every bound."""
+        return gaps(self.names, self.metrics, self.bounds)
+
+    @property
+    def sentences(self) -> list[str]:
+        """One plain sentence for every two policies, in the order of `fairness`."""
+        from backfill.report.sentences import pair_sentence
+
+        waits = [pair for pair in self.pairs if pair.metric == "mean_wait_s"]
+        return [pair_sentence(pair, fair) for pair, fair in zip(waits, self.fairness, strict=True)]
+
+    def summary(self) -> str:
+        """Headline metrics, distances from the optimum, pairs and who loses, as text 80 columns wide."""
+        from backfill.report.compared import compared_table, compared_text
+        from backfill.report.terminal import as_text
+
+        table = as_text(compared_table(self.names, self.metrics, self.gaps))
+        return "\n".join(
+            [self.title, "", table, "", *compared_text(self.sentences, self.fairness, self.waits, self.gaps)]
+        )
+
+    def report(self, path: Any, command: str = "") -> None:
+        """Write the results as one HTML page. command: what a reader can type to get it again."""
+        from backfill.api import write_report
+
+        write_report(path, list(self.results), command, *self.sentences, *self.notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object of `compare --json`."""
+        found: dict[str, Any] = {
+            "schema": SCHEMA,
+            "backfill": __version__,
+            "results": [result.to_dict() for result in self.results],
+            "pairs": [asdict(pair) for pair in self.pairs],
+            "sentences": self.sentences,
+            "fairness": [asdict(each) | {"later_share": each.later_share} for each in self.fairness],
+            "groups": [asdict(each) | {"policies": list(self.names)} for each in self.groups],
+            "longest_waits": [asdict(each) for each in self.waits],
+            "bounds": [asdict(each) for each in self.bounds],
+            "gaps": [asdict(each) for each in self.gaps],
+            "notes": self.notes,
+        }
+        if len(self.replicated[0]) > 1:
+            found["replications"] = [
+                {"policy": name, "mean": mean, "metrics": list(each)}
+                for name, mean, each in zip(self.names, self.metrics, self.replicated, strict=True)
+            ]
+        return found
+
+
+def compare(
+    log: Workload | str | Callable[[int], Workload],
+    pool: Platform | None = None,
+    policies: Sequence[Chosen | tuple[Chosen, Mapping[str, float | str]]] = ("fcfs", "easy", "conservative"),
+    *,
+    replications: int = 1,
+    workers: int = 1,
+    seed: int = 0,
+    warmup: str | int | Trim | None = None,
+    cooldown: str | int | Trim | None = None,
+    ties: str = "batch",
+    overrun: str = "kill",
+    estimates: str | Estimates = "requested",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run several policies over the same workload and compare them in pairs, each with those before it.
+
+    log:          a Workload, or for replications a model, `lublin?jobs=1000&seed=7`, or a function that makes the
+                  Workload of a seed. Replication i has the model's seed + i, or gives the function `seed` + i.
+    pool:         None takes the size of the machine from the log.
+    policies:     as for `simulate`, each alone or with its parameters: `("k-reservations", {"k": 4})`.
+    workers:      processes that share the work. With more than one, a script needs `if __name__ == "__main__"`.
+    progress:     is told now and then how many runs are done, with the share of those under way.
+    The other arguments are those of `simulate`. Ctrl-C ends it early: what is whole by then is returned, and it says
+    what is missing; where nothing is, KeyboardInterrupt rises.
+    """
+    for name, count in (("replications", replications), ("workers", workers)):
+        if count < 1:
+            raise BadArgument(name, count, "a whole number >= 1")
+    if replications > 1 and isinstance(log, Workload):
+        raise UsageError("replications need a workload that can be made anew: a model, or a function of a seed")
+    given = [each if isinstance(each, tuple) else (each, {}) for each in policies]
+    chosen = [_chosen(policy, more) for policy, more in given]
+    names = names_of([(policy.name, all_params(policy, params)) for policy, params in chosen])
+    seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
+    options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
+    trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}
+    source = _source(log, seed)
+    first = source(0)
+    plan = Plan(
+        source=source,
+        platform=Platform.of(first) if pool is None else pool,
+        policies=[
+            (text if workers > 1 and isinstance(text, str) else policy, {**policy.given, **params})
+            for (text, _), (policy, params) in zip(given, chosen, strict=True)
+        ],
+        options=options,
+        **trims,
+        made={0: first},
+    )
+    for policy, _ in chosen:
+        _ = policy.compiled and policy.entry  # once, before processes would all do it
+    runs = [Run(p, r) for r in range(replications) for p in range(len(chosen))]
+    done, interrupted = carry_out(plan, runs, workers, progress)
+    if not any(run.replication == 0 for run in done):
+        raise KeyboardInterrupt
+    return _comparison(plan, first, chosen, names, runs, done, interrupted)
+
+
+def _chosen(policy: Chosen, more: Mapping[str, float | str]) -> tuple[Policy, dict[str, float]]:
+    found, own = as_policy(policy)
+    found, params = found.choose({**own, **more})
+    found.values(params)
+    return found, params
+
+
+def _source(log: Workload | str | Callable[[int], Workload], seed: int) -> Source:
+    if isinstance(log, str):
+        return partial(generate, log)
+    return partial(_same, log) if isinstance(log, Workload) else partial(_drawn, log, seed)
+
+
+def _same(log: Workload, replication: int) -> Workload:
+    return log
+
+
+def _drawn(draw: Callable[[int], Workload], seed: int, replication: int) -> Workload:
+    return draw(seed + replication)
+
+
+def _comparison(
+    plan: Plan,
+    log: Workload,
+    chosen: Sequence[tuple[Policy, Mapping[str, float]]],
+    names: Sequence[str],
+    runs: Sequence[Run],
+    done: Mapping[Run, Done],
+    interrupted: bool,
+) -> Comparison:
+    """Of the policies whose first replication is done, and the replications that all of these have done."""
+    there = [p for p in range(len(names)) if Run(p, 0) in done]
+    whole = [r for r in {run.replication: None for run in runs} if all(Run(p, r) in done for p in there)]
+    results, counted = [], []
+    for p in there:
+        policy, params = chosen[p]
+        first = done[Run(p, 0)]
+        assert first.simulation is not None
+        results.append(
+            Result(
+                workload=log,
+                platform=plan.platform,
+                policy=policy,
+                params=all_params(policy, params),
+                options=plan.options,
+                metrics=first.metrics,
+                simulation=first.simulation,
+                warmup=plan.warmup,
+                cooldown=plan.cooldown,
+            )
+        )
+        counted.append(Counted.of(log, first.simulation.schedule, plan.warmup, plan.cooldown))
+    kept = [names[p] for p in there]
+    replicated = [[done[Run(p, r)].metrics for r in whole] for p in there]
+    if len(whole) > 1:
+        pairs = pairs_of_replications(kept, replicated)
+    else:
+        pairs = pairs_of_log(kept, [each[0] for each in replicated], counted, plan.options.seed)
+    return Comparison(
+        names=kept,
+        results=results,
+        replicated=replicated,
+        pairs=pairs,
+        groups=groups(log, counted),
+        fairness=[
+            fairness(log, (kept[a], kept[b]), counted[a], counted[b]) for b, a in combinations(range(len(kept)), 2)
+        ],
+        waits=[
+            wait
+            for name, r, each in zip(kept, results, counted, strict=True)
+            for wait in longest_waits(name, log, r.schedule, each)
+        ],
+        bounds=mean_bounds([done[Run(0, r)].bounds for r in whole if 0 in there]),
+        interrupted=_left_out(names, there, runs, done, len(whole)) if interrupted else "",
+    )
+
+
+def _left_out(
+    names: Sequence[str], there: Sequence[int], runs: Sequence[Run], done: Mapping[Run, Done], kept: int
+) -> str:
+    absent = [name for p, name in enumerate(names) if p not in there]
+    found = [f"interrupted after {len(done)} of {len(runs)} runs"]
+    found += [f"left out: {', '.join(absent)}"] if absent else []
+    asked = len({run.replication for run in runs})
+    found += [f"{kept} of {asked} replications"] if asked > 1 else []
+    return "; ".join(found)
+
+
+def _means(metrics: Sequence[Metrics]) -> Metrics:
+    found: Metrics = {}
+    for name in metrics[0]:
+        values = [value for each in metrics if (value := each[name]) is not None]
+        found[name] = math.fsum(values) / len(values) if values else None
+    return found

@@ -1,0 +1,104 @@
+"""Sentences and tables of a comparison."""
+
+from dataclasses import replace
+
+import pytest
+
+from backfill.analysis.bounds import Gap
+from backfill.analysis.groups import Fairness, LongWait
+from backfill.analysis.paired import Pair
+from backfill.report.compared import MOST, compared_table, compared_text
+from backfill.report.sentences import loser_sentence, pair_sentence, wait_sentence
+from backfill.report.terminal import as_text
+
+FAIR = Fairness(
+    a="easy", b="fcfs", jobs=1000, later=61, earlier=500, mean_delay_s=8280.0, max_delay_s=9e4, users=214,
+    users_longer=9, worst_user="93", worst_user_s=7500.0, worst_class="65-512 cpus, 6-24 h", worst_class_s=10_900.0,
+)  # fmt: skip
+
+
+def pair(difference=-40.0, relative=-0.41, low=-0.44, high=-0.38, method="block bootstrap, 1 week"):
+    return Pair(
+        a="easy", b="fcfs", metric="mean_wait_s", difference=difference, relative=relative, low=None, high=None,
+        method=method, relative_low=low, relative_high=high,
+    )  # fmt: skip
+
+
+def fair(**changed):
+    return replace(FAIR, **changed)
+
+
+@pytest.mark.parametrize(
+    ("pair", "sentence"),
+    [
+        (pair(), "easy waits 41.0% less than fcfs, interval 38.0..44.0%"),
+        (pair(5.0, 0.07, 0.02, 0.13), "easy waits 7.0% more than fcfs, interval 2.0..13.0%"),
+        (pair(-5.0, -0.18, -0.36, 0.02), "easy waits 18.0% less than fcfs, interval -2.0..36.0%, which may be chance"),
+        (pair(0.0, 0.0, 0.0, 0.0), "easy waits as long as fcfs"),
+        (pair(0.0, None, None, None), "easy and fcfs never wait"),
+        (pair(90.0, None, None, None), "easy waits 90 s, fcfs not at all"),
+        (pair(None, None, None, None), "easy and fcfs have no wait to compare"),
+        (pair(low=None, high=None, method="no interval: x"), "easy waits 41.0% less than fcfs (no interval: x)"),
+        (pair(-1.0, -0.002, -0.003, 0.0001), "easy waits 0.2% less than fcfs, interval 0.0..0.3%, which may be chance"),
+        (pair(9.0, 50.7, 40, 60), "easy waits 5,070.0% more than fcfs, interval 4,000.0..6,000.0%"),
+    ],
+)
+def test_a_pair_is_a_plain_sentence(pair, sentence):
+    assert pair_sentence(pair, fair(users=0)) == sentence
+
+
+def test_users_who_wait_longer_are_counted_where_there_are_several():
+    assert pair_sentence(pair(), FAIR).endswith("; of 214 users 9 wait longer")
+    assert pair_sentence(pair(), fair(users_longer=1)).endswith("; of 214 users 1 waits longer")
+    assert "users" not in pair_sentence(pair(), fair(users=1))
+    assert "users" not in pair_sentence(pair(), fair(later=0, earlier=0))
+
+
+def test_who_loses():
+    assert loser_sentence(FAIR) == (
+        "under easy 6.1% of the jobs start later than under fcfs, by 2.3 h on average; user 93 waits 2.1 h longer; "
+        "jobs of 65-512 cpus, 6-24 h wait 3.0 h longer"
+    )
+    assert loser_sentence(fair(worst_user=None, worst_class=None)).endswith("by 2.3 h on average")
+    assert loser_sentence(fair(later=0)) == "under easy no job starts later than under fcfs"
+
+
+def test_the_longest_wait():
+    wait = LongWait(policy="easy", job="7", user="", cpus=1, submit_s=0, wait_s=1e6, run_s=1, reason="head")
+    assert wait_sentence(wait) == "easy: job 7, 1 cpu, waited 11.6 d; started as head"
+
+
+METRICS = {"mean_wait_s": 353943.1, "p95_wait_s": 806040.0, "mean_bounded_slowdown": 6826.0, "utilization": 0.697}
+
+
+def test_a_gap_stands_beside_its_policy():
+    gaps = [
+        Gap(policy=name, metric=metric, value=1.0, bound=1.0, how="area", ratio=ratio)
+        for name, *ratios in (("fcfs", 6798.2, 1.0011), ("easy", None, 1.0))
+        for metric, ratio in zip(("mean_wait_s", "makespan_s"), ratios, strict=True)
+    ]
+    lines = as_text(compared_table(["fcfs", "easy"], [METRICS, METRICS], gaps)).splitlines()
+    assert [line.split()[-2:] for line in lines[3:]] == [["6,798", "1.001"], ["-", "1.000"]]
+    assert max(map(len, lines)) <= 80
+
+
+def test_without_bounds_there_is_no_column_for_them():
+    assert "bound" not in as_text(compared_table(["easy"], [METRICS], [])).replace("bounded", "")
+
+
+def test_of_many_pairs_those_with_the_first_policy_are_told():
+    names = [f"p{i}" for i in range(5)]
+    fairness = [fair(a=a, b=b) for i, a in enumerate(names) for b in names[:i]]
+    assert len(fairness) > MOST
+    lines = compared_text([f"{each.a} against {each.b}" for each in fairness], fairness, [], [])
+    assert [line for line in lines if "against" in line] == [f"  p{i} against p0" for i in range(1, 5)]
+    assert lines[-1] == "6 more pairs are in --json"
+
+
+def test_names_that_would_turn_the_terminal_upside_down_do_not_reach_it():
+    evil = "\x1b[31m\u202e" + "x" * 10_000
+    wait = LongWait(policy=evil, job=evil, user=evil, cpus=1, submit_s=0, wait_s=1, run_s=1, reason="head")
+    text = "\n".join(compared_text([evil], [fair(worst_user=evil)], [replace(wait, policy="easy")], []))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "job ?[31m?xxx" in text
