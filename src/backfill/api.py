@@ -222,10 +222,13 @@ def verify(result: Result) -> list[Violation]:
 
 def write_report(path: str | Path, results: list[Result], command: str = "", *notes: str) -> None:
     """Write results over the same workload as one HTML page, whole or not at all."""
-    from backfill.report.page import Provenance, Shown, write_page
+    from backfill.analysis.series import window
+    from backfill.report.page import Provenance, write_page
+    from backfill.report.shown import Shown
 
     first = results[0]
-    shown = [Shown.of(r.name, r.metrics, r.workload, r.platform, r.schedule) for r in results]
+    span = window(*(r.schedule for r in results))
+    shown = [Shown.of(r.name, r.metrics, r.workload, r.platform, r.schedule, span) for r in results]
     provenance = Provenance(
         version=__version__,
         seed=first.options.seed,
@@ -233,7 +236,7 @@ def write_report(path: str | Path, results: list[Result], command: str = "", *no
         hashes={first.workload.name: first.workload.sha256},
         notes=[*first.workload.notes, *dict.fromkeys(note for r in results for note in r.notes), *notes],
     )
-    write_page(path, first.title, shown, provenance)
+    write_page(path, first.title, shown, provenance, (first.workload, first.platform))
 
 
 def _blamed(policy: Policy, error: Exception) -> PolicyError | None:

@@ -60,6 +60,12 @@ def waiting_jobs(schedule: Schedule) -> Steps:
     return Steps.of(schedule.eligible[ran], schedule.start[ran], np.ones(int(ran.sum()), np.int64))
 
 
+def jobs_inside(schedule: Schedule) -> Steps:
+    """The jobs in the system over time, waiting or running: [eligible, end)."""
+    ran = schedule.ran
+    return Steps.of(schedule.eligible[ran], schedule.end[ran], np.ones(int(ran.sum()), np.int64))
+
+
 def waiting_cpus(workload: Workload, schedule: Schedule) -> Steps:
     """Processors asked for by the jobs in the queue, over time."""
     ran = schedule.ran

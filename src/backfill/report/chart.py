@@ -12,6 +12,10 @@ from backfill.model.workload import Floats
 
 SIDE = 1000
 _SPANS = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+_MARKS = {"1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3600, "6 h": 21_600, "1 d": 86_400,
+          "10 d": 864_000, "100 d": 8_640_000}  # fmt: skip
+_SHARES = (100, 10, 1, 0.1, 0.01, 0.001)  # percent
+_POINTS = 160
 _UNEQUAL = 8  # a count this many times another's peak puts both on a logarithmic axis
 
 
@@ -52,6 +56,34 @@ def count_chart(series: Sequence[Binned]) -> Chart:
     step = _nice(highest / 4) if highest else 1.0
     top = step * max(1, math.ceil(highest / step - 1e-9))
     return _chart(series, [b.mean / top for b in series], _ticks(top, step))
+
+
+def tail_chart(samples: Sequence[Floats], seconds: bool) -> Chart:
+    """The share of the values above each value, both axes logarithmic; samples are sorted, and no line begins below 1.
+
+    seconds: the values are spans of time, so their axis has marks such as `10 min`.
+    """
+    highest = max((float(values[-1]) for values in samples if len(values)), default=1.0)
+    most = max((len(values) for values in samples), default=1)
+    top = max(highest, 10.0)
+    lowest = next((i for i, share in enumerate(_SHARES) if share / 100 * most <= 1), len(_SHARES) - 1) or 1
+    decades = float(lowest)
+    marks = _MARKS if seconds else {f"{10**power:,}": 10**power for power in range(math.ceil(math.log10(top)) + 1)}
+    at = np.geomspace(1, top, _POINTS)
+    paths = []
+    for values in samples:
+        above = 1 - np.searchsorted(values, at, side="right") / max(len(values), 1)
+        seen = above > 0 if len(values) else np.zeros(_POINTS, np.bool_)
+        height = 1 + np.log10(np.where(seen, above, 1)) / decades
+        inside = seen & (height >= 0)
+        paths.append(_path(np.linspace(0, 1, _POINTS)[inside], height[inside]))
+    return Chart(
+        paths=paths,
+        x_ticks=[Tick(100 * math.log(v) / math.log(top), text) for text, v in marks.items() if v <= top * (1 + 1e-9)],
+        x_unit="",
+        y_ticks=[Tick(100 * (1 - i / decades), f"{share:g}%") for i, share in enumerate(_SHARES[: lowest + 1])],
+        logarithmic=True,
+    )
 
 
 def _chart(

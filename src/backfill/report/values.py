@@ -9,6 +9,7 @@ HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization",
 TROUBLE = ("killed_jobs", "rejected_jobs")  # told where there are any
 
 NONE = "-"
+NAME_MAX = 80  # characters of a name that a table shows
 _HEADINGS = {"mean_bounded_slowdown": "bounded slowdown", "throughput_jobs_per_h": "jobs per hour"}
 _UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 
@@ -16,6 +17,11 @@ _UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 def heading(name: str) -> str:
     """What a metric is called: `mean wait` for `mean_wait_s`."""
     return _HEADINGS.get(name) or name.removesuffix("_s").replace("_", " ")
+
+
+def cut(name: str) -> str:
+    """A name short enough for a table."""
+    return name if len(name) <= NAME_MAX else name[: NAME_MAX - 1] + "…"
 
 
 def texts(name: str, values: Sequence[float | int | None]) -> list[str]:

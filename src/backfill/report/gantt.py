@@ -1,0 +1,170 @@
+"""What the Gantt chart of a page draws: the columns of jobs and schedules, packed small.
+
+The text is base64 of one zlib stream: the length of a header (4 bytes, little-endian), the header (JSON), and the
+columns that the header lists, end to end. A column is int32, its four planes of bytes one after the other, least first,
+so that the planes that are zero cost nothing. What the policies share stands there once: a schedule is the wait of each
+job and why it started, and differences from what is usual. `static/data.js` reads it.
+"""
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.analysis.series import window
+from backfill.model.platform import Platform
+from backfill.model.schedule import REASONS, TIMEOUT, Schedule
+from backfill.model.units import SECOND
+from backfill.model.workload import Ints, Workload
+from backfill.report.values import cut
+
+BYTES_MAX = 9_000_000  # of the text; the page has to stay below 10 MB
+_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The data of a chart as text, and how many of the jobs, by submit, are in it."""
+
+    text: str
+    jobs: int
+
+
+def pack(
+    workload: Workload, platform: Platform, schedules: Sequence[tuple[str, Schedule]], most: int = BYTES_MAX
+) -> Packed:
+    """The chart's data for (policy, schedule) pairs over one workload; the jobs submitted last are left out where it
+    would be longer than `most` characters."""
+    order = np.argsort(workload.jobs.submit, kind="stable")
+    rows = order
+    while True:
+        text = _packed(workload, platform, schedules, rows)
+        if len(text) <= most or len(rows) < 2:
+            return Packed(text, len(rows))
+        rows = order[: int(len(rows) * min(0.95, 0.98 * most / len(text)))]
+
+
+def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[str, Schedule]], rows: Ints) -> str:
+    jobs = workload.jobs
+    begin, end = window(*(schedule for _, schedule in schedules))
+    if len(rows):
+        begin, end = min(begin, int(jobs.submit.min())), max(end, int(jobs.submit.max()))
+    clock = _Clock.of(begin, end, workload, [schedule for _, schedule in schedules])
+    submit = clock.ticks(jobs.submit[rows])
+    words: dict[str, int] = {word: code for code, word in enumerate(REASONS)}
+    columns: list[tuple[str, NDArray[Any]]] = [
+        ("submit", np.diff(submit, prepend=0)),
+        ("procs", jobs.procs[rows]),
+        ("each", jobs.demand[rows, 0]),
+        ("walltime", jobs.walltime[rows] // clock.tick),
+        ("user", jobs.user.codes[rows]),
+    ]
+    ids = _whole_ids(jobs.job[rows])
+    if ids is not None:
+        columns.append(("id", np.diff(ids, prepend=0)))
+    usual = np.zeros(len(rows), np.int64)
+    for place, (_, schedule) in enumerate(schedules):
+        ran = schedule.ran[rows]
+        start, stop, eligible = (np.where(ran, clock.ticks(t[rows]), submit) for t in _instants(schedule))
+        held = stop - start
+        columns += [
+            ("held", held - usual),
+            ("back", np.where(ran, eligible - submit, 0)),
+            ("wait", np.where(ran, start - eligible, -1)),
+            ("why", _why(schedule, rows, words)),
+        ]
+        usual = held if place == 0 else usual
+        if len(platform.nodes) > 1:
+            columns += _runs(schedule, rows)
+    header = {
+        "tick": clock.tick / SECOND,
+        "length": (end - begin) // clock.tick + 1,
+        "jobs": len(rows),
+        "cpus": platform.capacity[:, 0].tolist(),
+        "nodes": [cut(name) for name in platform.nodes] if len(platform.nodes) > 1 else [],
+        "users": [cut(name) for name in jobs.user.names],
+        "ids": None if ids is not None else [cut(str(job)) for job in jobs.job[rows].tolist()],
+        "why": list(words),
+        "policies": [name for name, _ in schedules],
+        "columns": [(name, len(values)) for name, values in columns],
+    }
+    told = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
+    planes = [_planes(values) for _, values in columns]
+    data = zlib.compress(b"".join([struct.pack("<I", len(told)), told, *planes]), 6)
+    return base64.b64encode(data).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """Time counted in ticks from the first instant; a tick is a second where that is exact, else as fine as fits."""
+
+    begin: int
+    tick: int
+
+    @classmethod
+    def of(cls, begin: int, end: int, workload: Workload, schedules: Sequence[Schedule]) -> "_Clock":
+        times = [workload.jobs.submit, *(t[s.ran] for s in schedules for t in _instants(s))]
+        fits = [10**power for power in range(3, 19) if (end - begin) // 10**power < _LIMIT]
+        exact = SECOND in fits and not any((t % SECOND).any() for t in times)
+        return cls(begin, SECOND if exact else fits[0])
+
+    def ticks(self, times: Ints) -> Ints:
+        """Rounded down, so that what did not overlap does not now."""
+        ticks: Ints = (times - self.begin) // self.tick
+        return ticks
+
+
+def _instants(schedule: Schedule) -> tuple[Ints, Ints, Ints]:
+    return schedule.start, schedule.end, np.maximum(schedule.eligible, schedule.submit)
+
+
+def _why(schedule: Schedule, rows: Ints, words: dict[str, int]) -> Ints:
+    """Twice the index of why a job started, or of what stood against it; odd where the job was killed."""
+    codes: Ints = schedule.reason[rows].astype(np.int64)
+    for at in np.flatnonzero(codes < 0).tolist():
+        codes[at] = words.setdefault(cut(str(schedule.rejected_for[rows[at]])), len(words))
+    killed: Ints = (schedule.state[rows] == TIMEOUT).astype(np.int64)
+    return 2 * codes + killed
+
+
+def _runs(schedule: Schedule, rows: Ints) -> list[tuple[str, Ints]]:
+    """Where the jobs sit: how many runs of nodes each has, and per run the first node, how many, and tasks on each."""
+    held = schedule.held
+    count = (held.first[rows + 1] - held.first[rows]) // 2
+    owner = np.repeat(np.arange(len(rows)), count)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+    at = held.first[rows][owner] + 2 * within
+    node, tasks = held.items[at], held.items[at + 1]
+    goes_on = (np.diff(owner) == 0) & (np.diff(node) == 1) & (np.diff(tasks) == 0)
+    first = np.flatnonzero(np.concatenate([np.ones(min(len(node), 1), np.bool_), ~goes_on]))
+    length = np.diff(first, append=len(node))
+    return [
+        ("runs", np.bincount(owner[first], minlength=len(rows))),
+        ("node", node[first]),
+        ("nodes", length),
+        ("tasks", tasks[first]),
+    ]
+
+
+def _whole_ids(ids: NDArray[Any]) -> Ints | None:
+    """The ids as numbers where each is one that reads the same again."""
+    try:
+        numbers = ids.astype(np.int64)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if len(ids) and (numbers.min() < 0 or numbers.max() > _LIMIT):
+        return None
+    same = ids.dtype.kind in "iu" or list(map(str, numbers.tolist())) == list(map(str, ids.tolist()))
+    return numbers if same else None
+
+
+def _planes(values: NDArray[Any]) -> bytes:
+    clipped = np.clip(values, -_LIMIT - 1, _LIMIT).astype("<i4")
+    planes: bytes = clipped.view(np.uint8).reshape(-1, 4).T.tobytes()
+    return planes

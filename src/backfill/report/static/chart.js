@@ -1,0 +1,158 @@
+// The chart: a window on time and processor rows, drawn as little as possible. Moving it sideways moves the pixels that
+// are there and draws the columns that come into sight; all else draws the window anew.
+
+const GUTTER = 64, FOOT = 26; // CSS pixels for the labels of rows and of time
+const PIXELS_MOST = 1.5e6;
+
+class Chart {
+  constructor(place, data) {
+    this.data = data;
+    this.place = place;
+    this.front = place.querySelector("canvas.front"); // axes, labels, outlines; takes the focus
+    this.raster = new Raster(place.querySelector("canvas.back"));
+    this.scheme = "why";
+    this.dim = null;
+    this.chosen = -1;
+    this.drawn = null;
+    this.whole();
+    this.show(0);
+    new ResizeObserver(() => this.resize()).observe(place);
+    this.resize();
+  }
+
+  show(policy) {
+    this.schedule = this.data.schedule(policy);
+    this.policy = policy;
+    this.paint(this.scheme);
+  }
+
+  paint(scheme) {
+    this.scheme = scheme;
+    this.ink = inkOf(this.place, scheme);
+    Object.assign(this, shades(this.data, this.schedule, scheme));
+    this.anew();
+  }
+
+  // Jobs that stand back: all but those for which wanted(job) holds; null for none.
+  pick(dim) {
+    this.dim = dim;
+    this.anew();
+  }
+
+  anew() {
+    this.drawn = null;
+    this.later();
+  }
+
+  resize() {
+    const { width, height } = this.place.getBoundingClientRect();
+    if (!width) return;
+    const most = Math.sqrt(PIXELS_MOST / (width * height));
+    this.scale = Math.min(window.devicePixelRatio || 1, Math.max(1, most));
+    this.width = Math.max(1, Math.round((width - GUTTER) * this.scale));
+    this.height = Math.max(1, Math.round((height - FOOT) * this.scale));
+    Object.assign(this.raster.canvas, { width: this.width, height: this.height });
+    Object.assign(this.front, { width: Math.round(width * this.scale), height: Math.round(height * this.scale) });
+    this.drawn = null;
+    this.draw();
+  }
+
+  // The window: from which tick, how many ticks, from which row, how many rows.
+  whole() {
+    Object.assign(this, { from: 0, ticks: this.data.length, row: 0, rows: this.data.cpus });
+    this.later();
+  }
+
+  look(from, ticks, row = this.row, rows = this.rows) {
+    const { length, cpus } = this.data;
+    this.ticks = Math.min(Math.max(ticks, Math.min(30, length)), length);
+    this.rows = Math.min(Math.max(rows, Math.min(4, cpus)), cpus);
+    this.from = Math.min(Math.max(from, 0), length - this.ticks);
+    this.row = Math.min(Math.max(row, 0), cpus - this.rows);
+    this.later();
+  }
+
+  // at: what stays where it is, as a share of the window.
+  zoom(factor, at = 0.5, factorRows = 1, atRow = 0.5) {
+    const { length, cpus } = this.data;
+    const ticks = Math.min(Math.max(this.ticks / factor, Math.min(30, length)), length);
+    const rows = Math.min(Math.max(this.rows / factorRows, Math.min(4, cpus)), cpus);
+    this.look(this.from + (this.ticks - ticks) * at, ticks, this.row + (this.rows - rows) * atRow, rows);
+  }
+
+  pan(share, shareRows = 0) {
+    this.look(this.from + share * this.ticks, this.ticks, this.row + shareRows * this.rows, this.rows);
+  }
+
+  choose(job, go = false) {
+    this.chosen = job;
+    if (go && this.schedule.start[job] >= 0) this.bring(job);
+    this.later();
+  }
+
+  // Moves the window so that a job is in it, wide enough to be seen.
+  bring(job) {
+    const start = this.schedule.start[job], held = Math.max(1, this.schedule.held[job]), k = this.schedule.pieces.of[job];
+    const low = this.schedule.pieces.low[k], tall = this.schedule.pieces.high[k] - low;
+    const ticks = Math.min(this.ticks, 200 * held), rows = Math.min(this.rows, Math.max(60 * tall, 4));
+    const inTime = ticks === this.ticks && start >= this.from && start + held <= this.from + ticks;
+    const inRows = rows === this.rows && low >= this.row && low + tall <= this.row + rows;
+    this.look(inTime ? this.from : start + held / 2 - ticks / 2, ticks, inRows ? this.row : low + tall / 2 - rows / 2, rows);
+  }
+
+  // Coordinates in CSS pixels of the place; shares of the window.
+  shareOf(x, y) {
+    return [((x - GUTTER) * this.scale) / this.width, (y * this.scale) / this.height];
+  }
+
+  jobAt(x, y) {
+    const [across, down] = this.shareOf(x, y);
+    if (across < 0 || across > 1 || down < 0 || down > 1) return -1;
+    const near = (1.5 / this.width) * this.ticks;
+    const t = this.from + across * this.ticks, row = this.row + down * this.rows;
+    let found = -1, distance = near;
+    this.each(t - near, t + near, (job, low, high) => {
+      if (row < low || row >= high) return;
+      const off = Math.max(this.schedule.start[job] - t, t - this.schedule.end[job], 0);
+      if (off <= distance) [found, distance] = [job, off];
+    });
+    return found;
+  }
+
+  // Calls use(job, low, high) for the pieces in sight between two ticks; stops when it returns true.
+  each(t0, t1, use) {
+    const { pieces, start, end } = this.schedule;
+    for (let block = 0; block < pieces.earliest.length && pieces.earliest[block] <= t1; block++) {
+      if (pieces.latest[block] < t0) continue;
+      for (let k = block * BLOCK; k < Math.min(pieces.count, (block + 1) * BLOCK); k++) {
+        const job = pieces.job[k];
+        if (start[job] <= t1 && end[job] >= t0 && use(job, pieces.low[k], pieces.high[k])) return;
+      }
+    }
+  }
+
+  later() {
+    if (this.waiting || !this.width) return;
+    this.waiting = true;
+    requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    this.waiting = false;
+    const perTick = this.width / this.ticks, perRow = this.height / this.rows;
+    const view = { perTick, perRow, left: Math.round(this.from * perTick), top: this.row * perRow };
+    const before = this.drawn;
+    const same = before && Math.abs(before.perTick / perTick - 1) < 1e-12 && before.perRow === perRow && before.top === view.top;
+    const moved = same ? view.left - before.left : this.width;
+    const paint = (from, to) => this.raster.draw(this.schedule, view, this.ink, this.shade, this.dim, from, to);
+    if (Math.abs(moved) >= this.width) {
+      paint(0, this.width);
+    } else if (moved) {
+      this.raster.shift(-moved);
+      if (moved > 0) paint(this.width - moved, this.width); else paint(0, -moved);
+    }
+    this.drawn = view;
+    drawFront(this, view);
+    this.place.dispatchEvent(new Event("drawn"));
+  }
+}

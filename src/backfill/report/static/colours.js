@@ -1,0 +1,47 @@
+// Colours of jobs by what people ask: why it started, how long it waited, whose it is. They stand in report.css.
+
+const WAITS = [[0, "no wait"], [600, "up to 10 min"], [3600, "up to 1 h"], [21600, "up to 6 h"], [86400, "up to 1 d"],
+  [Infinity, "more than 1 d"]];
+const MANY = 8; // colours of users; then they come again
+
+const SCHEMES = {
+  why: {
+    name: "w",
+    of: (data, schedule, job) => Math.min(schedule.why[job] >> 1, MANY - 1),
+    texts: (data) => Object.keys(WHY).map((word) => [data.words.indexOf(word), WHY[word][0]]),
+  },
+  wait: {
+    name: "l",
+    of: (data, schedule, job) => WAITS.findIndex(([most]) => schedule.wait[job] * data.tick <= most),
+    texts: () => WAITS.map(([, text], i) => [i, text]),
+  },
+  user: {
+    name: "u",
+    of: (data, schedule, job) => (data.user[job] < 0 ? MANY - 1 : data.user[job] % MANY),
+    texts: () => [[0, "neighbours of unlike colour are jobs of unlike users; point at one to see whose"]],
+  },
+};
+
+// The colours as the page has them now, light or dark.
+function inkOf(element, scheme) {
+  const style = getComputedStyle(element);
+  const rgb = (name) => {
+    const hex = style.getPropertyValue(name).trim();
+    return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+  };
+  const colours = Array.from({ length: MANY }, (_, i) => rgb(`--${SCHEMES[scheme].name}${i}`));
+  return { background: rgb("--idle"), colours, text: style.getPropertyValue("--ink"),
+    soft: style.getPropertyValue("--soft"), rule: style.getPropertyValue("--rule") };
+}
+
+// A colour per job, and which colours occur.
+function shades(data, schedule, scheme) {
+  const { of } = SCHEMES[scheme];
+  const shade = new Uint8Array(data.count), used = new Set();
+  for (let job = 0; job < data.count; job++) {
+    if (schedule.start[job] < 0) continue;
+    shade[job] = of(data, schedule, job);
+    used.add(shade[job]);
+  }
+  return { shade, used };
+}

@@ -1,0 +1,74 @@
+// The data of the chart, as report/gantt.py packs it: base64 of one zlib stream of a header and int32 columns.
+
+async function unpack(text) {
+  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const length = new DataView(bytes.buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
+  return new Data(header, bytes, 4 + length);
+}
+
+// A column lies there as four planes of bytes, least first.
+function column(bytes, from, count) {
+  const values = new Int32Array(count);
+  for (let i = 0, b = from + count, c = b + count, d = c + count; i < count; i++) {
+    values[i] = bytes[from + i] | (bytes[b + i] << 8) | (bytes[c + i] << 16) | (bytes[d + i] << 24);
+  }
+  return values;
+}
+
+function running(differences) {
+  for (let i = 1; i < differences.length; i++) differences[i] += differences[i - 1];
+  return differences;
+}
+
+// The columns of the jobs, which all policies share; times are ticks since the first submit.
+class Data {
+  constructor(header, bytes, from) {
+    Object.assign(this, { tick: header.tick, length: header.length, count: header.jobs, users: header.users,
+      nodes: header.nodes, ids: header.ids, words: header.why, names: header.policies });
+    this.floor = new Float64Array(header.cpus.length + 1); // the first processor row of each node
+    header.cpus.forEach((cpus, node) => { this.floor[node + 1] = this.floor[node] + cpus; });
+    this.cpus = this.floor[header.cpus.length];
+    this.places = header.columns.map(([name, count]) => {
+      const place = { name, count, from };
+      from += 4 * count;
+      return place;
+    });
+    this.bytes = bytes;
+    const first = this.places.findIndex((place) => place.name === "held");
+    for (const { name, count, from: at } of this.places.slice(0, first)) this[name] = column(bytes, at, count);
+    running(this.submit);
+    if (this.id) running(this.id);
+    this.perPolicy = (this.places.length - first) / this.names.length;
+    this.first = first;
+    this.schedules = [];
+  }
+
+  jobName(job) { return this.ids ? this.ids[job] : String(this.id[job]); }
+
+  userName(job) { return this.user[job] < 0 ? "" : this.users[this.user[job]]; }
+
+  // One policy's schedule: start and end of each job (start -1: it never ran), why, and where.
+  schedule(policy) {
+    if (this.schedules[policy]) return this.schedules[policy];
+    const begin = this.first + policy * this.perPolicy;
+    const found = { name: this.names[policy] };
+    for (const { name, count, from } of this.places.slice(begin, begin + this.perPolicy)) {
+      found[name] = column(this.bytes, from, count);
+    }
+    const usual = policy ? this.schedule(0).held : null;
+    found.start = new Int32Array(this.count);
+    found.end = new Int32Array(this.count);
+    for (let job = 0; job < this.count; job++) {
+      if (usual) found.held[job] += usual[job];
+      const ran = found.wait[job] >= 0;
+      found.start[job] = ran ? this.submit[job] + found.back[job] + found.wait[job] : -1;
+      found.end[job] = ran ? found.start[job] + found.held[job] : -1;
+    }
+    found.pieces = layOut(this, found);
+    this.schedules[policy] = found;
+    return found;
+  }
+}

@@ -1,0 +1,126 @@
+// On which processor rows each job is drawn. A schedule says on which node a job runs and with how many processors, not
+// with which; so it gets the lowest hole of that node that takes it whole, else the lowest free rows, in pieces.
+// report/rows.py is the same rule in Python, and a test compares the two.
+
+class Holes {
+  constructor(floor, top) {
+    this.low = [floor];
+    this.high = [top];
+  }
+
+  // Takes `wanted` rows and calls use(low, high) for each piece.
+  take(wanted, use) {
+    const { low, high } = this;
+    for (let i = 0; i < low.length; i++) {
+      if (high[i] - low[i] >= wanted) {
+        use(low[i], low[i] + wanted);
+        low[i] += wanted;
+        if (low[i] === high[i]) this.drop(i, 1);
+        return;
+      }
+    }
+    let i = 0;
+    for (; i < low.length && wanted > 0; i++) {
+      const size = Math.min(wanted, high[i] - low[i]);
+      use(low[i], low[i] + size);
+      wanted -= size;
+      low[i] += size;
+    }
+    if (i && low[i - 1] < high[i - 1]) i--;
+    this.drop(0, i);
+  }
+
+  give(from, to) {
+    const { low, high } = this;
+    let i = 0;
+    for (let last = low.length; i < last;) {
+      const middle = (i + last) >> 1;
+      if (low[middle] < from) i = middle + 1; else last = middle;
+    }
+    const joinsBelow = i > 0 && high[i - 1] === from;
+    const joinsAbove = i < low.length && low[i] === to;
+    if (joinsBelow && joinsAbove) {
+      high[i - 1] = high[i];
+      this.drop(i, 1);
+    } else if (joinsBelow) {
+      high[i - 1] = to;
+    } else if (joinsAbove) {
+      low[i] = from;
+    } else {
+      low.splice(i, 0, from);
+      high.splice(i, 0, to);
+    }
+  }
+
+  drop(at, count) {
+    this.low.splice(at, count);
+    this.high.splice(at, count);
+  }
+}
+
+// The jobs that ran, by a time and then by number.
+function byTime(times, schedule) {
+  const count = times.length;
+  const keys = new Float64Array(count);
+  let n = 0;
+  for (let job = 0; job < count; job++) if (schedule.start[job] >= 0) keys[n++] = times[job] * count + job;
+  return Uint32Array.from(keys.subarray(0, n).sort(), (key) => key % count);
+}
+
+// Pieces in order of start: piece k is rows low[k] to high[k] of job[k]; `of` is a job's first piece, pieces follow.
+// Blocks of pieces know their earliest start and latest end, so that what is out of sight costs nothing.
+const BLOCK = 256;
+
+function layOut(data, schedule) {
+  const holes = Array.from({ length: data.floor.length - 1 }, (_, n) => new Holes(data.floor[n], data.floor[n + 1]));
+  const starts = byTime(schedule.start, schedule);
+  const ends = byTime(schedule.end, schedule).filter((job) => schedule.held[job] > 0);
+  const firstRun = schedule.runs && running(Int32Array.from(schedule.runs));
+  let room = 2 * data.count + 16;
+  let pieces = { job: new Int32Array(room), low: new Int32Array(room), high: new Int32Array(room), node: null };
+  let nodeOf = new Int32Array(room);
+  const of = new Int32Array(data.count + 1).fill(-1);
+  let n = 0;
+  const grow = (old) => { const more = new Int32Array(room); more.set(old); return more; };
+  let job = 0, node = 0;
+  const use = (low, high) => {
+    if (n === room) {
+      room *= 2;
+      pieces = { job: grow(pieces.job), low: grow(pieces.low), high: grow(pieces.high) };
+      nodeOf = grow(nodeOf);
+    }
+    pieces.job[n] = job;
+    pieces.low[n] = low;
+    pieces.high[n] = high;
+    nodeOf[n++] = node;
+  };
+  const giveBack = (left) => {
+    for (let k = of[left]; k < n && pieces.job[k] === left; k++) holes[nodeOf[k]].give(pieces.low[k], pieces.high[k]);
+  };
+  let ended = 0;
+  for (const next of starts) {
+    while (ended < ends.length && schedule.end[ends[ended]] <= schedule.start[next]) giveBack(ends[ended++]);
+    job = next;
+    of[job] = n;
+    node = 0;
+    if (!firstRun) {
+      holes[0].take(data.procs[job], use);
+    } else {
+      for (let run = firstRun[job] - schedule.runs[job]; run < firstRun[job]; run++) {
+        for (node = schedule.node[run]; node < schedule.node[run] + schedule.nodes[run]; node++) {
+          holes[node].take(schedule.tasks[run] * data.each[job], use);
+        }
+      }
+    }
+    if (!schedule.held[job]) giveBack(job);
+  }
+  const blocks = Math.ceil(n / BLOCK);
+  const earliest = new Int32Array(blocks), latest = new Int32Array(blocks);
+  for (let block = 0; block < blocks; block++) {
+    earliest[block] = schedule.start[pieces.job[block * BLOCK]];
+    for (let k = block * BLOCK; k < Math.min(n, (block + 1) * BLOCK); k++) {
+      latest[block] = Math.max(latest[block], schedule.end[pieces.job[k]]);
+    }
+  }
+  return { ...pieces, count: n, of, earliest, latest };
+}
