@@ -3,10 +3,10 @@
 import math
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill import __version__
 from backfill.analysis.metrics import NOTHING, Metrics, Trim, metrics
@@ -24,6 +24,10 @@ from backfill.worlds.estimates import Estimates
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Progress, Simulation
 from backfill.worlds.simulated import simulate as run
+
+if TYPE_CHECKING:
+    from backfill.report.findings import Findings
+    from backfill.report.page import Page
 
 SCHEMA = 1  # of the JSON object
 
@@ -220,23 +224,56 @@ def verify(result: Result) -> list[Violation]:
     return result.verify()
 
 
-def write_report(path: str | Path, results: list[Result], command: str = "", *notes: str) -> None:
-    """Write results over the same workload as one HTML page, whole or not at all."""
-    from backfill.analysis.series import window
-    from backfill.report.page import Provenance, write_page
-    from backfill.report.shown import Shown
+def write_report(
+    path: str | Path,
+    results: Sequence[Result],
+    command: str = "",
+    *notes: str,
+    names: Sequence[str] | None = None,
+    findings: "Findings | None" = None,
+    sentences: Sequence[str] = (),
+) -> None:
+    """Write results over the same workload as one HTML page, whole or not at all.
+
+    names:     what the page calls the results; by default what they call themselves.
+    findings:  what a comparison of them found, in their order and under these names; sentences: what it says in words.
+    """
+    from backfill.report.page import write_page
+
+    write_page(path, page_of(results, command, *notes, names=names, findings=findings, sentences=sentences))
+
+
+def page_of(
+    results: Sequence[Result],
+    command: str = "",
+    *notes: str,
+    names: Sequence[str] | None = None,
+    findings: "Findings | None" = None,
+    sentences: Sequence[str] = (),
+) -> "Page":
+    """What `write_report` writes."""
+    from backfill.report.page import Page, Provenance, Run
 
     first = results[0]
-    span = window(*(r.schedule for r in results))
-    shown = [Shown.of(r.name, r.metrics, r.workload, r.platform, r.schedule, span) for r in results]
-    provenance = Provenance(
-        version=__version__,
-        seed=first.options.seed,
-        command=command,
-        hashes={first.workload.name: first.workload.sha256},
-        notes=[*first.workload.notes, *dict.fromkeys(note for r in results for note in r.notes), *notes],
+    return Page.of(
+        first.title,
+        [Run(name, r.metrics, r.schedule) for name, r in zip(names or [r.name for r in results], results, strict=True)],
+        Provenance(
+            version=__version__,
+            seed=first.options.seed,
+            command=command,
+            hashes={
+                first.workload.name: first.workload.sha256,
+                f"platform {first.platform.name}": first.platform.sha256,
+            },
+            notes=[*first.workload.notes, *dict.fromkeys(note for r in results for note in r.notes), *notes],
+        ),
+        first.workload,
+        first.platform,
+        trims=(first.warmup, first.cooldown),
+        findings=findings,
+        sentences=sentences,
     )
-    write_page(path, first.title, shown, provenance, (first.workload, first.platform))
 
 
 def _blamed(policy: Policy, error: Exception) -> PolicyError | None:

@@ -1,8 +1,12 @@
+import base64
+import contextlib
+import hashlib
 import os
 import re
 import stat
-from dataclasses import replace
+import threading
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +17,17 @@ from backfill.model.errors import BackfillError
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME, Schedule
 from backfill.model.units import SECOND
-from backfill.model.workload import Jobs, Ragged, Workload
+from backfill.model.workload import Jobs, Labels, Ragged, Workload
 from backfill.report.chart import count_chart, share_chart
-from backfill.report.page import Provenance, render, write_page
-from backfill.report.shown import Shown
+from backfill.report.page import Page, Provenance, Run, render, write_page
+from backfill.report.values import texts
 
 POOL = Platform.pool(4)
 COMMAND = "backfill compare log.swf --policy fcfs --policy easy"
 MADE = Provenance(version="0.1.0", seed=7, command=COMMAND, hashes={"log.swf": "ab" * 32}, notes=["2 jobs dropped."])
 
 
-def shown(policy: str, starts: list[int]) -> Shown:
+def ran(starts: list[int]) -> tuple[Workload, Schedule]:
     """Jobs of one hour on two of four processors, all submitted at 0."""
     n = len(starts)
     whole = Workload(Jobs(job=np.arange(n), submit=np.zeros(n, np.int64), runtime=np.full(n, 3600 * SECOND),
@@ -33,11 +37,18 @@ def shown(policy: str, starts: list[int]) -> Shown:
     schedule = Schedule(job=whole.jobs.job, submit=whole.jobs.submit, start=start, end=start + whole.jobs.runtime,
                         state=zero, reason=zero, rejected_for=np.array([""] * n), eligible=whole.jobs.submit,
                         promise=np.full(n, NO_TIME), nodes=POOL.nodes, held=Ragged.of([[0, 1]] * n))  # fmt: skip
-    return Shown.of(policy, metrics(whole, POOL, schedule), whole, POOL, schedule)
+    return whole, schedule
+
+
+def page_of(runs: dict[str, list[int]], title: str = "t", made: Provenance = MADE, **more: Any) -> Page:
+    """The page of policies, each with the hours at which its jobs start."""
+    found = [(policy, *ran(starts)) for policy, starts in runs.items()]
+    each = [Run(policy, metrics(whole, POOL, schedule), schedule) for policy, whole, schedule in found]
+    return Page.of(title, each, made, found[0][1] if found else None, POOL, **more)
 
 
 FIGURES = 5  # waits, slowdowns, utilization, queue, jobs in the system
-RESULTS = [shown("fcfs", [0, 1, 2]), shown("easy", [0, 0, 1])]
+TWO = {"fcfs": [0, 1, 2], "easy": [0, 0, 1]}
 
 
 class Parsed(HTMLParser):
@@ -64,12 +75,12 @@ class Parsed(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] != "style" and data.strip():
+        if self.open and self.open[-1] not in ("style", "script") and data.strip():
             self.texts.append(" ".join(data.split()))
 
 
 def test_the_page_tells_results_and_where_they_come_from():
-    page = Parsed(render("Two policies", RESULTS, MADE))
+    page = Parsed(render(page_of(TWO, "Two policies")))
     for text in ("Two policies", "fcfs", "easy", "bounded slowdown", "rejected jobs", "most 2", "75.0%"):
         assert text in page.texts
     for text in ("backfill 0.1.0, seed 7. Made by", COMMAND, "log.swf", ": SHA-256", "ab" * 32, "2 jobs dropped."):
@@ -77,7 +88,7 @@ def test_the_page_tells_results_and_where_they_come_from():
 
 
 def test_each_chart_has_a_line_per_policy_named_in_its_legend():
-    page = Parsed(render("t", RESULTS, MADE))
+    page = Parsed(render(page_of(TWO)))
     lines = [attrs["d"] for tag, attrs in page.tags if tag == "path" and (attrs["class"] or "").startswith("line")]
     assert sum(d == "M0 6H32" for d in lines) == 2 * FIGURES  # legends
     assert sum(d != "M0 6H32" for d in lines) == 2 * FIGURES
@@ -85,43 +96,89 @@ def test_each_chart_has_a_line_per_policy_named_in_its_legend():
 
 
 def test_twenty_lines_look_different():
-    page = Parsed(render("t", [RESULTS[0]] * 20, MADE))
+    page = Parsed(render(page_of({f"p{i}": [0, 1, 2] for i in range(20)})))
     looks = {attrs["class"] for tag, attrs in page.tags if tag == "path" and (attrs["class"] or "").startswith("line")}
     assert len(looks) == 20
 
 
-def test_the_page_needs_nothing_from_outside_and_runs_nothing():
-    page = render("t", RESULTS, MADE)
-    assert {tag for tag, _ in Parsed(page).tags}.isdisjoint({"script", "link", "img", "iframe", "object", "base"})
+def test_the_page_needs_nothing_from_outside():
+    page = render(page_of(TWO))
+    assert {tag for tag, _ in Parsed(page).tags}.isdisjoint({"link", "img", "iframe", "object", "base"})
     assert not re.search(r"https?:|//[a-z]|@import|url\(|\bsrc=|\bhref=\"[^#]|\bon\w+=", page, re.IGNORECASE)
 
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}'
 
 
-def test_hostile_names_are_text():
-    bad = Provenance(version=HOSTILE, seed=0, command=HOSTILE, hashes={HOSTILE: HOSTILE}, notes=[HOSTILE])
-    odd = replace(RESULTS[0], policy=HOSTILE, metrics=RESULTS[0].metrics | {HOSTILE: 1})
-    page = Parsed(render(HOSTILE, [odd], bad))
-    assert {tag for tag, _ in page.tags} == {tag for tag, _ in Parsed(render("t", RESULTS, MADE)).tags}
-    assert not any(name.startswith("on") or name in ("src", "href") for _, attrs in page.tags for name in attrs)
-    assert page.texts.count(HOSTILE) >= 6
+def test_the_page_lets_the_browser_run_its_own_script_and_nothing_else():
+    page = render(page_of(TWO))
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert policy is not None
+    assert len(scripts) == 1
+    ours = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert policy[1] == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{ours}'"
+
+
+def test_the_numbers_of_the_page_are_those_of_the_json():
+    page = page_of(TWO)
+    parsed = Parsed(render(page))
+    for run in page.runs:
+        for name, value in run.metrics.items():
+            assert texts(name, [each.metrics[name] for each in page.runs])[page.runs.index(run)] in parsed.texts
+            assert value is not None
+
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}'
+NASTY = [HOSTILE, "</script><script>alert(1)</script>", "\u202egnol\u202c", "x" * 10_000, "'-->]]>\ud800", "עברית"]
+
+
+@pytest.mark.parametrize("name", NASTY, ids=["html", "script", "rtl mark", "long", "odd", "hebrew"])
+def test_hostile_names_are_text(name):
+    bad = Provenance(version=name, seed=0, command=name, hashes={name: name}, notes=[name])
+    page = page_of({name: [0, 1, 2]}, name, bad)
+    whole = page.ran[0]
+    labels = Labels.of([name] * 3)
+    named = Workload(whole.jobs.replace(user=labels, group=labels, job=np.array([name + str(i) for i in range(3)])))
+    page = Page.of(name, page.runs, bad, named, POOL)
+    text = render(page)
+    parsed = Parsed(text)
+    assert {tag for tag, _ in parsed.tags} <= {tag for tag, _ in Parsed(render(page_of(TWO))).tags}
+    assert len(re.findall("<script", text)) == 2
+    for _, attrs in parsed.tags:
+        assert not any(each.startswith("on") or each == "src" for each in attrs)
+        assert (attrs.get("href") or "#").startswith("#")
+    assert sum(shown.startswith(name[:10]) for shown in parsed.texts) >= 6
+
+
+def test_names_stand_in_their_own_direction_and_are_cut():
+    text = render(page_of({"x" * 10_000: [0], "\u202egnol": [0]}))
+    assert "<bdi>\u202egnol</bdi>" in text
+    assert max(map(len, Parsed(text).texts)) < 2000
+    assert len(text) < 200_000
 
 
 def test_a_page_of_nothing_and_a_page_of_no_jobs():
-    assert "No results" in Parsed(render("No results", [], MADE)).texts
-    assert "-" in Parsed(render("t", [shown("easy", [])], MADE)).texts
+    assert "No results" in Parsed(render(page_of({}, "No results"))).texts
+    assert "-" in Parsed(render(page_of({"easy": []}))).texts
 
 
 def test_the_same_results_give_the_same_bytes():
-    assert render("t", RESULTS, MADE) == render("t", RESULTS, MADE)
+    assert render(page_of(TWO)) == render(page_of(TWO))
+
+
+def test_a_page_without_schedules_has_tables_only():
+    runs = [Run(run.policy, run.metrics) for run in page_of(TWO).runs]
+    page = Parsed(render(Page.of("t", runs, MADE)))
+    assert {"canvas", "script"}.isdisjoint(tag for tag, _ in page.tags)
+    assert "bounded slowdown" in page.texts
 
 
 def test_the_file_is_written_whole_and_alone(tmp_path):
     path = tmp_path / "out.html"
     path.write_text("old")
-    write_page(path, "Übersicht", RESULTS, MADE)
-    assert path.read_text(encoding="utf-8") == render("Übersicht", RESULTS, MADE)
+    write_page(path, page_of(TWO, "Übersicht"))
+    assert path.read_text(encoding="utf-8") == render(page_of(TWO, "Übersicht"))
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -134,7 +191,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(BackfillError, match=r"out\.html: cannot be written: No space left on device"):
-        write_page(path, "t", RESULTS, MADE)
+        write_page(path, page_of(TWO))
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -143,17 +200,30 @@ def test_a_pipe_is_written_to_and_never_replaced(tmp_path):
     path = tmp_path / "out.html"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    begins: list[bytes] = []
+    other = threading.Thread(target=lambda: begins.append(drained(reader)))
+    other.start()
     try:
-        write_page(path, "t", RESULTS[:1], MADE)
-        assert os.read(reader, 15).lower() == b"<!doctype html>"
+        write_page(path, page_of(TWO))
     finally:
+        other.join(10)
         os.close(reader)
+    assert begins[0].lower().startswith(b"<!doctype html>")
     assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+def drained(pipe: int) -> bytes:
+    """What comes through a pipe until the end of a page."""
+    seen = b""
+    while b"</html>" not in seen:
+        with contextlib.suppress(BlockingIOError):
+            seen += os.read(pipe, 65_536)
+    return seen
 
 
 def test_a_folder_that_is_not_there_is_an_error_that_names_the_file(tmp_path):
     with pytest.raises(BackfillError, match=r"absent/out\.html: cannot be written: there is no such folder"):
-        write_page(tmp_path / "absent" / "out.html", "t", RESULTS, MADE)
+        write_page(tmp_path / "absent" / "out.html", page_of(TWO))
 
 
 # charts

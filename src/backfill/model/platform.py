@@ -1,5 +1,7 @@
 """A platform: nodes with resources in sites, and the licences that float between them."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,13 @@ class Platform:
     def cpus(self) -> int:
         """All processors together."""
         return int(self.capacity[:, 0].sum())
+
+    @property
+    def sha256(self) -> str:
+        """Of all that it says, so that two platforms with the same hash are the same machine."""
+        says = [self.nodes, self.resources, self.capacity.tolist(), self.speed.tolist(), self.site.tolist(), self.sites,
+                self.licences, self.copies.tolist(), self.hosts.tolist()]  # fmt: skip
+        return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
         """What the JSON output says of the platform."""

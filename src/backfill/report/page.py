@@ -7,21 +7,38 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from backfill.analysis.metrics import Metrics
+from backfill.analysis.metrics import NOTHING, Counted, Metrics, Trim
+from backfill.analysis.series import window
 from backfill.model.platform import Platform
-from backfill.model.units import span_text
+from backfill.model.schedule import Schedule
+from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Workload
+from backfill.report import losers
 from backfill.report.chart import SIDE, count_chart, share_chart, tail_chart
+from backfill.report.differences import Differences
+from backfill.report.findings import Findings, Grouped
 from backfill.report.gantt import pack
 from backfill.report.shown import BINS, QUANTILES, Shown, longest, quantiles
-from backfill.report.values import cut, heading, headline, texts
+from backfill.report.values import WHY, cut, heading, headline, texts
 from backfill.traces.files import written
 
 SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
+CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
+    "summary": ("summary", None),
+    "differences": ("differences", "pairs"),
+    "bounds": ("optimum", "gaps"),
+    "distributions": ("waits and slowdowns", "lines"),
+    "time": ("over time", "lines"),
+    "losers": ("who loses", "groups"),
+    "gantt": ("every job", "gantt"),
+    "metrics": ("all metrics", None),
+    "provenance": ("where this comes from", None),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,80 +52,136 @@ class Provenance:
     notes: Sequence[str] = ()  # what was assumed or left out, one sentence each
 
 
-def write_page(
-    path: str | Path,
-    title: str,
-    results: Sequence[Shown],
-    provenance: Provenance,
-    ran: tuple[Workload, Platform] | None = None,
-) -> None:
-    """Write the page for these results, the whole file at once or not at all. Raises BackfillError."""
-    page = render(title, results, provenance, ran)
+@dataclass(frozen=True, eq=False, slots=True)
+class Run:
+    """One policy's result: the metrics, and the schedule where it is at hand."""
+
+    policy: str
+    metrics: Metrics
+    schedule: Schedule | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Page:
+    """All that a page tells."""
+
+    title: str
+    runs: Sequence[Run]
+    provenance: Provenance
+    findings: Findings
+    sentences: Sequence[str] = ()  # what the findings say in words
+    shown: Sequence[Shown] = ()  # lines over time and distributions, of each run or of none
+    ran: tuple[Workload, Platform] | None = None  # for the chart of every job
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        runs: Sequence[Run],
+        provenance: Provenance,
+        workload: Workload | None = None,
+        platform: Platform | None = None,
+        *,
+        trims: tuple[Trim, Trim] = (NOTHING, NOTHING),
+        findings: Findings | None = None,
+        sentences: Sequence[str] = (),
+    ) -> "Page":
+        """The page of runs over one workload; without workload, platform or schedules it has tables only.
+
+        trims:    the jobs left out of the metrics, first and last.
+        findings: with the policies in the order of `runs`.
+        """
+        schedules = [(run.policy, run.schedule) for run in runs if run.schedule is not None]
+        if workload is None or platform is None or len(schedules) < len(runs):
+            return cls(title, runs, provenance, findings or Grouped([], []), sentences)
+        span = window(*(schedule for _, schedule in schedules))
+        shown = [
+            Shown.of(workload, platform, schedule, Counted.of(workload, schedule, *trims), span)
+            for _, schedule in schedules
+        ]
+        found = findings or Grouped.of(workload, schedules, *trims)
+        return cls(title, runs, provenance, found, sentences, shown, (workload, platform))
+
+
+def write_page(path: str | Path, page: Page) -> None:
+    """Write the page, the whole file at once or not at all. Raises BackfillError."""
+    text = render(page)
     with written(path) as out:
-        out.write(page.encode(errors="replace"))  # a name of a file need not be UTF-8
+        out.write(text.encode(errors="replace"))  # a name of a file need not be UTF-8
 
 
-def render(
-    title: str,
-    results: Sequence[Shown],
-    provenance: Provenance,
-    ran: tuple[Workload, Platform] | None = None,
-) -> str:
-    """The page as HTML; every text from outside is escaped.
-
-    ran: the jobs and the platform, for the chart of every job; without them the page has none.
-    """
-    metrics = [shown.metrics for shown in results]
-    names = list(dict.fromkeys(name for each in metrics for name in each))
-    schedules = [(shown.policy, shown.schedule) for shown in results if shown.schedule is not None]
-    gantt = pack(*ran, [(cut(name), schedule) for name, schedule in schedules]) if ran and schedules else None
-    script = _script() if gantt else ""
-    return _TEMPLATES.get_template("page.html.j2").render(
-        title=title,
-        contents=_contents(gantt is not None),
-        policies=[shown.policy for shown in results],
-        headline=_rows(headline(metrics), metrics),
-        everything=_rows(names, metrics),
-        used=share_chart([shown.held for shown in results], [shown.cpus for shown in results]),
-        queue=count_chart([shown.queue for shown in results]),
-        inside=count_chart([shown.inside for shown in results]),
-        queue_peaks=[f"most {shown.queue.most.max(initial=0):,}" for shown in results],
-        inside_peaks=[f"most {shown.inside.most.max(initial=0):,}" for shown in results],
-        waits=tail_chart([shown.waits for shown in results], seconds=True),
-        slowdowns=tail_chart([shown.slowdowns for shown in results], seconds=False),
-        wait_table=_quantiles("wait_s", [quantiles(shown.waits) for shown in results]),
-        slowdown_table=_quantiles("slowdown", [quantiles(shown.slowdowns) for shown in results]),
-        bin=span_text(longest(results) / BINS),
-        side=SIDE,
-        provenance=provenance,
-        gantt=gantt,
-        jobs=len(ran[0]) if ran else 0,
-        nodes=len(ran[1].nodes) if ran else 0,
-        style=Markup(_static("report.css")),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-    )
+def render(page: Page) -> str:
+    """The page as HTML; every text from outside is escaped."""
+    metrics = [run.metrics for run in page.runs]
+    script = _script() if page.shown else ""
+    values: dict[str, Any] = {
+        "title": page.title,
+        "policies": [run.policy for run in page.runs],
+        "provenance": page.provenance,
+        "headline": _columns(headline(metrics), metrics),
+        "everything": _columns(list(dict.fromkeys(name for each in metrics for name in each)), metrics),
+        "lines": _lines(page.shown) if page.shown else None,
+        "why": WHY,
+        "side": SIDE,
+        "style": Markup(_static("report.css")),
+        "script": Markup(script),
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **_found(page),
+        **_jobs(page),
+    }
+    values["contents"] = [(at, name) for at, (name, need) in CONTENTS.items() if not need or values[need]]
+    return _TEMPLATES.get_template("page.html.j2").render(values)
 
 
-def _rows(names: Sequence[str], metrics: Sequence[Metrics]) -> list[tuple[str, list[str]]]:
+def _lines(shown: Sequence[Shown]) -> dict[str, Any]:
+    """The figures, and what stands beside their lines."""
+    return {
+        "used": share_chart([each.held for each in shown], [each.cpus for each in shown]),
+        "queue": count_chart([each.queue for each in shown]),
+        "inside": count_chart([each.inside for each in shown]),
+        "queue_peaks": [f"most {each.queue.most.max(initial=0):,}" for each in shown],
+        "inside_peaks": [f"most {each.inside.most.max(initial=0):,}" for each in shown],
+        "waits": tail_chart([each.waits for each in shown], seconds=True),
+        "slowdowns": tail_chart([each.slowdowns for each in shown], seconds=False),
+        "wait_table": _quantiles("wait_s", [quantiles(each.waits) for each in shown]),
+        "slowdown_table": _quantiles("slowdown", [quantiles(each.slowdowns) for each in shown]),
+        "bin": span_text(longest(shown) / BINS),
+    }
+
+
+def _found(page: Page) -> dict[str, Any]:
+    """What was found about differences, bounds and who loses."""
+    found = page.findings
+    policies = [run.policy for run in page.runs]
+    counts, crossings = losers.crossings(found.groups, policies)
+    return {
+        "pairs": found.pairs,
+        "differences": Differences.of(found.pairs, {run.policy: run.metrics for run in page.runs}),
+        "sentences": page.sentences,
+        "gaps": losers.gap_rows(found.bounds, [run.metrics for run in page.runs]),
+        "groups": losers.by_name(found.groups),
+        "counts": counts,
+        "crossings": crossings,
+        "fairness": losers.fairness_rows(found.fairness),
+        "fairness_heads": losers.FAIRNESS_HEADS,
+        "long_waits": losers.long_waits(found.waits),
+    }
+
+
+def _jobs(page: Page) -> dict[str, Any]:
+    """The chart of every job."""
+    if not page.ran:
+        return {"gantt": None}
+    workload, platform = page.ran
+    schedules = [(cut(run.policy), run.schedule) for run in page.runs if run.schedule is not None]
+    return {"gantt": pack(workload, platform, schedules), "jobs": len(workload), "nodes": len(platform.nodes)}
+
+
+def _columns(names: Sequence[str], metrics: Sequence[Metrics]) -> list[tuple[str, list[str]]]:
     return [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in names]
 
 
-def _contents(gantt: bool) -> list[tuple[str, str]]:
-    """The sections of the page: id and name."""
-    jobs = [("gantt", "every job")] if gantt else []
-    return [
-        ("summary", "summary"),
-        ("distributions", "waits and slowdowns"),
-        ("time", "over time"),
-        *jobs,
-        ("metrics", "all metrics"),
-        ("provenance", "where this comes from"),
-    ]
-
-
 def _quantiles(name: str, values: Sequence[Sequence[float | None]]) -> list[tuple[str, list[str]]]:
-    """A column per quantile: its heading, and a cell per policy."""
     heads = [*(f"{percent}%" for percent in QUANTILES), "100%"]
     return [(head, texts(name, [each[i] for each in values])) for i, head in enumerate(heads)]
 
@@ -131,3 +204,4 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters["cut"] = cut
+_TEMPLATES.filters["span"] = lambda seconds: span_text(seconds * SECOND)

@@ -1,12 +1,12 @@
-"""What the page shows of each policy: its schedule as lines over time and as distributions."""
+"""A schedule as lines over time and as distributions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from backfill.analysis.metrics import TAU, Metrics
-from backfill.analysis.series import Binned, held_cpus, jobs_inside, waiting_jobs, window
+from backfill.analysis.metrics import Counted
+from backfill.analysis.series import Binned, held_cpus, jobs_inside, waiting_jobs
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.units import SECOND
@@ -20,41 +20,25 @@ QUANTILES = (50, 90, 95, 99)  # percent
 class Shown:
     """What the page shows of one policy's schedule."""
 
-    policy: str
-    metrics: Metrics
     cpus: int  # of the platform
     held: Binned  # processors held over time
     queue: Binned  # jobs waiting over time
     inside: Binned  # jobs waiting or running over time
-    waits: Floats  # of the jobs that ran, sorted, seconds
+    waits: Floats  # of the jobs that count, sorted, seconds
     slowdowns: Floats  # bounded, sorted
-    schedule: Schedule | None = None  # for the chart of jobs
 
     @classmethod
     def of(
-        cls,
-        policy: str,
-        metrics: Metrics,
-        workload: Workload,
-        platform: Platform,
-        schedule: Schedule,
-        span: tuple[int, int] | None = None,
+        cls, workload: Workload, platform: Platform, schedule: Schedule, counted: Counted, span: tuple[int, int]
     ) -> "Shown":
-        """Of a schedule of `workload` on `platform`, and its metrics; over the time that it took, or over `span`."""
-        begin, end = span or window(schedule)
-        ran = schedule.ran
-        eligible = np.maximum(schedule.eligible[ran], schedule.submit[ran])
-        wait, held = schedule.start[ran] - eligible, schedule.end[ran] - schedule.start[ran]
+        """Of a schedule; `counted` jobs are in the distributions, `span` is the time that the lines cover."""
         return cls(
-            policy,
-            metrics,
             platform.cpus,
-            held_cpus(workload, schedule).binned(begin, end, BINS),
-            waiting_jobs(schedule).binned(begin, end, BINS),
-            jobs_inside(schedule).binned(begin, end, BINS),
-            np.sort(wait / SECOND),
-            np.sort(np.maximum(1.0, (wait + held) / np.maximum(held, TAU))),
-            schedule,
+            held_cpus(workload, schedule).binned(*span, BINS),
+            waiting_jobs(schedule).binned(*span, BINS),
+            jobs_inside(schedule).binned(*span, BINS),
+            np.sort(counted.wait / SECOND),
+            np.sort(counted.bounded_slowdown),
         )
 
 

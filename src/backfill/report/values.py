@@ -13,6 +13,18 @@ NAME_MAX = 80  # characters of a name that a table shows
 _HEADINGS = {"mean_bounded_slowdown": "bounded slowdown", "throughput_jobs_per_h": "jobs per hour"}
 _UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 
+# Why a job started, in the words of the page; the keys are REASONS. static/words.js tells them at more length.
+WHY = {
+    "head": "first in order",
+    "backfill": "backfilled",
+    "reserved": "its reserved time came",
+    "moved-up": "reservation moved up",
+    "fit": "fitted",
+    "gang": "gang",
+    "thread": "thread",
+    "resumed": "resumed",
+}
+
 
 def heading(name: str) -> str:
     """What a metric is called: `mean wait` for `mean_wait_s`."""
@@ -32,6 +44,13 @@ def texts(name: str, values: Sequence[float | int | None]) -> list[str]:
     if name.endswith("_s"):
         return _times(values)
     return [NONE if value is None else f"{value:.1%}" if name == "utilization" else number(value) for value in values]
+
+
+def brief(seconds: float) -> str:
+    """A span of time to two digits or so, for where many stand together."""
+    text = span_text(seconds * SECOND)
+    amount, unit = text.rsplit(" ", 1)
+    return f"{float(amount):,.0f} {unit}" if float(amount) >= 10 else text
 
 
 def number(value: float) -> str:

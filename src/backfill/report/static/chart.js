@@ -10,7 +10,7 @@ class Chart {
     this.place = place;
     this.front = place.querySelector("canvas.front"); // axes, labels, outlines; takes the focus
     this.raster = new Raster(place.querySelector("canvas.back"));
-    this.scheme = "why";
+    this.scheme = "wait";
     this.dim = null;
     this.chosen = -1;
     this.drawn = null;

@@ -64,7 +64,7 @@ function rowAxis(chart, context, { left, tall }) {
   }
 }
 
-function box(chart, view, job, low, high) {
+function boxOf(chart, view, job, low, high) {
   const { scale, schedule } = chart;
   const x = Math.max((schedule.start[job] * view.perTick - view.left) / scale, -4);
   const end = Math.min((schedule.end[job] * view.perTick - view.left) / scale, chart.width / scale + 4);
@@ -76,7 +76,7 @@ function names(chart, context, view) {
   let seen = 0;
   chart.each(chart.from, chart.from + chart.ticks, (job, low, high) => {
     if (low > chart.row + chart.rows || high < chart.row) return false;
-    const at = box(chart, view, job, low, high);
+    const at = boxOf(chart, view, job, low, high);
     if (at.wide > 34 && at.tall > 13) found.push([job, at]);
     return ++seen > LABELS_MOST;
   });
@@ -85,11 +85,11 @@ function names(chart, context, view) {
   context.textBaseline = "middle";
   for (const [job, at] of found) {
     const [red, green, blue] = chart.ink.colours[chart.shade[job]];
-    context.fillStyle = (chart.dim && chart.dim[job]) || 0.3 * red + 0.59 * green + 0.11 * blue < 130 ? "#fff" : "#000";
-    if (chart.dim && chart.dim[job]) context.fillStyle = chart.ink.soft;
+    const light = 0.3 * red + 0.59 * green + 0.11 * blue >= 130;
+    context.fillStyle = chart.dim && chart.dim[job] ? chart.ink.soft : light ? "#000" : "#fff";
     const text = chart.data.jobName(job), left = Math.max(at.x, 0) + 4;
     if (context.measureText(text).width < at.x + at.wide - left - 4) {
-      context.fillText(text, left, Math.min(Math.max(at.y, 0) + at.tall / 2, at.y + at.tall / 2));
+      context.fillText(text, left, at.y + at.tall / 2);
     }
   }
 }
@@ -98,7 +98,7 @@ function outline(chart, context, view) {
   const { pieces, start } = chart.schedule, job = chart.chosen;
   if (job < 0 || start[job] < 0) return;
   for (let k = pieces.of[job]; k < pieces.count && pieces.job[k] === job; k++) {
-    const at = box(chart, view, job, pieces.low[k], pieces.high[k]);
+    const at = boxOf(chart, view, job, pieces.low[k], pieces.high[k]);
     const wide = Math.max(at.wide, 3), tall = Math.max(at.tall, 3);
     for (const [colour, line] of [[`rgb(${chart.ink.background})`, 5], [chart.ink.text, 2.5]]) {
       context.strokeStyle = colour;

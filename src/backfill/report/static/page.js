@@ -77,8 +77,9 @@ class Section {
   tellRange() {
     const { from, ticks, row, rows } = this.chart, { tick, cpus, length } = this.data;
     const time = ticks === length ? "all of the time" : `${instant(from * tick)} to ${instant((from + ticks) * tick)}`;
-    const what = rows === cpus ? "all processors" : `processors ${Math.floor(row).toLocaleString("en")} to ${Math.ceil(row + rows).toLocaleString("en")}`;
-    this.find(".range").textContent = `In sight: ${time}; ${what}.`;
+    const whole = (number) => number.toLocaleString("en");
+    const what = rows === cpus ? "all processors" : `processors ${whole(Math.floor(row))} to ${whole(Math.ceil(row + rows))}`;
+    this.find(".range").textContent = `${this.data.names[this.chart.policy]}: ${time}; ${what}.`;
   }
 
   search(text) {
@@ -102,21 +103,32 @@ class Section {
     this.matches = found.jobs.sort((a, b) => start[a] - start[b] || a - b);
     const ran = this.matches.filter((job) => start[job] >= 0);
     const mean = ran.reduce((sum, job) => sum + wait[job], 0) / Math.max(ran.length, 1);
-    if (found.jobs.length === 1) this.choose(found.jobs[0], true);
-    else this.tell(`${found.what}: ${plural(found.jobs.length, "job")}, mean wait ${span(mean * data.tick)}. Enter goes from one to the next.`);
+    if (found.jobs.length === 1) this.choose(found.jobs[0], true, found.other);
+    else this.tell(`${found.other}${found.what}: ${plural(found.jobs.length, "job")}, mean wait ${span(mean * data.tick)}. Enter goes from one to the next.`);
   }
 
-  // A job by its id; else a user by name; else all whose user's name or whose id begins with the text.
-  found(wanted) {
-    const { data } = this, every = Array.from({ length: data.count }, (_, job) => job);
-    const byJob = every.filter((job) => data.jobName(job).toLowerCase() === wanted);
-    const exact = data.users.findIndex((name) => name.toLowerCase() === wanted);
-    const ofUser = exact < 0 ? [] : every.filter((job) => data.user[job] === exact);
-    if (ofUser.length && !byJob.length) return { what: `User ${data.users[exact]}`, jobs: ofUser };
-    if (byJob.length) return { what: "Jobs of that name", jobs: byJob };
+  // A job by its id, else a user by name, else all whose id or whose user's name begins with the text. `job` or `user`
+  // before the text says which.
+  found(text) {
+    const { data } = this, [, kind, wanted] = /^(?:(job|user) +)?(.*)$/.exec(text);
+    const byJob = kind === "user" ? [] : this.those((job) => data.jobName(job).toLowerCase() === wanted);
+    const user = kind === "job" ? -1 : data.users.findIndex((name) => name.toLowerCase() === wanted);
+    const ofUser = user < 0 ? [] : this.those((job) => data.user[job] === user);
+    if (byJob.length) {
+      const other = ofUser.length ? `There is also a user ${data.users[user]}: search for user ${data.users[user]}. ` : "";
+      return { what: "Jobs of that name", jobs: byJob, other };
+    }
+    if (ofUser.length) return { what: `User ${data.users[user]}`, jobs: ofUser, other: "" };
     const users = new Set(data.users.flatMap((name, i) => (name.toLowerCase().startsWith(wanted) ? [i] : [])));
-    const begins = every.filter((job) => users.has(data.user[job]) || data.jobName(job).toLowerCase().startsWith(wanted));
-    return { what: "Jobs and users that begin so", jobs: begins };
+    const jobs = this.those((job) => (kind !== "job" && users.has(data.user[job]))
+      || (kind !== "user" && data.jobName(job).toLowerCase().startsWith(wanted)));
+    return { what: `What begins with ${wanted}`, jobs, other: "" };
+  }
+
+  those(fits) {
+    const jobs = [];
+    for (let job = 0; job < this.data.count; job++) if (fits(job)) jobs.push(job);
+    return jobs;
   }
 
   // To the next job of the search; without one, to the next that starts.
@@ -125,7 +137,8 @@ class Section {
     if (matches) {
       const place = matches.indexOf(chart.chosen);
       const next = place < 0 ? (by > 0 ? 0 : matches.length - 1) : (place + by + matches.length) % matches.length;
-      this.choose(matches[next], true, `${next + 1} of ${matches.length}: `);
+      const count = matches.length.toLocaleString("en");
+      this.choose(matches[next], true, `${(next + 1).toLocaleString("en")} of ${count}: `);
       return;
     }
     let k = chart.chosen >= 0 && start[chart.chosen] >= 0 ? pieces.of[chart.chosen] : this.firstInSight() - by;

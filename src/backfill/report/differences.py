@@ -1,0 +1,137 @@
+"""Paired differences as the page shows them: texts, and intervals as places on one axis of ratios for all pairs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backfill.analysis.metrics import Metrics
+from backfill.analysis.paired import Pair
+from backfill.report.chart import Tick
+from backfill.report.values import NONE, heading, texts
+
+_FACTORS = (1.1, 1.2, 1.5, 2.0, 5.0, 10.0, 100.0, 1000.0, 1e6)  # how far the axis may reach to both sides
+MAIN = ("mean_wait_s", "mean_bounded_slowdown")  # shown at once; the other metrics where they are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A ratio and its interval, in percent of the axis; None where there is none, or where it lies outside."""
+
+    at: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One metric of two policies."""
+
+    a: str
+    b: str
+    name: str  # of the metric
+    value_b: str
+    value_a: str
+    difference: str
+    interval: str
+    relative: str
+    relative_interval: str
+    drawn: Drawn
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Differences on one axis."""
+
+    rows: list[Difference]
+    ticks: list[Tick]
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair], values: dict[str, Metrics]) -> "Table":
+        """values: the metrics by policy."""
+        reach = _reach(pairs)
+        return cls([_difference(pair, values, reach) for pair in pairs], _ticks(reach))
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The main metrics of all pairs of policies, and all metrics of each pair."""
+
+    main: Table
+    pairs: list[Table]
+    methods: list[str]  # of the intervals
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair], values: dict[str, Metrics]) -> "Differences":
+        """values: the metrics by policy."""
+        main = [pair for metric in MAIN for pair in pairs if pair.metric == metric]
+        of_two: dict[tuple[str, str], list[Pair]] = {}
+        for pair in pairs:
+            of_two.setdefault((pair.a, pair.b), []).append(pair)
+        methods = dict.fromkeys(pair.method for pair in pairs if pair.low is not None)
+        return cls(Table.of(main, values), [Table.of(two, values) for two in of_two.values()], list(methods))
+
+
+def _difference(pair: Pair, values: dict[str, Metrics], reach: float) -> Difference:
+    b, a, difference, low, high = texts(
+        pair.metric,
+        [values.get(p, {}).get(pair.metric) for p in (pair.b, pair.a)] + [pair.difference, pair.low, pair.high],
+    )
+    return Difference(
+        a=pair.a,
+        b=pair.b,
+        name=heading(pair.metric),
+        value_b=b,
+        value_a=a,
+        difference=_signed(difference, pair.difference),
+        interval=NONE if pair.low is None else f"{_signed(low, pair.low)} to {_signed(high, pair.high)}",
+        relative=_percent(pair.relative),
+        relative_interval=_between(pair.relative_low, pair.relative_high),
+        drawn=Drawn(*(_place(x, reach) for x in (pair.relative, pair.relative_low, pair.relative_high))),
+        method=pair.method,
+    )
+
+
+def _signed(text: str, value: float | None) -> str:
+    sign = "+" if value is not None and value > 0 else ""
+    return sign + text.replace("-", "\N{MINUS SIGN}") if value is not None else NONE
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return NONE
+    if share >= 9:  # ten times as much and more
+        return f"× {1 + share:,.1f}"
+    digits = 0 if abs(share) >= 0.1 else 1
+    return f"{share:+.{digits}%}".replace("-", "\N{MINUS SIGN}") if round(share, 2 + digits) else "0%"
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return NONE if low is None or high is None else f"{_percent(low)} to {_percent(high)}"
+
+
+def _reach(pairs: Sequence[Pair]) -> float:
+    """The factor at both ends of the axis: the least that has all relative differences inside."""
+    shares = [x for pair in pairs for x in (pair.relative, pair.relative_low, pair.relative_high) if x is not None]
+    most = max((max(1 + x, 1 / (1 + x)) for x in shares if x > -1), default=1.0)
+    return next((factor for factor in _FACTORS if most <= factor), _FACTORS[-1])
+
+
+def _place(share: float | None, reach: float) -> float | None:
+    if share is None:
+        return None
+    if share <= -1:
+        return 0.0
+    place = 50 + 50 * math.log(1 + share) / math.log(reach)
+    return round(min(100.0, max(0.0, place)), 2)
+
+
+def _ticks(reach: float) -> list[Tick]:
+    ends = (1 / reach, math.sqrt(1 / reach), 1.0, math.sqrt(reach), reach) if reach > 2 else (1 / reach, 1.0, reach)
+    return [Tick(_place(factor - 1, reach) or 0.0, _factor(factor)) for factor in ends]
+
+
+def _factor(factor: float) -> str:
+    if factor == 1:
+        return "equal"
+    return f"× {factor:,.3g}" if factor >= 1 else f"÷ {1 / factor:,.3g}"

@@ -1,0 +1,136 @@
+"""Who loses, as the page shows it: tables by user and group, by size and run time, of fairness and of long waits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backfill.analysis.bounds import Bound
+from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
+from backfill.analysis.metrics import Metrics
+from backfill.model.units import SECOND, span_text
+from backfill.report.values import NONE, brief, heading, texts
+
+ROWS_MOST = 15  # users or groups that a table names
+WAITS_MOST = 5  # long waits per policy
+_WORSE = 1.05  # a mean wait this many times that under the first policy is marked
+_DEPTHS = (0, 600, 3600, 21_600, 86_400)  # seconds; a class of waits has one more shade than the one before
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A mean wait in a table."""
+
+    text: str
+    worse: bool = False  # clearly longer than under the first policy
+    depth: int = 0  # 0 to 5: how long it is
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Mean wait by user or group: one row each, a cell per policy."""
+
+    by: str
+    rows: list[tuple[str, str, str, list[Cell]]]  # name, jobs, cpu hours, waits
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Mean wait by size and run time under one policy."""
+
+    policy: str
+    columns: list[str]
+    rows: list[tuple[str, list[Cell | None]]]
+
+
+def by_name(groups: Sequence[Groups]) -> list[Who]:
+    """The tables by user, group, size and run time; those with most jobs of many."""
+    found = []
+    for each in groups:
+        if each.by == "size x run time":
+            continue
+        few = slice(None, ROWS_MOST)
+        rows = [
+            (name, f"{jobs:,}", f"{hours:,.0f}", _cells([waits[i] for waits in each.mean_wait_s]))
+            for i, (name, jobs, hours) in enumerate(
+                zip(each.names[few], each.jobs[few], each.cpu_hours[few], strict=True)
+            )
+        ]
+        found.append(Who(each.by, rows, max(0, len(each.names) - ROWS_MOST)))
+    return found
+
+
+def crossings(groups: Sequence[Groups], policies: Sequence[str]) -> tuple[Crossing | None, list[Crossing]]:
+    """The number of jobs by size and run time, and their mean wait under each policy."""
+    each = next((g for g in groups if g.by == "size x run time"), None)
+    if each is None:
+        return None, []
+    place = {name: i for i, name in enumerate(each.names)}
+    runs = [run for run in RUNS if any(f"{size}, {run}" in place for size in SIZES)]
+    sizes = [size for size in SIZES if any(f"{size}, {run}" in place for run in RUNS)]
+    cells = [_cells([waits[i] for waits in each.mean_wait_s]) for i in range(len(each.names))]
+
+    def crossing(policy: str, texts_: Sequence[Cell]) -> Crossing:
+        rows = [(size, [texts_[place[key]] if (key := f"{size}, {run}") in place else None for run in runs])
+                for size in sizes]  # fmt: skip
+        return Crossing(policy, runs, rows)
+
+    counts = crossing("", [Cell(f"{jobs:,}") for jobs in each.jobs])
+    return counts, [crossing(policy, [row[k] for row in cells]) for k, policy in enumerate(policies)]
+
+
+def fairness_rows(fairness: Sequence[Fairness]) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """(a, b, cells) for each pair; a cell is a name from outside, or none, and a text."""
+    return [(each.a, each.b, _fairness(each)) for each in fairness]
+
+
+FAIRNESS_HEADS = (
+    "jobs that start later", "by, on average", "at most", "users who wait longer", "user hit most", "class hit most",
+)  # fmt: skip
+
+
+def _fairness(each: Fairness) -> list[tuple[str, str]]:
+    share = each.later_share
+    return [
+        ("", NONE if share is None else f"{share:.1%}"),
+        ("", _span(each.mean_delay_s)),
+        ("", _span(each.max_delay_s)),
+        ("", f"{each.users_longer:,} of {each.users:,}" if each.users else NONE),
+        _worst(each.worst_user, each.worst_user_s),
+        _worst(each.worst_class, each.worst_class_s),
+    ]
+
+
+def long_waits(waits: Sequence[LongWait]) -> list[LongWait]:
+    """The longest of each policy."""
+    seen: dict[str, int] = {}
+    found = []
+    for wait in waits:
+        seen[wait.policy] = seen.get(wait.policy, 0) + 1
+        if seen[wait.policy] <= WAITS_MOST:
+            found.append(wait)
+    return found
+
+
+def gap_rows(bounds: Sequence[Bound], metrics: Sequence[Metrics]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+    """Per bound: what of, its value, how it was found, and (value, how many times the bound) of each policy."""
+    found = []
+    for bound in bounds:
+        values = [each.get(bound.metric) for each in metrics]
+        least, *shown = texts(bound.metric, [bound.value, *values])
+        ratios = [f"{v / bound.value:,.4g} ×" if v is not None and bound.value else NONE for v in values]
+        found.append((heading(bound.metric), least, bound.how, list(zip(shown, ratios, strict=True))))
+    return found
+
+
+def _cells(waits: Sequence[float]) -> list[Cell]:
+    worse = [k > 0 and wait > _WORSE * waits[0] and wait - waits[0] > 1 for k, wait in enumerate(waits)]
+    depths = [sum(wait > edge for edge in _DEPTHS) for wait in waits]
+    return [Cell(*each) for each in zip(map(brief, waits), worse, depths, strict=True)]
+
+
+def _span(seconds: float | None) -> str:
+    return NONE if seconds is None else span_text(seconds * SECOND)
+
+
+def _worst(name: str | None, seconds: float | None) -> tuple[str, str]:
+    return ("", NONE) if name is None else (name, f"+{_span(seconds)}")
