@@ -1,0 +1,99 @@
+"""Figures for papers, drawn with matplotlib (the extra `plot`): every job, lines over time, distributions."""
+
+from typing import Any
+
+import numpy as np
+
+from backfill.analysis.metrics import NOTHING, Counted, Trim
+from backfill.analysis.series import Steps, held_cpus, jobs_inside, waiting_jobs, window
+from backfill.model.errors import BadArgument, MissingExtra
+from backfill.model.platform import Platform
+from backfill.model.schedule import REASONS, Schedule
+from backfill.model.units import SECOND
+from backfill.model.workload import Floats, Workload
+from backfill.report.rows import lay_out
+from backfill.report.values import WHY
+
+KINDS = ("gantt", "utilization", "queue", "jobs", "wait", "slowdown")
+# Okabe and Ito's palette; the keys are REASONS.
+COLOURS = dict(zip(REASONS, ("#56b4e9", "#e69f00", "#009e73", "#999999", "#d55e00", "#0072b2", "#cc79a7", "#f0e442"),
+                   strict=True))  # fmt: skip
+_BINS = 500
+_HOUR, _DAY = 3600 * SECOND, 86_400 * SECOND
+
+
+def figure(
+    kind: str,
+    workload: Workload,
+    platform: Platform,
+    schedule: Schedule,
+    ax: Any = None,
+    label: str = "",
+    trims: tuple[Trim, Trim] = (NOTHING, NOTHING),
+) -> Any:
+    """Draw one of KINDS on `ax`, or on a new figure; returns the axes. Raises UsageError, MissingExtra.
+
+    trims: the jobs left out of the distributions, first and last.
+    """
+    if kind not in KINDS:
+        raise BadArgument("kind", kind, f"one of {', '.join(KINDS)}")
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise MissingExtra("a figure", "plot") from None
+    if ax is None:
+        ax = plt.subplots(figsize=(8, 4), layout="constrained")[1]
+    if kind == "gantt":
+        _gantt(workload, platform, schedule, ax)
+    elif kind in ("wait", "slowdown"):
+        counted = Counted.of(workload, schedule, *trims)
+        _tail(kind, counted.wait / SECOND if kind == "wait" else counted.bounded_slowdown, ax, label)
+    else:
+        _line(kind, workload, platform, schedule, ax, label)
+    return ax
+
+
+def _unit(length: int) -> tuple[str, int]:
+    return ("days", _DAY) if length >= 3 * _DAY else ("hours", _HOUR)
+
+
+def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) -> None:
+    from matplotlib.collections import PolyCollection
+    from matplotlib.patches import Patch
+
+    begin, end = window(schedule)
+    name, unit = _unit(end - begin)
+    job, low, high = lay_out(workload, platform, schedule).T
+    left, right = (schedule.start[job] - begin) / unit, (schedule.end[job] - begin) / unit
+    corners = np.stack([np.stack(c, -1) for c in ((left, low), (left, high), (right, high), (right, low))], 1)
+    words = [REASONS[code] for code in schedule.reason[job].tolist()]
+    ax.add_collection(
+        PolyCollection(corners, facecolors=[COLOURS[w] for w in words], edgecolors="white", linewidths=0.2)
+    )
+    ax.set(xlim=(0, max((end - begin) / unit, 1e-9)), ylim=(platform.cpus, 0), ylabel="processors")
+    ax.set_xlabel(f"{name} since the first submit")
+    there = [word for word in REASONS if word in set(words)]
+    if there:
+        ax.legend(handles=[Patch(color=COLOURS[w], label=WHY[w]) for w in there], loc="lower left",
+                  bbox_to_anchor=(0, 1), ncols=4, frameon=False)  # fmt: skip
+
+
+def _line(kind: str, workload: Workload, platform: Platform, schedule: Schedule, ax: Any, label: str) -> None:
+    begin, end = window(schedule)
+    steps: Steps = {"utilization": held_cpus(workload, schedule), "queue": waiting_jobs(schedule),
+                    "jobs": jobs_inside(schedule)}[kind]  # fmt: skip
+    binned = steps.binned(begin, end, _BINS)
+    name, unit = _unit(end - begin)
+    share = platform.cpus if kind == "utilization" else 1
+    if len(binned.mean):
+        ax.stairs(binned.mean / share, (binned.edges - begin) / unit, label=label or None, baseline=None)
+    ax.set_xlabel(f"{name} since the first submit")
+    ax.set_ylabel({"utilization": "utilization", "queue": "jobs waiting", "jobs": "jobs in the system"}[kind])
+    ax.set_ylim(bottom=0)
+
+
+def _tail(kind: str, values: Floats, ax: Any, label: str) -> None:
+    ranked, above = np.sort(values), 1 - np.arange(len(values)) / max(len(values), 1)
+    ax.step(np.maximum(ranked, 1), above, where="pre", label=label or None)
+    ax.set(xscale="log", yscale="log", ylabel="share of jobs at or above")
+    ax.set_xlabel("wait (s); shorter ones at 1 s" if kind == "wait" else "bounded slowdown")

@@ -1,0 +1,62 @@
+"""Pages in a headless Chromium: the one of the system, driven by playwright. Without either, the tests are skipped."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import backfill as bf
+from backfill.api import write_report
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'backfill[browser]'")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: apt-get install --no-install-recommends chromium")
+    with playwright.sync_playwright() as driver:
+        # The tests' own pages only, so the sandbox, which root cannot have, is not missed.
+        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a file and waits for the chart, where there is one; the browser must have nothing to complain of."""
+    contexts: list[Any] = []
+    complaints: list[str] = []
+
+    def open_(path: Path, chart: bool = True, **more: Any) -> Any:
+        contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more}))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: request.url.startswith("file:") or complaints.append(request.url))
+        page.goto(path.as_uri())
+        if chart:
+            page.wait_for_selector("#gantt[data-ready]")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="session")
+def results() -> list[bf.Result]:
+    log = bf.generate("lublin?jobs=400&cpus=64&load=0.9&seed=5")
+    return [bf.simulate(log, policy=policy) for policy in ("fcfs", "easy", "conservative")]
+
+
+@pytest.fixture(scope="session")
+def small(results: list[bf.Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("small") / "out.html"
+    write_report(path, results, "backfill compare")
+    return path

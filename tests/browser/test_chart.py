@@ -1,0 +1,293 @@
+"""The chart of every job, used as people use it."""
+
+import re
+
+import numpy as np
+import pytest
+
+import backfill as bf
+from backfill.model.workload import Jobs, Labels, Workload
+from backfill.report.rows import lay_out
+
+CHART = "document.getElementById('gantt').section.chart"
+
+
+def window(page):
+    return page.evaluate(f"(({{from, ticks, row, rows}}) => [from, ticks, row, rows])({CHART})")
+
+
+def drawn(page):
+    """Once the next frame is on the screen."""
+    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+
+
+def told(page):
+    return page.locator("output").text_content()
+
+
+def tells(page, begin):
+    """Wait until the line below the chart begins so."""
+    from playwright.sync_api import expect
+
+    expect(page.locator("output")).to_have_text(re.compile(f"^{re.escape(begin)}"))
+
+
+def find(page, text):
+    page.locator("input[type=search]").fill(text)
+
+
+def middle_of(page, job):
+    """Where on the screen the middle of a job's first piece is."""
+    return page.evaluate(
+        f"""(wanted) => {{
+          const chart = {CHART}, {{ pieces, start, end }} = chart.schedule;
+          let job = 0; while (chart.data.jobName(job) !== wanted) job++;
+          const k = pieces.of[job], {{ left, top }} = chart.front.getBoundingClientRect();
+          const t = (start[job] + end[job]) / 2, row = (pieces.low[k] + pieces.high[k]) / 2;
+          return [left + 64 + ((t - chart.from) / chart.ticks) * chart.width / chart.scale,
+                  top + ((row - chart.row) / chart.rows) * chart.height / chart.scale];
+        }}""",
+        job,
+    )
+
+
+@pytest.fixture
+def page(open_page, small):
+    page = open_page(small)
+    page.locator("canvas.front").scroll_into_view_if_needed()
+    return page
+
+
+def test_the_page_opens_and_shows_every_job(page, results):
+    assert page.locator(".instead").count() == 0
+    assert page.evaluate(f"{CHART}.data.count") == 400
+    assert window(page) == [0, page.evaluate(f"{CHART}.data.length"), 0, 64]
+    assert page.locator(".range").text_content() == "fcfs: all of the time; all processors."
+
+
+@pytest.mark.parametrize("policy", range(3))
+def test_the_browser_knows_each_schedule_to_the_second(page, results, policy):
+    result = results[policy]
+    names, start, end = page.evaluate(
+        f"""() => {{ const data = {CHART}.data, s = data.schedule({policy});
+            return [Array.from(s.start, (_, job) => data.jobName(job)), Array.from(s.start), Array.from(s.end)]; }}"""
+    )
+    begin = result.schedule.submit.min()
+    assert names == [str(job) for job in result.schedule.job]
+    assert start == ((result.schedule.start - begin) // 10**6).tolist()
+    assert end == ((result.schedule.end - begin) // 10**6).tolist()
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_the_browser_lays_jobs_out_as_the_figures_do(open_page, tmp_path, nodes):
+    log = bf.generate("lublin?jobs=300&cpus=32&load=0.9&seed=2")
+    result = bf.simulate(log, bf.Platform.pool(32, nodes=nodes), policy="easy")
+    result.report(tmp_path / "out.html")
+    page = open_page(tmp_path / "out.html")
+    pieces = page.evaluate(
+        f"""() => {{ const {{ job, low, high, count }} = {CHART}.schedule.pieces;
+            return Array.from({{ length: count }}, (_, k) => [job[k], low[k], high[k]]); }}"""
+    )
+    assert pieces == lay_out(log, result.platform, result.schedule).tolist()
+
+
+def test_the_wheel_scrolls_the_page_until_the_chart_has_the_focus(page):
+    whole = window(page)
+    page.locator("canvas.front").hover(position={"x": 300, "y": 100})
+    page.mouse.wheel(0, -50)
+    page.wait_for_timeout(300)
+    assert window(page) == whole
+
+
+def test_the_wheel_zooms_where_the_pointer_is(page):
+    whole = window(page)
+    front = page.locator("canvas.front")
+    front.focus()
+    width = front.bounding_box()["width"] - 64
+    front.hover(position={"x": 64 + width / 4, "y": 100})
+    before = page.evaluate("scrollY")
+    page.mouse.wheel(0, -400)
+    page.wait_for_timeout(300)
+    begin, ticks, _, rows = window(page)
+    assert ticks < 0.6 * whole[1]
+    assert abs(begin + ticks / 4 - whole[1] / 4) < 0.01 * whole[1]
+    assert (rows, page.evaluate("scrollY")) == (64, before)
+
+
+def test_shift_and_wheel_make_the_rows_taller(page):
+    page.locator("canvas.front").click(position={"x": 300, "y": 100})
+    page.keyboard.down("Shift")
+    page.mouse.wheel(0, -400)
+    page.wait_for_timeout(300)
+    page.keyboard.up("Shift")
+    assert window(page)[3] < 40
+
+
+def test_dragging_moves_what_is_in_sight(page):
+    page.locator("[data-do=in]").click()
+    before = window(page)
+    box = page.locator("canvas.front").bounding_box()
+    page.mouse.move(box["x"] + 600, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 400, box["y"] + 100, steps=4)
+    page.mouse.up()
+    drawn(page)
+    moved = (window(page)[0] - before[0]) / before[1]
+    assert moved == pytest.approx(200 / (box["width"] - 64), rel=0.02)
+    assert page.evaluate(f"{CHART}.chosen") == -1  # a drag is not a click
+
+
+def test_moving_sideways_gives_the_same_picture_as_drawing_anew(page):
+    page.evaluate(f"{CHART}.zoom(4)")
+    for share in (0.2, -0.05, 0.013, 0.4, -0.3):
+        page.evaluate(f"{CHART}.pan({share})")
+        drawn(page)
+    same = page.evaluate(
+        f"""() => {{ const chart = {CHART}, canvas = chart.raster.canvas, see = () =>
+              canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+            const moved = see(); chart.drawn = null; chart.draw(); const anew = see();
+            return moved.every((value, i) => Math.abs(value - anew[i]) <= 1); }}"""
+    )
+    assert same
+
+
+def test_keys_move_zoom_and_choose(page):
+    front = page.locator("canvas.front")
+    front.focus()
+    whole = window(page)
+    front.press("+")
+    front.press("+")
+    front.press("ArrowRight")
+    drawn(page)
+    zoomed = window(page)
+    assert zoomed[1] == pytest.approx(whole[1] / 2.25)
+    assert zoomed[0] > (whole[1] - zoomed[1]) / 2
+    front.press("t")
+    front.press("Shift+ArrowDown")
+    assert window(page)[2] > 0
+    front.press("Home")
+    assert window(page)[0] == 0
+    front.press("0")
+    assert window(page) == whole
+    front.press("n")
+    assert told(page).startswith("job 1; ")
+    front.press("n")
+    assert told(page).startswith("job 2; ")
+    front.press("p")
+    assert told(page).startswith("job 1; ")
+    front.press("Escape")
+    assert told(page) == ""
+
+
+def test_pointing_at_a_job_tells_its_wait_and_why(page, results):
+    page.locator("input[value='1']").check()
+    easy = results[1].schedule
+    row = int(np.argmax(easy.reason == 1))  # the first backfilled job
+    name = str(easy.job[row])
+    find(page, f"job {name}")
+    tells(page, f"job {name}; ")
+    drawn(page)
+    page.mouse.move(*middle_of(page, name))
+    facts = dict(
+        zip(page.locator(".tip dt").all_text_contents(), page.locator(".tip dd").all_text_contents(), strict=True)
+    )
+    assert facts["job"] == name
+    assert facts["size"].startswith(str(results[1].workload.jobs.procs[row]))
+    assert facts["why then"] == "it filled a hole that an earlier job, still waiting, could not use"
+    tells(page, "job")
+    assert "it filled a hole" in told(page)
+
+
+def test_search_finds_a_job_and_goes_to_it(page):
+    find(page, "257")
+    tells(page, "job 257; ")
+    assert window(page)[1] < page.evaluate(f"{CHART}.data.length")
+    find(page, "nobody")
+    tells(page, "No job")
+
+
+def test_policies_share_one_window_and_the_chosen_job(page, results):
+    find(page, "job 300")
+    tells(page, "job 300; ")
+    find(page, "")
+    page.wait_for_timeout(400)
+    assert told(page) == ""
+    page.evaluate(f"{CHART}.zoom(3)")
+    before = window(page)
+    page.locator("input[value='2']").check()
+    assert window(page) == before
+    assert page.locator(".range").text_content().startswith("conservative: ") or drawn(page) is None
+    assert page.evaluate(f"{CHART}.schedule.name") == "conservative"
+
+
+@pytest.mark.parametrize("scheme", ["wait", "why", "user"])
+def test_colours_are_named_in_words(page, scheme):
+    page.locator("#gantt select").select_option(scheme)
+    assert page.locator(".key li").count() >= 1
+    assert all(text for text in page.locator(".key li").all_text_contents())
+
+
+HOSTILE = ['"><img src=x onerror=alert(1)>', "</script><script>alert(1)</script>", "x" * 10_000, "\u202egnol"]
+
+
+def test_hostile_names_of_jobs_and_users_are_shown_as_they_are(open_page, tmp_path):
+    second = 10**6
+    log = Workload(
+        Jobs(
+            job=np.array(HOSTILE, object),
+            submit=np.arange(4) * second,
+            runtime=np.full(4, 100 * second),
+            walltime=np.full(4, 100 * second),
+            user=Labels.of(HOSTILE),
+        )
+    )
+    bf.simulate(log, bf.Platform.pool(2), policy="easy").report(tmp_path / "out.html")
+    page = open_page(tmp_path / "out.html")
+    page.locator("canvas.front").focus()
+    for name in HOSTILE:
+        page.keyboard.press("n")
+        page.mouse.move(*middle_of(page, name if len(name) < 80 else name[:79] + "…"))
+        assert page.locator(".tip dd").first.text_content() == (name if len(name) < 80 else name[:79] + "…")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_old_browser_is_told_what_it_lacks(open_page, small, browser):
+    context = browser.new_context()
+    page = context.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto(small.as_uri())
+    assert "too old" in page.locator(".instead").text_content()
+    assert page.locator(".place").is_hidden()
+    context.close()
+
+
+def test_without_javascript_tables_and_figures_are_there(open_page, small):
+    page = open_page(small, chart=False, java_script_enabled=False)
+    assert page.locator("table").count() >= 4
+    assert page.locator(".plot svg").count() == 5
+    assert page.locator(".instead").is_visible()
+    assert page.locator(".place").is_hidden()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}, {"color_scheme": "dark"}],
+    ids=["desktop", "phone", "dark"],
+)
+def test_nothing_sticks_out_of_the_page(open_page, small, more):
+    page = open_page(small, **more)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_dark_pages_have_a_dark_chart(open_page, small):
+    def background(scheme):
+        return open_page(small, color_scheme=scheme).evaluate(f"{CHART}.ink.background[0]")
+
+    assert background("dark") < 64 < 192 < background("light")
+
+
+def test_every_control_can_be_reached_and_has_a_name(page):
+    controls = page.locator("#gantt :is(button, input, select, canvas.front)")
+    for control in controls.all():
+        assert control.evaluate("(it) => it.tabIndex") == 0
+        assert control.evaluate("(it) => it.ariaLabel || it.labels?.[0]?.textContent.trim() || it.textContent.trim()")

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import backfill as bf
+from backfill.report.rows import Holes, lay_out
+
+WORKLOADS = st.builds(
+    lambda seed, nodes: (bf.generate(f"lublin?jobs=60&cpus=16&seed={seed}"), bf.Platform.pool(16, nodes=nodes)),
+    st.integers(0, 10_000),
+    st.sampled_from([1, 4]),
+)
+
+
+def test_a_job_gets_the_lowest_hole_that_takes_it_whole_else_pieces():
+    holes = Holes(0, 10)
+    assert holes.take(2) == [(0, 2)]
+    assert holes.take(3) == [(2, 5)]
+    assert holes.take(2) == [(5, 7)]
+    holes.give(0, 2)
+    assert holes.take(3) == [(7, 10)]
+    holes.give(5, 7)
+    assert holes.take(3) == [(0, 2), (5, 6)]
+    assert (holes.low, holes.high) == ([6], [7])
+
+
+def test_holes_that_meet_become_one():
+    holes = Holes(0, 6)
+    for low in (0, 2, 4):
+        assert holes.take(2) == [(low, low + 2)]
+    holes.give(0, 2)
+    holes.give(4, 6)
+    holes.give(2, 4)
+    assert (holes.low, holes.high) == ([0], [6])
+
+
+@given(WORKLOADS)
+def test_every_job_has_its_rows_and_no_two_share_one(case):
+    workload, pool = case
+    result = bf.simulate(workload, pool, policy="easy")
+    schedule, pieces = result.schedule, lay_out(workload, pool, result.schedule)
+    rows = np.bincount(pieces[:, 0], pieces[:, 2] - pieces[:, 1], len(workload))
+    assert (rows == np.where(schedule.ran, workload.jobs.procs, 0)).all()
+    for job, low, high in pieces.tolist():
+        others = pieces[(pieces[:, 1] < high) & (pieces[:, 2] > low) & (pieces[:, 0] != job), 0]
+        apart = (schedule.end[others] <= schedule.start[job]) | (schedule.start[others] >= schedule.end[job])
+        assert apart.all()
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_rows_lie_on_the_nodes_of_the_job(nodes):
+    workload, pool = bf.generate("lublin?jobs=200&cpus=16&seed=3"), bf.Platform.pool(16, nodes=nodes)
+    schedule = bf.simulate(workload, pool, policy="easy").schedule
+    per_node = 16 // nodes
+    for job, low, high in lay_out(workload, pool, schedule).tolist():
+        held = schedule.held[job].reshape(-1, 2)[:, 0]
+        assert low // per_node in held
+        assert (high - 1) // per_node == low // per_node
