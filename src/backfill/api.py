@@ -3,10 +3,10 @@
 import math
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backfill import __version__
 from backfill.analysis.metrics import NOTHING, Metrics, Trim, metrics
@@ -14,20 +14,18 @@ from backfill.analysis.names import params_text
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.policy import Policy
-from backfill.model.errors import BackfillError, MissingExtra, PolicyError, UsageError, at
+from backfill.model import notebook
+from backfill.model.errors import BackfillError, PolicyError, UsageError, at
 from backfill.model.platform import Platform
-from backfill.model.schedule import NO_TIME, REASONS, STATES, Schedule
+from backfill.model.schedule import Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Workload
 from backfill.policies.load import load
+from backfill.traces import frames
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Progress, Simulation
 from backfill.worlds.simulated import simulate as run
-
-if TYPE_CHECKING:
-    from backfill.report.findings import Findings
-    from backfill.report.page import Page
 
 SCHEMA = 1  # of the JSON object
 
@@ -53,6 +51,11 @@ class Result:
     def schedule(self) -> Schedule:
         """When and where each job ran."""
         return self.simulation.schedule
+
+    @property
+    def seed(self) -> int:
+        """Of everything that was drawn."""
+        return self.options.seed
 
     @property
     def name(self) -> str:
@@ -99,6 +102,8 @@ class Result:
 
     def report(self, path: str | Path, command: str = "") -> None:
         """Write the result as one HTML page. command: what a reader can type to get it again."""
+        from backfill.report.write import write_report
+
         write_report(path, [self], command)
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,24 +145,33 @@ class Result:
 
     def to_polars(self) -> Any:
         """The schedule as a polars DataFrame, one row per job, times in seconds. Needs the extra `data`."""
-        try:
-            import polars as pl
-        except ImportError:
-            raise MissingExtra("a table of the schedule", "data") from None
-        schedule = self.schedule
-        why = (*REASONS, "")
-        columns: dict[str, Any] = {"job": [str(job) for job in schedule.job.tolist()]}
-        for name in ("submit", "start", "end"):
-            values = getattr(schedule, name)
-            columns[name] = [None if t == NO_TIME else t / SECOND for t in values.tolist()]
-        columns["state"] = [STATES[state] for state in schedule.state.tolist()]
-        columns["reason"] = [
-            why[code] or cause for code, cause in zip(schedule.reason.tolist(), schedule.rejected_for, strict=True)
-        ]
-        columns["node"] = [schedule.node_text(row) for row in range(len(schedule))]
-        times = dict.fromkeys(("submit", "start", "end"), pl.Float64)
-        texts = dict.fromkeys(("job", "state", "reason", "node"), pl.String)
-        return pl.DataFrame(columns, schema_overrides={**times, **texts})
+        return frames.to_polars(self.schedule)
+
+    def to_pandas(self) -> Any:
+        """The schedule as a pandas DataFrame, one row per job, times in seconds. Needs pandas."""
+        return frames.to_pandas(self.schedule)
+
+    def plot(self, kind: str = "utilization", ax: Any = None) -> Any:
+        """Draw `gantt`, `utilization`, `queue`, `jobs`, `wait` or `slowdown` with matplotlib; returns the axes.
+
+        ax: where to draw, also for several results on the same axes; None makes a figure. Needs the extra `plot`.
+        """
+        from backfill.report.figures import figure
+
+        trims = (self.warmup, self.cooldown)
+        return figure(kind, self.workload, self.platform, self.schedule, ax, self.name, trims)
+
+    def gantt(self, ax: Any = None) -> Any:
+        """Draw every job as a box over time and processors, coloured by why it started. Needs the extra `plot`."""
+        return self.plot("gantt", ax)
+
+    def _repr_html_(self) -> str:
+        from backfill.report.values import columns, headline
+
+        found = columns(headline([self.metrics]), [self.metrics])
+        return notebook.table(
+            self.title, ["policy", *(head for head, _ in found)], [[self.name, *(c for _, (c,) in found)]]
+        )
 
     def verify(self) -> list[Violation]:
         """What the independent checker finds wrong; empty when the schedule is lawful."""
@@ -222,58 +236,6 @@ def simulate(
 def verify(result: Result) -> list[Violation]:
     """What the independent checker finds wrong with a result; empty when its schedule is lawful."""
     return result.verify()
-
-
-def write_report(
-    path: str | Path,
-    results: Sequence[Result],
-    command: str = "",
-    *notes: str,
-    names: Sequence[str] | None = None,
-    findings: "Findings | None" = None,
-    sentences: Sequence[str] = (),
-) -> None:
-    """Write results over the same workload as one HTML page, whole or not at all.
-
-    names:     what the page calls the results; by default what they call themselves.
-    findings:  what a comparison of them found, in their order and under these names; sentences: what it says in words.
-    """
-    from backfill.report.page import write_page
-
-    write_page(path, page_of(results, command, *notes, names=names, findings=findings, sentences=sentences))
-
-
-def page_of(
-    results: Sequence[Result],
-    command: str = "",
-    *notes: str,
-    names: Sequence[str] | None = None,
-    findings: "Findings | None" = None,
-    sentences: Sequence[str] = (),
-) -> "Page":
-    """What `write_report` writes."""
-    from backfill.report.page import Page, Provenance, Run
-
-    first = results[0]
-    return Page.of(
-        first.title,
-        [Run(name, r.metrics, r.schedule) for name, r in zip(names or [r.name for r in results], results, strict=True)],
-        Provenance(
-            version=__version__,
-            seed=first.options.seed,
-            command=command,
-            hashes={
-                first.workload.name: first.workload.sha256,
-                f"platform {first.platform.name}": first.platform.sha256,
-            },
-            notes=[*first.workload.notes, *dict.fromkeys(note for r in results for note in r.notes), *notes],
-        ),
-        first.workload,
-        first.platform,
-        trims=(first.warmup, first.cooldown),
-        findings=findings,
-        sentences=sentences,
-    )
 
 
 def _blamed(policy: Policy, error: Exception) -> PolicyError | None:

@@ -15,6 +15,7 @@ from backfill.analysis.names import names_of
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.api import SCHEMA, Result, all_params, as_policy, as_trim
 from backfill.core.policy import Policy
+from backfill.model import notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
@@ -88,10 +89,19 @@ class Comparison:
         )
 
     def report(self, path: Any, command: str = "") -> None:
-        """Write the results as one HTML page. command: what a reader can type to get it again."""
-        from backfill.api import write_report
+        """Write all of it as one HTML page. command: what a reader can type to get it again."""
+        from backfill.report.write import write_report
 
-        write_report(path, list(self.results), command, *self.sentences, *self.notes)
+        write_report(path, self.results, command, *self.notes, names=self.names, metrics=self.metrics, findings=self,
+                     sentences=self.sentences)  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        from backfill.report.values import columns, headline
+
+        found = columns(headline(self.metrics), self.metrics)
+        rows = [[name, *(cells[i] for _, cells in found)] for i, name in enumerate(self.names)]
+        table = notebook.table(self.title, ["policy", *(head for head, _ in found)], rows)
+        return table + notebook.paragraphs([*self.sentences, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of `compare --json`."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import backfill as bf
-from backfill.api import write_report
+from backfill.report.write import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import backfill as bf
-from backfill.api import write_report
 from backfill.model.workload import Jobs, Labels, Workload
+from backfill.report.write import write_report
 
 CHART = "document.getElementById('gantt').section.chart"
 JOBS = 300_000

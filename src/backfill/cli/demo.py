@@ -45,7 +45,7 @@ def demo(
     say.note(why)
     print_table([(result.policy.name, result.metrics) for result in results], results[0].title)
 
-    from backfill.api import write_report
+    from backfill.report.write import write_report
 
     write_report(page, results, "backfill demo", why)
     say.note(f"wrote {page}")

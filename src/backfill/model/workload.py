@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model import notebook
 from backfill.model.errors import BadArgument, WorkloadError
-from backfill.model.units import NEVER, TIME_MAX
+from backfill.model.units import NEVER, TIME_MAX, span_text
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -193,6 +194,20 @@ class Workload:
 
     def __len__(self) -> int:
         return len(self.jobs)
+
+    def _repr_html_(self) -> str:
+        jobs, users = self.jobs, len(set(self.jobs.user.codes.tolist()) - {-1})
+        span = int(jobs.submit.max() - jobs.submit.min()) if len(jobs) else 0
+        largest = f"{jobs.procs.max():,}" if len(jobs) else "-"
+        facts: list[tuple[str, object]] = [
+            ("jobs", f"{len(self):,}"),
+            ("submitted over", span_text(span)),
+            ("users", f"{users:,}" if users else "not known"),
+            ("largest job", f"{largest} cpus"),
+            ("machine", "not stated" if self.cpus is None else f"{self.cpus:,} cpus"),
+            *((f"left out: {why}", f"{count:,}") for why, count in self.dropped.items()),
+        ]
+        return notebook.table(self.name, [], facts) + notebook.paragraphs(self.notes)
 
     def with_jobs(self, jobs: Jobs, /, *notes: str, **chosen: Any) -> "Workload":
         """The same workload with another table; these sentences are added to its notes, and what was chosen is kept."""

@@ -24,7 +24,7 @@ from backfill.report.differences import Differences
 from backfill.report.findings import Findings, Grouped
 from backfill.report.gantt import pack
 from backfill.report.shown import BINS, QUANTILES, Shown, longest, quantiles
-from backfill.report.values import WHY, cut, heading, headline, texts
+from backfill.report.values import WHY, columns, cut, headline, texts
 from backfill.traces.files import written
 
 SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
@@ -118,8 +118,8 @@ def render(page: Page) -> str:
         "title": page.title,
         "policies": [run.policy for run in page.runs],
         "provenance": page.provenance,
-        "headline": _columns(headline(metrics), metrics),
-        "everything": _columns(list(dict.fromkeys(name for each in metrics for name in each)), metrics),
+        "headline": columns(headline(metrics), metrics),
+        "everything": columns(list(dict.fromkeys(name for each in metrics for name in each)), metrics),
         "lines": _lines(page.shown) if page.shown else None,
         "why": WHY,
         "side": SIDE,
@@ -175,10 +175,6 @@ def _jobs(page: Page) -> dict[str, Any]:
     workload, platform = page.ran
     schedules = [(cut(run.policy), run.schedule) for run in page.runs if run.schedule is not None]
     return {"gantt": pack(workload, platform, schedules), "jobs": len(workload), "nodes": len(platform.nodes)}
-
-
-def _columns(names: Sequence[str], metrics: Sequence[Metrics]) -> list[tuple[str, list[str]]]:
-    return [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in names]
 
 
 def _quantiles(name: str, values: Sequence[Sequence[float | None]]) -> list[tuple[str, list[str]]]:

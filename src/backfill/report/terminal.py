@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill.analysis.metrics import Metrics
-from backfill.report.values import heading, headline, texts
+from backfill.report.values import columns, headline
 
 WIDTH = 80
 _GAP = 2
@@ -17,8 +17,7 @@ _GAP = 2
 def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
     """The headline metrics of one or several results, (policy, metrics) each, side by side."""
     names = headline([metrics for _, metrics in rows])
-    columns = [(heading(name), texts(name, [metrics.get(name) for _, metrics in rows])) for name in names]
-    return policy_table([policy for policy, _ in rows], columns, title)
+    return policy_table([policy for policy, _ in rows], columns(names, [metrics for _, metrics in rows]), title)
 
 
 def policy_table(
@@ -29,8 +28,8 @@ def policy_table(
     Lines fit 80 columns: a policy's name is cut where it would not. Print it with a `rich.console.Console`, which
     knows about colours, NO_COLOR and non-terminals.
     """
-    columns = [(head.replace(" ", "\n"), cells) for head, cells in named]
-    room = WIDTH - sum(_GAP + max(map(len, [*head.split("\n"), *cells])) for head, cells in columns)
+    narrow = [(head.replace(" ", "\n"), cells) for head, cells in named]
+    room = WIDTH - sum(_GAP + max(map(len, [*head.split("\n"), *cells])) for head, cells in narrow)
     table = Table(
         title=Text(plain(title)) if title else None,
         title_justify="left",
@@ -40,10 +39,10 @@ def policy_table(
         padding=(0, _GAP - 1, 0, 0),  # the box adds a column
     )
     table.add_column("policy", no_wrap=True, overflow="ellipsis", max_width=max(room, 6), vertical="bottom")
-    for head, _ in columns:
+    for head, _ in narrow:
         table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
     for row, policy in enumerate(policies):
-        table.add_row(Text(plain(policy)), *(cells[row] for _, cells in columns))
+        table.add_row(Text(plain(policy)), *(cells[row] for _, cells in narrow))
     return table
 
 

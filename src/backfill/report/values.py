@@ -46,6 +46,11 @@ def texts(name: str, values: Sequence[float | int | None]) -> list[str]:
     return [NONE if value is None else f"{value:.1%}" if name == "utilization" else number(value) for value in values]
 
 
+def columns(names: Sequence[str], metrics: Sequence[Metrics]) -> list[tuple[str, list[str]]]:
+    """Metrics of results side by side: (heading, a text per result) for each of these metrics."""
+    return [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in names]
+
+
 def brief(seconds: float) -> str:
     """A span of time to two digits or so, for where many stand together."""
     text = span_text(seconds * SECOND)

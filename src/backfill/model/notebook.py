@@ -1,0 +1,28 @@
+"""How values show themselves in a notebook: small tables of HTML, with every text from outside escaped."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+NAME_MAX = 200  # characters of a text that is shown
+
+
+def shown(text: object) -> str:
+    """A text as HTML: cut, escaped, in its own direction."""
+    plain = str(text)
+    return f"<bdi>{escape(plain if len(plain) <= NAME_MAX else plain[: NAME_MAX - 1] + '…')}</bdi>"
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table whose first column names the rows."""
+    heads = "".join(f'<th scope="col">{shown(text)}</th>' for text in head)
+    lines = "".join(
+        f'<tr><th scope="row">{shown(first)}</th>{"".join(f"<td>{shown(cell)}</td>" for cell in rest)}</tr>'
+        for first, *rest in rows
+    )
+    top = f"<thead><tr>{heads}</tr></thead>" if head else ""
+    return f"<table><caption>{shown(caption)}</caption>{top}<tbody>{lines}</tbody></table>"
+
+
+def paragraphs(texts: Iterable[str]) -> str:
+    """Sentences, each a paragraph."""
+    return "".join(f"<p>{shown(text)}</p>" for text in texts)

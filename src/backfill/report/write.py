@@ -1,0 +1,81 @@
+"""From results over one workload to their page."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol
+
+from backfill.analysis.metrics import Metrics, Trim
+from backfill.model.platform import Platform
+from backfill.model.schedule import Schedule
+from backfill.model.workload import Workload
+from backfill.report.findings import Findings
+from backfill.report.page import Page, Provenance, Run, write_page
+
+
+class Finished(Protocol):
+    """One policy's run over one workload; `backfill.Result` is one."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
+    def workload(self) -> Workload: ...  # noqa: D102
+    @property
+    def platform(self) -> Platform: ...  # noqa: D102
+    @property
+    def schedule(self) -> Schedule: ...  # noqa: D102
+    @property
+    def metrics(self) -> Metrics: ...  # noqa: D102
+    @property
+    def warmup(self) -> Trim: ...  # noqa: D102
+    @property
+    def cooldown(self) -> Trim: ...  # noqa: D102
+    @property
+    def notes(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def seed(self) -> int: ...  # noqa: D102
+
+
+def write_report(
+    path: str | Path,
+    results: Sequence[Finished],
+    command: str = "",
+    *notes: str,
+    names: Sequence[str] | None = None,
+    metrics: Sequence[Metrics] | None = None,
+    findings: Findings | None = None,
+    sentences: Sequence[str] = (),
+) -> None:
+    """Write results over the same workload as one HTML page, whole or not at all.
+
+    names:     what the page calls the results; by default what they call themselves.
+    metrics:   what stands in its tables; by default those of the results.
+    findings:  what a comparison of them found, in their order and under these names; sentences: what it says in words.
+    """
+    first = results[0]
+    known = zip(names or [r.name for r in results], metrics or [r.metrics for r in results], results, strict=True)
+    page = Page.of(
+        first.title,
+        [Run(name, numbers, result.schedule) for name, numbers, result in known],
+        provenance(
+            first.seed,
+            command,
+            {first.workload.name: first.workload.sha256, f"platform {first.platform.name}": first.platform.sha256},
+            [*first.workload.notes, *(note for result in results for note in result.notes), *notes],
+        ),
+        first.workload,
+        first.platform,
+        trims=(first.warmup, first.cooldown),
+        findings=findings,
+        sentences=sentences,
+    )
+    write_page(path, page)
+
+
+def provenance(seed: int, command: str, hashes: Mapping[str, str], notes: Sequence[str]) -> Provenance:
+    """Where a page that this version of backfill makes comes from; no note is told twice."""
+    return Provenance(
+        version=version("backfill"), seed=seed, command=command, hashes=hashes, notes=list(dict.fromkeys(notes))
+    )
