@@ -106,6 +106,12 @@ class Result:
 
         write_report(path, [self], command)
 
+    def save(self, folder: str | Path, command: str = "") -> None:
+        """Write the result into a folder, from which `backfill report` makes its page again."""
+        from backfill.report.saved import save
+
+        save(folder, self.to_dict(), [self], command)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of `simulate --json`."""
         loop = self.simulation.elapsed_s

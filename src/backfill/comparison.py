@@ -88,12 +88,21 @@ class Comparison:
             [self.title, "", table, "", *compared_text(self.sentences, self.fairness, self.waits, self.gaps)]
         )
 
-    def report(self, path: Any, command: str = "") -> None:
-        """Write all of it as one HTML page. command: what a reader can type to get it again."""
+    def save(self, folder: Any, command: str = "") -> None:
+        """Write the results into a folder, from which `backfill report` makes the page again."""
+        from backfill.report.saved import save
+
+        save(folder, self.to_dict(), self.results, command, self.names, self.title)
+
+    def report(self, path: Any, command: str = "", *notes: str) -> None:
+        """Write all of it as one HTML page.
+
+        command: what a reader can type to get it again; notes: what else to know.
+        """
         from backfill.report.write import write_report
 
-        write_report(path, self.results, command, *self.notes, names=self.names, metrics=self.metrics, findings=self,
-                     sentences=self.sentences)  # fmt: skip
+        write_report(path, self.results, command, *self.notes, *notes, title=self.title, names=self.names,
+                     metrics=self.metrics, findings=self, sentences=self.sentences)  # fmt: skip
 
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline

@@ -20,6 +20,7 @@ from backfill.cli.options import (
     PlatformFile,
     Quiet,
     Report,
+    Save,
     Seed,
     Seen,
     Ties,
@@ -32,6 +33,7 @@ from backfill.cli.options import (
 from backfill.cli.output import print_json, print_lines
 from backfill.cli.simulate import NotLawful
 from backfill.model.errors import BadArgument, UsageError
+from backfill.traces.files import make_folder
 
 if TYPE_CHECKING:
     from backfill.comparison import Comparison
@@ -76,6 +78,7 @@ def compare(
     check: Check = False,
     as_json: Json = False,
     report: Report = None,
+    save: Save = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -86,6 +89,8 @@ def compare(
     if replications > 1 and not log.startswith("model:"):
         raise UsageError(f"--replications {replications} needs a workload that can be drawn anew, model:NAME?...")
     check_outputs(log, report=report)
+    if save is not None:
+        make_folder(save)
 
     from backfill.analysis.metrics import Trim
     from backfill.analysis.names import names_of
@@ -116,6 +121,9 @@ def compare(
     if report is not None:
         found.report(report, say.command())
         say.note(f"wrote {report}")
+    if save is not None:
+        found.save(save, say.command())
+        say.note(f"kept in {save}")
     if as_json:
         print_json(found.to_dict())
     else:

@@ -24,11 +24,12 @@ def demo(
     page = Path(out) / PAGE
     check_writable(page)
 
-    from backfill.cli.run import compiling, compiling_ahead, run
+    from backfill.cli.run import compare_all
     from backfill.data import EAGLE, EAGLE_CPUS, EAGLE_LOAD
     from backfill.model.platform import Platform
     from backfill.policies import get
     from backfill.traces.read import read
+    from backfill.worlds.options import Options
 
     pool = Platform.pool(EAGLE_CPUS)
     workload = read(EAGLE).at_load(EAGLE_LOAD)
@@ -36,17 +37,9 @@ def demo(
         f"at its own pace the log leaves this machine idle, so jobs arrive {EAGLE_LOAD:g} times as fast as they did; "
         "the machine's size is assumed"
     )
-    *first, last = POLICIES
-    with compiling_ahead(last) as compiled:
-        results = [run(workload, pool, get(name)) for name in first]
-        with say.busy(compiling(last)):
-            compiled()
-    results.append(run(workload, pool, get(last)))
+    found = compare_all(workload, pool, POLICIES, [get(name) for name in POLICIES], Options(), replications=1)
     say.note(why)
-    print_table([(result.policy.name, result.metrics) for result in results], results[0].title)
-
-    from backfill.report.write import write_report
-
-    write_report(page, results, "backfill demo", why)
+    print_table(list(zip(found.names, found.metrics, strict=True)), found.title)
+    found.report(page, "backfill demo", why)
     say.note(f"wrote {page}")
     say.following("backfill simulate LOG, with a log of your own, or backfill policies")

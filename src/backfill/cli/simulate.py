@@ -22,6 +22,7 @@ from backfill.cli.options import (
     PlatformFile,
     Quiet,
     Report,
+    Save,
     Seed,
     Seen,
     Ties,
@@ -33,6 +34,7 @@ from backfill.cli.options import (
 )
 from backfill.cli.output import print_json, print_table
 from backfill.model.errors import BackfillError, UsageError
+from backfill.traces.files import make_folder
 
 if TYPE_CHECKING:
     from backfill.api import Result
@@ -90,6 +92,7 @@ def simulate(
     ] = None,
     as_json: Json = False,
     report: Report = None,
+    save: Save = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -97,6 +100,8 @@ def simulate(
     if schedule == "-" and as_json:
         raise UsageError("--schedule - and --json both want standard output; give the schedule a file")
     check_outputs(log, schedule=None if schedule == "-" else schedule, report=report)
+    if save is not None:
+        make_folder(save)
 
     from backfill.analysis.metrics import Trim
     from backfill.cli.run import named, run
@@ -113,7 +118,7 @@ def simulate(
     for text in result.notes:
         say.note(text)
     violations = [str(violation) for violation in result.verify()] if check else []
-    _write(result, schedule, report)
+    _write(result, schedule, report, save)
     if as_json:
         print_json(result.to_dict() | _reality(result) | ({"violations": violations} if check else {}))
     elif schedule != "-":
@@ -137,7 +142,7 @@ def simulate(
     _following(log, schedule, report, same)
 
 
-def _write(result: "Result", schedule: str | None, report: str | None) -> None:
+def _write(result: "Result", schedule: str | None, report: str | None, save: str | None) -> None:
     from backfill.traces.schedules import write_schedule
 
     if schedule is not None:
@@ -145,6 +150,9 @@ def _write(result: "Result", schedule: str | None, report: str | None) -> None:
     if report is not None:
         result.report(report, say.command())
         say.note(f"wrote {report}")
+    if save is not None:
+        result.save(save, say.command())
+        say.note(f"kept in {save}; next: backfill report {shlex.quote(say.path(save))}")
 
 
 def _print(result: "Result") -> None:

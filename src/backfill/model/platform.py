@@ -105,6 +105,7 @@ class Platform:
         """What the JSON output says of the platform."""
         return {
             "name": self.name,
+            "sha256": self.sha256,
             "nodes": len(self.nodes),
             **{r: int(self.capacity[:, k].sum()) for k, r in enumerate(self.resources)},
             "licences": {licence: int(n) for licence, n in zip(self.licences, self.copies, strict=True)},

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from backfill.analysis.bounds import Bound
+from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import Fairness, Groups, LongWait, groups, longest_waits
 from backfill.analysis.metrics import NOTHING, Counted, Trim
 from backfill.analysis.paired import Pair
@@ -36,8 +36,8 @@ class Findings(Protocol):
         ...
 
     @property
-    def bounds(self) -> Sequence[Bound]:
-        """What no policy can beat."""
+    def gaps(self) -> Sequence[Gap]:
+        """Every policy against every lower bound."""
         ...
 
 
@@ -49,7 +49,7 @@ class Grouped:
     waits: Sequence[LongWait]
     pairs: Sequence[Pair] = ()
     fairness: Sequence[Fairness] = ()
-    bounds: Sequence[Bound] = ()
+    gaps: Sequence[Gap] = ()
 
     @classmethod
     def of(

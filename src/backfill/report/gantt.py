@@ -57,13 +57,15 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
         begin, end = min(begin, int(jobs.submit.min())), max(end, int(jobs.submit.max()))
     clock = _Clock.of(begin, end, workload, [schedule for _, schedule in schedules])
     submit = clock.ticks(jobs.submit[rows])
+    codes = jobs.user.codes[rows]
+    users = np.unique(codes)
     words: dict[str, int] = {word: code for code, word in enumerate(REASONS)}
     columns: list[tuple[str, NDArray[Any]]] = [
         ("submit", np.diff(submit, prepend=0)),
         ("procs", jobs.procs[rows]),
         ("each", jobs.demand[rows, 0]),
         ("walltime", jobs.walltime[rows] // clock.tick),
-        ("user", jobs.user.codes[rows]),
+        ("user", np.searchsorted(users, codes) - (users[:1] < 0).sum()),
     ]
     ids = _whole_ids(jobs.job[rows])
     if ids is not None:
@@ -88,7 +90,7 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
         "jobs": len(rows),
         "cpus": platform.capacity[:, 0].tolist(),
         "nodes": [cut(name) for name in platform.nodes] if len(platform.nodes) > 1 else [],
-        "users": [cut(name) for name in jobs.user.names],
+        "users": [cut(jobs.user.names[code]) for code in users.tolist() if code >= 0],
         "ids": None if ids is not None else [cut(str(job)) for job in jobs.job[rows].tolist()],
         "why": list(words),
         "policies": [name for name, _ in schedules],

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backfill.analysis.bounds import Bound
+from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
-from backfill.analysis.metrics import Metrics
 from backfill.model.units import SECOND, span_text
 from backfill.report.values import NONE, brief, heading, texts
 
@@ -111,14 +110,16 @@ def long_waits(waits: Sequence[LongWait]) -> list[LongWait]:
     return found
 
 
-def gap_rows(bounds: Sequence[Bound], metrics: Sequence[Metrics]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+def gap_rows(gaps: Sequence[Gap]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
     """Per bound: what of, its value, how it was found, and (value, how many times the bound) of each policy."""
+    by_metric: dict[str, list[Gap]] = {}
+    for gap in gaps:
+        by_metric.setdefault(gap.metric, []).append(gap)
     found = []
-    for bound in bounds:
-        values = [each.get(bound.metric) for each in metrics]
-        least, *shown = texts(bound.metric, [bound.value, *values])
-        ratios = [f"{v / bound.value:,.4g} ×" if v is not None and bound.value else NONE for v in values]
-        found.append((heading(bound.metric), least, bound.how, list(zip(shown, ratios, strict=True))))
+    for metric, each in by_metric.items():
+        least, *values = texts(metric, [each[0].bound, *(gap.value for gap in each)])
+        ratios = [NONE if gap.ratio is None else f"{gap.ratio:,.4g} ×" for gap in each]
+        found.append((heading(metric), least, each[0].how, list(zip(values, ratios, strict=True))))
     return found
 
 

@@ -158,7 +158,7 @@ def _found(page: Page) -> dict[str, Any]:
         "pairs": found.pairs,
         "differences": Differences.of(found.pairs, {run.policy: run.metrics for run in page.runs}),
         "sentences": page.sentences,
-        "gaps": losers.gap_rows(found.bounds, [run.metrics for run in page.runs]),
+        "gaps": losers.gap_rows(found.gaps),
         "groups": losers.by_name(found.groups),
         "counts": counts,
         "crossings": crossings,

@@ -43,6 +43,7 @@ def write_report(
     results: Sequence[Finished],
     command: str = "",
     *notes: str,
+    title: str = "",
     names: Sequence[str] | None = None,
     metrics: Sequence[Metrics] | None = None,
     findings: Findings | None = None,
@@ -50,6 +51,7 @@ def write_report(
 ) -> None:
     """Write results over the same workload as one HTML page, whole or not at all.
 
+    title:     by default that of the first result.
     names:     what the page calls the results; by default what they call themselves.
     metrics:   what stands in its tables; by default those of the results.
     findings:  what a comparison of them found, in their order and under these names; sentences: what it says in words.
@@ -57,7 +59,7 @@ def write_report(
     first = results[0]
     known = zip(names or [r.name for r in results], metrics or [r.metrics for r in results], results, strict=True)
     page = Page.of(
-        first.title,
+        title or first.title,
         [Run(name, numbers, result.schedule) for name, numbers, result in known],
         provenance(
             first.seed,

@@ -85,6 +85,15 @@ def check_writable(path: str | Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
+def make_folder(path: str | Path) -> None:
+    """Make a folder where there is none, and raise what writing into it would raise."""
+    with _named(path):
+        if not str(path) or "\0" in str(path):
+            raise OSError(errno.EINVAL, "it is not the name of a folder")
+        Path(path).mkdir(exist_ok=True)
+    check_writable(Path(path) / "x")
+
+
 @contextmanager
 def written(path: str | Path) -> Iterator[BinaryIO]:
     """A file that appears whole or not at all; packed where its name ends in .gz. Raises BackfillError."""

@@ -1,0 +1,32 @@
+"""backfill report: the page of a saved result."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.options import Quiet, Verbose, examples
+from backfill.traces.files import check_writable
+
+
+@examples("backfill report saved", "backfill report saved --out page.html")
+def report(
+    result: Annotated[
+        str, typer.Argument(metavar="RESULT", help="A folder that --save wrote, or a file that --json printed.")
+    ],
+    out: Annotated[str, typer.Option("--out", metavar="OUT.html", help="Where the page goes.")] = "report.html",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make the page of a saved result again."""
+    check_writable(out)
+
+    from backfill.report.page import write_page
+    from backfill.report.saved import load
+
+    page = load(Path(result))
+    write_page(out, page)
+    if not page.shown:
+        say.note("tables only: the schedules are not beside it; --save DIR keeps them")
+    say.note(f"wrote {out}")

@@ -1,0 +1,198 @@
+"""A result on disk, from which its page can be made again: a folder of JSON and CSV that anything can read.
+
+`result.json`: what `--json` prints, with title, command and the names of the policies. `jobs.csv.gz`: the workload as
+it was run. `nodes.csv`: the nodes of the platform and their processors. `schedule-1.csv.gz`, `schedule-2.csv.gz` ...:
+the schedules in the order of the names.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backfill.analysis.bounds import Gap
+from backfill.analysis.groups import Fairness, Groups, LongWait
+from backfill.analysis.metrics import Metrics, Trim
+from backfill.analysis.paired import Pair
+from backfill.model.errors import InputError, at
+from backfill.model.platform import Platform
+from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Schedule
+from backfill.model.workload import Ints, Ragged, Workload
+from backfill.report.findings import Findings, Grouped
+from backfill.report.page import Page, Run
+from backfill.report.write import Finished, provenance
+from backfill.traces.columns import Columns, write_rows
+from backfill.traces.files import Source, make_folder, written_text
+from backfill.traces.schedules import ScheduleTable, read_schedule, write_schedule
+from backfill.traces.table import read_table, write_csv
+
+RESULT, JOBS, NODES = "result.json", "jobs.csv.gz", "nodes.csv"
+
+
+class SavedError(InputError):
+    """A saved result cannot be read or makes no sense."""
+
+
+def save(
+    folder: str | Path,
+    found: Mapping[str, Any],
+    results: Sequence[Finished],
+    command: str = "",
+    names: Sequence[str] | None = None,
+    title: str = "",
+) -> None:
+    """Write results over one workload, and what `--json` prints of them, into a folder. `result.json` comes last."""
+    folder, first = Path(folder), results[0]
+    make_folder(folder)
+    write_csv(first.workload, folder / JOBS)
+    with written_text(folder / NODES) as out:
+        write_rows(
+            out, ("node", "cpus"), zip(first.platform.nodes, first.platform.capacity[:, 0].tolist(), strict=True)
+        )
+    for number, result in enumerate(results, 1):
+        write_schedule(result.schedule, folder / _schedule(number))
+    more = {"title": title or first.title, "command": command, "names": list(names or [r.name for r in results])}
+    with written_text(folder / RESULT) as out:
+        json.dump({**more, **found}, out, indent=2, allow_nan=False, ensure_ascii=False)
+        out.write("\n")
+
+
+def load(path: str | Path) -> Page:
+    """The page of a saved result: its folder, or a file of JSON as `--json` prints it, which gives tables only.
+
+    Raises SavedError where it is not one.
+    """
+    path = Path(path)
+    file = path / RESULT if path.is_dir() else path
+    found = _json(file)
+    try:
+        return _page(found, file.parent if file.name == RESULT else None)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
+        what = f"is not a saved result: {type(problem).__name__}: {problem}"
+        raise SavedError(at(str(file), None, " ".join(what.split()))) from problem
+
+
+def _page(found: dict[str, Any], folder: Path | None) -> Page:
+    results = found.get("results", [found])
+    first, options = results[0], results[0]["options"]
+    told, on = first["workload"], first["platform"]
+    means: Sequence[Metrics] = [each["mean"] for each in found.get("replications", [])]
+    names = found.get("names", [each["policy"] for each in results])
+    metrics = means or [each["metrics"] for each in results]
+    made = provenance(
+        first["seed"],
+        found.get("command", ""),
+        {told["name"]: told["sha256"], f"platform {on['name']}": on["sha256"]},
+        [*told["notes"], *(note for each in results for note in each["notes"]), *found.get("notes", [])],
+    )
+    title = found.get("title", f"{told['name']}: {told['jobs']:,} jobs on {on['cpus']:,} cpus")
+    findings, sentences = _findings(found), found.get("sentences", [])
+    if folder is None or not (folder / JOBS).exists():
+        runs = [Run(name, values) for name, values in zip(names, metrics, strict=True)]
+        return Page.of(title, runs, made, findings=findings, sentences=sentences)
+    nodes = Columns(Source.of(folder / NODES, SavedError), SavedError)
+    workload = read_table(folder / JOBS)
+    platform = _platform(on["name"], nodes)
+    schedules = [_read(workload, platform, folder / _schedule(number)) for number in range(1, len(results) + 1)]
+    runs = [Run(*each) for each in zip(names, metrics, schedules, strict=True)]
+    trims = (Trim.parse(options["warmup"]), Trim.parse(options["cooldown"]))
+    return Page.of(title, runs, made, workload, platform, trims=trims, findings=findings, sentences=sentences)
+
+
+def _findings(found: dict[str, Any]) -> Findings | None:
+    if "pairs" not in found:
+        return None
+    listed: dict[str, Any] = {
+        "groups": Groups,
+        "longest_waits": LongWait,
+        "pairs": Pair,
+        "fairness": Fairness,
+        "gaps": Gap,
+    }
+    each: dict[str, list[Any]] = {
+        name: [kind(**{column.name: one[column.name] for column in fields(kind)}) for one in found.get(name, [])]
+        for name, kind in listed.items()
+    }
+    return Grouped(each["groups"], each["longest_waits"], each["pairs"], each["fairness"], each["gaps"])
+
+
+def _platform(name: str, nodes: Columns) -> Platform:
+    count = nodes.rows
+    return Platform(
+        nodes=tuple(nodes.texts("node")),
+        resources=("cpus",),
+        capacity=np.array(nodes.wholes("cpus", 0, 2**62, 0), np.int64).reshape(count, 1),
+        speed=np.ones(count),
+        site=np.zeros(count, np.int64),
+        name=name,
+    )
+
+
+def _read(workload: Workload, platform: Platform, file: Path) -> Schedule:
+    """The schedule of a file that `write_schedule` made, for this workload."""
+    table = read_schedule(file)
+    jobs = workload.jobs
+    if table.end is None or table.state is None or table.reason is None or table.node is None:
+        raise ValueError(f"{file.name} lacks a column")
+    if [str(job) for job in jobs.job.tolist()] != table.job.tolist():
+        raise ValueError(f"{file.name} and {JOBS} are not about the same jobs")
+    state = np.array([STATES.index(text) for text in table.state.tolist()], np.int8)
+    codes = {text: code for code, text in enumerate(REASONS)}
+    rejected = state == REJECTED
+    reasons = [-1 if r else codes[text] for r, text in zip(rejected.tolist(), table.reason.tolist(), strict=True)]
+    return Schedule(
+        job=jobs.job,
+        submit=jobs.submit,
+        start=table.start,
+        end=table.end,
+        state=state,
+        reason=np.array(reasons, np.int8),
+        rejected_for=np.where(rejected, table.reason, ""),
+        eligible=_eligible(workload, table.end),
+        promise=np.full(len(jobs), NO_TIME),
+        nodes=platform.nodes,
+        held=_held(workload, platform, table),
+    )
+
+
+def _eligible(workload: Workload, end: Ints) -> Ints:
+    """The submit, or the end of the last of the jobs that must have ended."""
+    after, eligible = workload.jobs.after, workload.jobs.submit.copy()
+    for job in np.flatnonzero(np.diff(after.first)).tolist():
+        eligible[job] = max(eligible[job], end[after[job]].max())
+    return eligible
+
+
+def _held(workload: Workload, platform: Platform, table: ScheduleTable) -> Ragged:
+    assert table.node is not None
+    place = {name: i for i, name in enumerate(platform.nodes)}
+    tasks = workload.jobs.tasks.tolist()
+    held: list[list[int]] = []
+    for row, text in enumerate(table.node.tolist()):
+        if not text:
+            held.append([])
+        elif text in place:
+            held.append([place[text], tasks[row]])
+        else:
+            parts = (part.rpartition("*") for part in text.split(";"))
+            held.append([number for name, _, count in parts for number in (place[name], int(count))])
+    return Ragged.of(held)
+
+
+def _schedule(number: int) -> str:
+    return f"schedule-{number}.csv.gz"
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_bytes())
+    except OSError as problem:
+        raise SavedError(at(str(file), None, f"cannot be read: {problem.strerror}")) from None
+    except ValueError as problem:
+        raise SavedError(at(str(file), None, f"is not JSON: {problem}")) from None
+    if not isinstance(found, dict):
+        raise SavedError(at(str(file), None, "is not a saved result: expected a JSON object"))
+    return found

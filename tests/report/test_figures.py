@@ -1,0 +1,107 @@
+"""Figures by matplotlib, tables of other libraries, and what notebooks show."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import backfill as bf
+from backfill.model.errors import MissingExtra, UsageError
+from backfill.model.workload import Jobs, Labels, Workload
+from backfill.report.figures import KINDS
+
+
+@pytest.fixture(scope="module")
+def result() -> bf.Result:
+    return bf.simulate(bf.generate("lublin?jobs=100&cpus=16&load=0.8"), policy="easy")
+
+
+@pytest.fixture
+def plt():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    yield plt
+    plt.close("all")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_figure_is_drawn(result, plt, tmp_path, kind):
+    ax = result.plot(kind)
+    ax.figure.savefig(tmp_path / "out.svg")
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+
+
+def test_lines_of_several_results_share_an_axis(result, plt):
+    ax = plt.subplots()[1]
+    assert result.plot("queue", ax) is result.plot("queue", ax) is ax
+    assert len(ax.patches) == 2
+    assert ax.get_legend_handles_labels()[1] == ["easy", "easy"]
+
+
+def test_the_gantt_chart_has_a_box_per_piece_inside_its_axes(result, plt):
+    ax = result.gantt()
+    boxes = ax.collections[0].get_paths()
+    assert len(boxes) >= 100
+    corners = np.concatenate([box.vertices for box in boxes])
+    assert corners[:, 1].min() >= 0
+    assert corners[:, 1].max() <= 16
+
+
+def test_an_empty_result_can_be_drawn(plt):
+    empty = bf.simulate(bf.generate("lublin?jobs=5&cpus=16").head(0), bf.Platform.pool(16))
+    for kind in KINDS:
+        empty.plot(kind)
+
+
+def test_an_unknown_kind_names_the_known_ones(result):
+    with pytest.raises(UsageError, match="kind is 'pie'; expected one of gantt, utilization"):
+        result.plot("pie")
+
+
+def test_without_matplotlib_the_extra_is_named(result, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'backfill\[plot\]'"):
+        result.gantt()
+
+
+def test_pandas_and_polars_get_the_same_table(result):
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    ours, theirs = result.to_polars(), result.to_pandas()
+    assert list(theirs.columns) == ours.columns
+    for name in ours.columns:
+        assert theirs[name].tolist() == ours[name].to_list()
+
+
+def test_without_pandas_it_is_named(result, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match="pip install pandas"):
+        result.to_pandas()
+
+
+HOSTILE = "<script>alert(1)</script>" + "x" * 10_000
+
+
+def test_notebooks_show_workload_result_and_comparison(result):
+    assert "<td><bdi>100</bdi></td>" in result.workload._repr_html_()
+    assert "mean wait" in result._repr_html_()
+    compared = bf.compare(result.workload, None, ["fcfs", "easy"])
+    assert "easy" in compared._repr_html_()
+    assert "<p><bdi>" in compared._repr_html_()
+
+
+def test_notebooks_escape_and_cut_what_comes_from_outside():
+    jobs = Jobs(job=np.array(["a"]), submit=np.zeros(1, np.int64), runtime=np.ones(1, np.int64),
+                walltime=np.ones(1, np.int64), user=Labels.of([HOSTILE]))  # fmt: skip
+    log = Workload(jobs, name=HOSTILE, notes=(HOSTILE,), dropped={HOSTILE: 1})
+    for shown in (log._repr_html_(), bf.simulate(log, bf.Platform.pool(1))._repr_html_()):
+        assert "<script" not in shown
+        assert "&lt;script&gt;" in shown
+        assert len(shown) < 3000
+
+
+def test_an_empty_workload_shows_itself():
+    assert "<td>" in bf.generate("lublin?jobs=5").head(0)._repr_html_()

@@ -1,0 +1,87 @@
+"""A saved result gives the page again, and what is not one is told in a line."""
+
+import json
+
+import pytest
+
+import backfill as bf
+from backfill.model.errors import InputError
+from backfill.report.page import render, write_page
+from backfill.report.saved import RESULT, load
+
+FARM = """
+[[node]]
+name = "m"
+count = 3
+cpus = 4
+[[node]]
+name = "big"
+cpus = 8
+"""
+
+
+def same(tmp_path, found) -> None:
+    found.report(tmp_path / "at once.html", "backfill x")
+    found.save(tmp_path / "saved", "backfill x")
+    assert render(load(tmp_path / "saved")) == (tmp_path / "at once.html").read_text()
+
+
+def test_the_page_of_a_saved_result_is_that_of_the_result(tmp_path):
+    log = bf.generate("lublin?jobs=200&cpus=20&load=0.9")
+    same(tmp_path, bf.simulate(log, policy="easy", warmup=20))
+
+
+def test_the_page_of_a_saved_comparison_is_that_of_the_comparison(tmp_path):
+    log = bf.generate("lublin?jobs=200&cpus=20&load=0.9")
+    same(tmp_path, bf.compare(log, None, ["fcfs", "easy", "k-reservations:k=3"]))
+
+
+def test_means_over_replications_are_kept(tmp_path):
+    same(tmp_path, bf.compare("lublin?jobs=60&cpus=16", None, ["fcfs", "easy"], replications=3))
+
+
+def test_gangs_chains_and_rejected_jobs_are_kept(tmp_path):
+    (tmp_path / "farm.toml").write_text(FARM)
+    (tmp_path / "jobs.csv").write_text(
+        "job,submit,runtime,tasks,cpus,after,user\na,0,10,4,3,,u\nb,1,10,1,8,a,\nc,2,5,1,9,,v\nd,3,7,20,1,,v\n"
+    )
+    same(tmp_path, bf.simulate(bf.read(tmp_path / "jobs.csv"), bf.Platform.read(tmp_path / "farm.toml")))
+
+
+def test_json_alone_gives_tables(tmp_path):
+    result = bf.simulate(bf.generate("lublin?jobs=50&cpus=16"), policy="easy")
+    (tmp_path / "out.json").write_text(json.dumps(result.to_dict()))
+    page = load(tmp_path / "out.json")
+    assert not page.shown
+    assert "bounded slowdown" in render(page)
+    write_page(tmp_path / "out.html", page)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "is not JSON"),
+        ("[]", "expected a JSON object"),
+        ("{}", "is not a saved result: KeyError: 'options'"),
+        ('{"results": []}', "is not a saved result: IndexError"),
+        ('{"results": [{"options": 1}]}', "is not a saved result"),
+    ],
+)
+def test_what_is_not_a_saved_result_is_told(tmp_path, text, complaint):
+    (tmp_path / RESULT).write_text(text)
+    with pytest.raises(InputError, match=complaint):
+        load(tmp_path)
+
+
+def test_a_folder_without_a_result_is_told(tmp_path):
+    with pytest.raises(InputError, match=r"result\.json: cannot be read: No such file"):
+        load(tmp_path)
+
+
+def test_a_schedule_of_other_jobs_is_told(tmp_path):
+    log = bf.generate("lublin?jobs=20&cpus=16")
+    bf.simulate(log).save(tmp_path / "a")
+    bf.simulate(log.head(10)).save(tmp_path / "b")
+    (tmp_path / "b" / "jobs.csv.gz").write_bytes((tmp_path / "a" / "jobs.csv.gz").read_bytes())
+    with pytest.raises(InputError, match="are not about the same jobs"):
+        load(tmp_path / "b")
