@@ -62,9 +62,9 @@ class Differences:
     methods: list[str]  # of the intervals
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], values: dict[str, Metrics]) -> "Differences":
-        """values: the metrics by policy."""
-        main = [pair for metric in MAIN for pair in pairs if pair.metric == metric]
+    def of(cls, pairs: Sequence[Pair], values: dict[str, Metrics], against: str | None = None) -> "Differences":
+        """values: the metrics by policy. against: the policy of the main pairs; None for all of them."""
+        main = [pair for metric in MAIN for pair in pairs if pair.metric == metric and against in (None, pair.b)]
         of_two: dict[tuple[str, str], list[Pair]] = {}
         for pair in pairs:
             of_two.setdefault((pair.a, pair.b), []).append(pair)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
 from backfill.model.units import SECOND, span_text
-from backfill.report.values import NONE, brief, heading, texts
+from backfill.report.values import NONE, brief, heading, number, texts
 
 ROWS_MOST = 15  # users or groups that a table names
 WAITS_MOST = 5  # long waits per policy
@@ -118,7 +118,7 @@ def gap_rows(gaps: Sequence[Gap]) -> list[tuple[str, str, str, list[tuple[str, s
     found = []
     for metric, each in by_metric.items():
         least, *values = texts(metric, [each[0].bound, *(gap.value for gap in each)])
-        ratios = [NONE if gap.ratio is None else f"{gap.ratio:,.4g} ×" for gap in each]
+        ratios = [NONE if gap.ratio is None else f"{number(gap.ratio)} ×" for gap in each]
         found.append((heading(metric), least, each[0].how, list(zip(values, ratios, strict=True))))
     return found
 

@@ -28,6 +28,7 @@ from backfill.report.values import WHY, columns, cut, headline, texts
 from backfill.traces.files import written
 
 SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
+PAIRS_MOST = 6  # of more, those with the first policy are shown at once, and the others where they are asked for
 CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
     "summary": ("summary", None),
     "differences": ("differences", "pairs"),
@@ -153,11 +154,12 @@ def _found(page: Page) -> dict[str, Any]:
     """What was found about differences, bounds and who loses."""
     found = page.findings
     policies = [run.policy for run in page.runs]
+    told = [len(found.fairness) <= PAIRS_MOST or fair.b == policies[0] for fair in found.fairness]
     counts, crossings = losers.crossings(found.groups, policies)
     return {
         "pairs": found.pairs,
-        "differences": Differences.of(found.pairs, {run.policy: run.metrics for run in page.runs}),
-        "sentences": page.sentences,
+        "differences": Differences.of(found.pairs, _values(page), None if all(told) else policies[0]),
+        "sentences": [text for text, is_told in zip(page.sentences, told, strict=False) if is_told],
         "gaps": losers.gap_rows(found.gaps),
         "groups": losers.by_name(found.groups),
         "counts": counts,
@@ -166,6 +168,10 @@ def _found(page: Page) -> dict[str, Any]:
         "fairness_heads": losers.FAIRNESS_HEADS,
         "long_waits": losers.long_waits(found.waits),
     }
+
+
+def _values(page: Page) -> dict[str, Metrics]:
+    return {run.policy: run.metrics for run in page.runs}
 
 
 def _jobs(page: Page) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""Lines as numbers that a page can draw."""
+
+import numpy as np
+import pytest
+
+from backfill.analysis.series import Binned
+from backfill.model.units import SECOND
+from backfill.report.chart import count_chart, share_chart, tail_chart
+
+
+def binned(means: list[float], length: float = 4 * 3600) -> Binned:
+    edges = np.linspace(0, length * SECOND, len(means) + 1).astype(np.int64)
+    return Binned(edges, np.array(means), np.ceil(means).astype(np.int64))
+
+
+def test_a_share_is_drawn_from_0_to_100_percent():
+    chart = share_chart([binned([0, 2, 4, 1])], [4])
+    assert chart.paths == ["M125.0 1000.0L375.0 500.0L625.0 0.0L875.0 750.0"]
+    assert [tick.text for tick in chart.y_ticks] == ["0%", "25%", "50%", "75%", "100%"]
+    assert [(tick.at, tick.text) for tick in chart.x_ticks] == [(25.0 * i, str(i)) for i in range(5)]
+    assert chart.x_unit == "hours"
+
+
+def test_counts_of_like_size_have_a_plain_axis_to_a_round_number():
+    chart = count_chart([binned([0, 35]), binned([30, 5])])
+    assert not chart.logarithmic
+    assert [tick.text for tick in chart.y_ticks] == ["0", "10", "20", "30", "40"]
+    assert chart.paths[0] == "M250.0 1000.0L750.0 125.0"
+
+
+def test_counts_of_unlike_size_have_a_logarithmic_axis_that_begins_at_0():
+    chart = count_chart([binned([0, 900]), binned([9, 0])])
+    assert chart.logarithmic
+    assert [tick.text for tick in chart.y_ticks] == ["0", "1", "10", "100", "1,000"]
+    assert (chart.y_ticks[0].at, chart.y_ticks[-1].at) == (0, 100)
+    assert chart.paths[1].startswith("M250.0 66")  # log(10) of log(1001) is a third
+
+
+@pytest.mark.parametrize(("length", "unit"), [(2, "seconds"), (200, "minutes"), (86_400, "hours"), (10**7, "days")])
+def test_the_time_axis_has_a_unit_that_gives_small_numbers(length, unit):
+    chart = count_chart([binned([1], length)])
+    assert chart.x_unit == unit
+    assert 2 <= len(chart.x_ticks) <= 8
+
+
+def test_nothing_to_draw_is_an_empty_chart():
+    empty = Binned(np.zeros(1, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    assert count_chart([empty]).paths == share_chart([empty], [0]).paths == [""]
+    assert count_chart([]).paths == []
+
+
+def test_a_tail_is_the_share_above_each_value_on_two_logarithmic_axes():
+    chart = tail_chart([np.array([0.0] * 90 + [100.0] * 10)], seconds=False)
+    assert [(tick.at, tick.text) for tick in chart.x_ticks] == [(0, "1"), (50, "10"), (100, "100")]
+    assert [(tick.at, tick.text) for tick in chart.y_ticks] == [(100, "100%"), (50, "10%"), (0, "1%")]
+    assert chart.paths[0].startswith("M0.0 500.0L")  # one in ten is above 1
+
+
+def test_a_tail_of_times_has_marks_of_times():
+    chart = tail_chart([np.array([0.0, 30.0, 7200.0])], seconds=True)
+    assert [tick.text for tick in chart.x_ticks] == ["1 s", "10 s", "1 min", "10 min", "1 h"]
+
+
+def test_a_tail_of_nothing_is_empty():
+    assert tail_chart([np.zeros(0)], seconds=True).paths == [""]
+    assert tail_chart([], seconds=False).paths == []
