@@ -114,6 +114,27 @@ def test_the_wheel_zooms_where_the_pointer_is(page):
     assert (rows, page.evaluate("scrollY")) == (64, before)
 
 
+def test_two_fingers_zoom(open_page, small):
+    page = open_page(small, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    front = page.locator("canvas.front")
+    front.scroll_into_view_if_needed()
+    box = front.bounding_box()
+    touch = page.context.new_cdp_session(page)
+
+    def fingers(kind, *across):
+        points = [{"x": box["x"] + x, "y": box["y"] + 100, "id": i} for i, x in enumerate(across)]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    whole = window(page)
+    fingers("touchStart", 180)
+    fingers("touchStart", 180, 240)
+    for apart in (20, 40, 60):
+        fingers("touchMove", 180 - apart, 240 + apart)
+    fingers("touchEnd")
+    drawn(page)
+    assert window(page)[1] == pytest.approx(whole[1] / 3, rel=0.05)
+
+
 def test_shift_and_wheel_make_the_rows_taller(page):
     page.locator("canvas.front").click(position={"x": 300, "y": 100})
     page.keyboard.down("Shift")

@@ -3,6 +3,7 @@
 
 const GUTTER = 64, FOOT = 26; // CSS pixels for the labels of rows and of time
 const PIXELS_MOST = 1.5e6;
+const SLOW = 20, PATIENCE = 240; // milliseconds: a drawing that is slow, and how old a picture may be while it is stretched
 
 class Chart {
   constructor(place, data) {
@@ -13,7 +14,8 @@ class Chart {
     this.scheme = "wait";
     this.dim = null;
     this.chosen = -1;
-    this.drawn = null;
+    this.drawn = this.stretched = null; // the window that the picture shows, and that of the one kept for previews
+    this.exact = this.took = 0; // when the last whole picture was drawn, and how long it took
     this.whole();
     this.show(0);
     new ResizeObserver(() => this.resize()).observe(place);
@@ -141,18 +143,39 @@ class Chart {
     this.waiting = false;
     const perTick = this.width / this.ticks, perRow = this.height / this.rows;
     const view = { perTick, perRow, left: Math.round(this.from * perTick), top: this.row * perRow };
-    const before = this.drawn;
-    const same = before && Math.abs(before.perTick / perTick - 1) < 1e-12 && before.perRow === perRow && before.top === view.top;
+    const before = this.drawn, now = performance.now();
+    const same = before && !this.stretched && Math.abs(before.perTick / perTick - 1) < 1e-12
+      && before.perRow === perRow && before.top === view.top;
     const moved = same ? view.left - before.left : this.width;
-    const paint = (from, to) => this.raster.draw(this.schedule, view, this.ink, this.shade, this.dim, from, to);
-    if (Math.abs(moved) >= this.width) {
-      paint(0, this.width);
-    } else if (moved) {
-      this.raster.shift(-moved);
-      if (moved > 0) paint(this.width - moved, this.width); else paint(0, -moved);
+    if (Math.abs(moved) < this.width) {
+      this.scroll(view, moved);
+    } else if (before && this.took > SLOW && now - this.exact < PATIENCE) {
+      this.preview(before, view);
+    } else {
+      this.raster.draw(this.schedule, view, this.ink, this.shade, this.dim, 0, this.width);
+      this.exact = performance.now();
+      this.took = this.exact - now;
+      this.stretched = null;
+      this.drawn = view;
     }
-    this.drawn = view;
     drawFront(this, view);
     this.place.dispatchEvent(new Event("drawn"));
+  }
+
+  scroll(view, moved) {
+    const paint = (from, to) => this.raster.draw(this.schedule, view, this.ink, this.shade, this.dim, from, to);
+    if (!moved) return;
+    this.raster.shift(-moved);
+    if (moved > 0) paint(this.width - moved, this.width); else paint(0, -moved);
+    this.drawn = view;
+  }
+
+  // Where drawing takes long, a zoom shows the picture of before, stretched, and the true one soon after.
+  preview(before, view) {
+    if (this.stretched !== before) this.raster.keep();
+    this.stretched = before;
+    this.raster.stretch(before, view, this.ink.background);
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => { this.exact = 0; this.later(); }, PATIENCE / 2);
   }
 }

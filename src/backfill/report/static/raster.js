@@ -72,6 +72,21 @@ class Raster {
     this.context.putImageData(image, from, 0);
   }
 
+  // Keeps what is drawn, for `stretch`.
+  keep() {
+    this.kept = this.kept || document.createElement("canvas");
+    Object.assign(this.kept, { width: this.canvas.width, height: this.canvas.height });
+    this.kept.getContext("2d").drawImage(this.canvas, 0, 0);
+  }
+
+  // Shows what was kept of one window stretched to another: coarse, but at once.
+  stretch(before, now, [red, green, blue]) {
+    const { context, kept } = this, across = now.perTick / before.perTick, down = now.perRow / before.perRow;
+    context.fillStyle = `rgb(${red} ${green} ${blue})`;
+    context.fillRect(0, 0, kept.width, kept.height);
+    context.drawImage(kept, before.left * across - now.left, before.top * down - now.top, kept.width * across, kept.height * down);
+  }
+
   // Moves what is drawn by whole pixels; what comes into sight is drawn by the caller.
   shift(pixels) {
     this.context.globalCompositeOperation = "copy";
