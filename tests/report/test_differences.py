@@ -81,4 +81,4 @@ def test_classes_cross_in_a_table_per_policy():
 def test_gaps_stand_beside_their_bound():
     gaps = [Gap(policy=p, metric="mean_wait_s", value=v, bound=30.0, how="area", ratio=v / 30) for p, v in
             (("fcfs", 120.0), ("easy", 60.0))]  # fmt: skip
-    assert gap_rows(gaps) == [("mean wait", "30.0 s", "area", [("120.0 s", "4.000 ×"), ("60.0 s", "2.000 ×")])]
+    assert gap_rows(gaps) == [("mean wait", "30.0 s", "area", [("2.0 min", "4.000 ×"), ("60.0 s", "2.000 ×")])]

@@ -117,7 +117,7 @@ def gap_rows(gaps: Sequence[Gap]) -> list[tuple[str, str, str, list[tuple[str, s
         by_metric.setdefault(gap.metric, []).append(gap)
     found = []
     for metric, each in by_metric.items():
-        least, *values = texts(metric, [each[0].bound, *(gap.value for gap in each)])
+        least, *values = (texts(metric, [value])[0] for value in (each[0].bound, *(gap.value for gap in each)))
         ratios = [NONE if gap.ratio is None else f"{number(gap.ratio)} ×" for gap in each]
         found.append((heading(metric), least, each[0].how, list(zip(values, ratios, strict=True))))
     return found
