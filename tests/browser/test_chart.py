@@ -272,6 +272,40 @@ def test_hostile_names_of_jobs_and_users_are_shown_as_they_are(open_page, tmp_pa
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+FARM = """
+[[node]]
+name = "gpu"
+count = 2
+cpus = {cpus}
+gpus = 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("jobs", "cpus"),
+    [
+        ("job,submit,runtime\n", 1),
+        ("job,submit,runtime\na,5,0\n", 1),
+        ("job,submit,runtime,procs\na,0,10,99\n", 1),
+        ("job,submit,runtime,cpus,gpus\na,0,10,0,4\nb,0,10,0,4\nc,1,5,0,1\n", 0),
+        ("job,submit,runtime,after\na,0.25,10,\nb,0.5,1.125,a\n", 2),
+    ],
+    ids=["no job", "no time", "rejected", "no cpus", "fractions"],
+)
+def test_odd_results_have_a_chart_too(open_page, tmp_path, jobs, cpus):
+    (tmp_path / "jobs.csv").write_text(jobs)
+    (tmp_path / "farm.toml").write_text(FARM.format(cpus=cpus))
+    log = bf.read(tmp_path / "jobs.csv", resources=["gpus"])
+    bf.simulate(log, bf.Platform.read(tmp_path / "farm.toml")).report(tmp_path / "out.html")
+    page = open_page(tmp_path / "out.html")
+    page.locator("canvas.front").focus()
+    for key in ("n", "+", "+", "t", "ArrowRight", "p", "-", "0"):
+        page.keyboard.press(key)
+    page.locator("canvas.front").hover(position={"x": 300, "y": 100})
+    drawn(page)
+    assert all(isinstance(value, int | float) for value in window(page))
+
+
 def test_an_old_browser_is_told_what_it_lacks(open_page, small, browser):
     context = browser.new_context()
     page = context.new_page()

@@ -9,7 +9,8 @@ from backfill.analysis.paired import Pair
 from backfill.report.chart import Tick
 from backfill.report.values import NONE, heading, texts
 
-_FACTORS = (1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, 1e6)  # how far the axis may reach to both sides
+# How far the axis may reach to both sides.
+_FACTORS = (1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, 1e6)
 MAIN = ("mean_wait_s", "mean_bounded_slowdown")  # shown at once; the other metrics where they are asked for
 
 

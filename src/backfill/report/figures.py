@@ -70,7 +70,7 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) 
     ax.add_collection(
         PolyCollection(corners, facecolors=[COLOURS[w] for w in words], edgecolors="white", linewidths=0.2)
     )
-    ax.set(xlim=(0, max((end - begin) / unit, 1e-9)), ylim=(platform.cpus, 0), ylabel="processors")
+    ax.set(xlim=(0, max((end - begin) / unit, 1e-9)), ylim=(max(platform.cpus, 1), 0), ylabel="processors")
     ax.set_xlabel(f"{name} since the first submit")
     there = [word for word in REASONS if word in set(words)]
     if there:

@@ -23,6 +23,7 @@ from backfill.report.chart import SIDE, count_chart, share_chart, tail_chart
 from backfill.report.differences import Differences
 from backfill.report.findings import Findings, Grouped
 from backfill.report.gantt import pack
+from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.shown import BINS, QUANTILES, Shown, longest, quantiles
 from backfill.report.values import WHY, columns, cut, headline, texts
 from backfill.traces.files import written
@@ -30,6 +31,7 @@ from backfill.traces.files import written
 SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
 PAIRS_MOST = 6  # of more, those with the first policy are shown at once, and the others where they are asked for
 CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
+    "reality": ("against reality", "reality"),
     "summary": ("summary", None),
     "differences": ("differences", "pairs"),
     "bounds": ("optimum", "gaps"),
@@ -73,6 +75,7 @@ class Page:
     sentences: Sequence[str] = ()  # what the findings say in words
     shown: Sequence[Shown] = ()  # lines over time and distributions, of each run or of none
     ran: tuple[Workload, Platform] | None = None  # for the chart of every job
+    reality: Reality | None = None  # where the log recorded waits
 
     @classmethod
     def of(
@@ -86,6 +89,7 @@ class Page:
         trims: tuple[Trim, Trim] = (NOTHING, NOTHING),
         findings: Findings | None = None,
         sentences: Sequence[str] = (),
+        reality: Reality | None = None,
     ) -> "Page":
         """The page of runs over one workload; without workload, platform or schedules it has tables only.
 
@@ -94,14 +98,14 @@ class Page:
         """
         schedules = [(run.policy, run.schedule) for run in runs if run.schedule is not None]
         if workload is None or platform is None or len(schedules) < len(runs):
-            return cls(title, runs, provenance, findings or Grouped([], []), sentences)
+            return cls(title, runs, provenance, findings or Grouped([], []), sentences, reality=reality)
         span = window(*(schedule for _, schedule in schedules))
         shown = [
             Shown.of(workload, platform, schedule, Counted.of(workload, schedule, *trims), span)
             for _, schedule in schedules
         ]
         found = findings or Grouped.of(workload, schedules, *trims)
-        return cls(title, runs, provenance, found, sentences, shown, (workload, platform))
+        return cls(title, runs, provenance, found, sentences, shown, (workload, platform), reality)
 
 
 def write_page(path: str | Path, page: Page) -> None:
@@ -166,6 +170,9 @@ def _found(page: Page) -> dict[str, Any]:
         "crossings": crossings,
         "fairness": losers.fairness_rows(found.fairness),
         "fairness_heads": losers.FAIRNESS_HEADS,
+        "reality": page.reality,
+        "replays": replay_rows(page.reality) if page.reality else [],
+        "replay_classes": class_rows(page.reality) if page.reality else [],
         "long_waits": losers.long_waits(found.waits),
     }
 

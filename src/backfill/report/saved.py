@@ -23,6 +23,7 @@ from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Schedule
 from backfill.model.workload import Ints, Ragged, Workload
 from backfill.report.findings import Findings, Grouped
 from backfill.report.page import Page, Run
+from backfill.report.reality import Reality
 from backfill.report.write import Finished, provenance
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, make_folder, written_text
@@ -89,17 +90,21 @@ def _page(found: dict[str, Any], folder: Path | None) -> Page:
         [*told["notes"], *(note for each in results for note in each["notes"]), *found.get("notes", [])],
     )
     title = found.get("title", f"{told['name']}: {told['jobs']:,} jobs on {on['cpus']:,} cpus")
-    findings, sentences = _findings(found), found.get("sentences", [])
+    said: dict[str, Any] = {
+        "findings": _findings(found),
+        "sentences": found.get("sentences", []),
+        "reality": Reality.of(found),
+    }
     if folder is None or not (folder / JOBS).exists():
         runs = [Run(name, values) for name, values in zip(names, metrics, strict=True)]
-        return Page.of(title, runs, made, findings=findings, sentences=sentences)
+        return Page.of(title, runs, made, **said)
     nodes = Columns(Source.of(folder / NODES, SavedError), SavedError)
     workload = read_table(folder / JOBS)
     platform = _platform(on["name"], nodes)
     schedules = [_read(workload, platform, folder / _schedule(number)) for number in range(1, len(results) + 1)]
     runs = [Run(*each) for each in zip(names, metrics, schedules, strict=True)]
     trims = (Trim.parse(options["warmup"]), Trim.parse(options["cooldown"]))
-    return Page.of(title, runs, made, workload, platform, trims=trims, findings=findings, sentences=sentences)
+    return Page.of(title, runs, made, workload, platform, trims=trims, **said)
 
 
 def _findings(found: dict[str, Any]) -> Findings | None:

@@ -11,6 +11,7 @@ from backfill.model.schedule import Schedule
 from backfill.model.workload import Workload
 from backfill.report.findings import Findings
 from backfill.report.page import Page, Provenance, Run, write_page
+from backfill.report.reality import Reality
 
 
 class Finished(Protocol):
@@ -48,6 +49,7 @@ def write_report(
     metrics: Sequence[Metrics] | None = None,
     findings: Findings | None = None,
     sentences: Sequence[str] = (),
+    reality: Reality | None = None,
 ) -> None:
     """Write results over the same workload as one HTML page, whole or not at all.
 
@@ -55,6 +57,7 @@ def write_report(
     names:     what the page calls the results; by default what they call themselves.
     metrics:   what stands in its tables; by default those of the results.
     findings:  what a comparison of them found, in their order and under these names; sentences: what it says in words.
+    reality:   how near the results come to the waits that the log recorded.
     """
     first = results[0]
     known = zip(names or [r.name for r in results], metrics or [r.metrics for r in results], results, strict=True)
@@ -72,6 +75,7 @@ def write_report(
         trims=(first.warmup, first.cooldown),
         findings=findings,
         sentences=sentences,
+        reality=reality,
     )
     write_page(path, page)
 

@@ -31,7 +31,7 @@ class Data {
       nodes: header.nodes, ids: header.ids, words: header.why, names: header.policies });
     this.floor = new Float64Array(header.cpus.length + 1); // the first processor row of each node
     header.cpus.forEach((cpus, node) => { this.floor[node + 1] = this.floor[node] + cpus; });
-    this.cpus = this.floor[header.cpus.length];
+    this.cpus = this.floor[header.cpus.length] || 1;
     this.places = header.columns.map(([name, count]) => {
       const place = { name, count, from };
       from += 4 * count;

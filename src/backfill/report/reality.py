@@ -1,0 +1,55 @@
+"""The replay of reality on the page: the waits that the log recorded beside those that each policy gives."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from backfill.report.values import NONE, brief
+
+NEAR_S = "600"  # seconds; the share of jobs that start no farther than that from their real start
+
+
+@dataclass(frozen=True, slots=True)
+class Reality:
+    """How near each policy comes to what really happened."""
+
+    sentence: str
+    replays: Sequence[Mapping[str, Any]]  # as in the JSON: one per policy, all of the same recorded waits
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> "Reality | None":
+        """From the JSON of a result or of a comparison; None where it has no replay."""
+        replays = [each["replay"] for each in found.get("results", [found]) if each.get("replay")]
+        return cls(found.get("reality") or replays[0]["sentence"], replays) if replays else None
+
+
+def replay_rows(reality: Reality) -> list[tuple[str, list[str]]]:
+    """(policy, cells) for each policy."""
+    return [
+        (
+            each["policy"],
+            [
+                brief(each["recorded_s"]),
+                brief(each["simulated_s"]),
+                _change(each["relative"]),
+                f"{each['within_s'][NEAR_S]:.0%}",
+                NONE if each["correlation"] is None else f"{each['correlation']:.2f}".replace("-", "\N{MINUS SIGN}"),
+            ],
+        )
+        for each in reality.replays
+    ]
+
+
+def class_rows(reality: Reality) -> list[tuple[str, str, str, str, list[str]]]:
+    """(by, class, jobs, recorded, what each policy gives) for each class of size and of run time."""
+    first, *_ = reality.replays
+    found = []
+    for i, one in enumerate(first["classes"]):
+        each = [replay["classes"][i] for replay in reality.replays]
+        cells = [f"{brief(c['simulated_s'])} ({_change(c['relative'])})" for c in each]
+        found.append((one["by"], one["class"], f"{one['jobs']:,}", brief(one["recorded_s"]), cells))
+    return found
+
+
+def _change(share: float | None) -> str:
+    return NONE if share is None else f"{share:+.0%}".replace("-", "\N{MINUS SIGN}")

@@ -1,0 +1,42 @@
+"""The waits of the log beside those of the policies."""
+
+from backfill.analysis.metrics import Metrics
+from backfill.report.page import Page, Provenance, Run, render
+from backfill.report.reality import Reality, class_rows, replay_rows
+
+
+def replay(policy: str, simulated_s: float) -> dict:
+    """As the JSON has it."""
+    relative = simulated_s / 3600 - 1
+    one = {"by": "size", "class": "1 cpu", "jobs": 1234, "recorded_s": 3600.0, "simulated_s": simulated_s,
+           "relative": relative}  # fmt: skip
+    return {"policy": policy, "jobs": 1234, "recorded_s": 3600.0, "simulated_s": simulated_s, "relative": relative,
+            "correlation": -0.25, "within_s": {"60": 0.4, "600": 0.612, "3600": 0.9}, "classes": [one],
+            "sentence": f"{policy}: near"}  # fmt: skip
+
+
+BOTH = Reality("easy is closest to the log", [replay("fcfs", 36_000), replay("easy", 3960)])
+
+
+def test_each_policy_stands_beside_the_log():
+    assert replay_rows(BOTH) == [
+        ("fcfs", ["60 min", "10 h", "+900%", "61%", "−0.25"]),
+        ("easy", ["60 min", "66 min", "+10%", "61%", "−0.25"]),
+    ]
+    assert class_rows(BOTH) == [("size", "1 cpu", "1,234", "60 min", ["10 h (+900%)", "66 min (+10%)"])]
+
+
+def test_the_page_begins_with_it():
+    made = Provenance(version="1", seed=0, command="")
+    runs = [Run(policy, Metrics(mean_wait_s=1.0)) for policy in ("fcfs", "easy")]
+    page = render(Page.of("t", runs, made, reality=BOTH))
+    assert page.index("easy is closest to the log") < page.index('id="summary"')
+    assert 'href="#reality"' in page
+    assert "reality" not in render(Page.of("t", runs, made)).partition("<body>")[2]
+
+
+def test_it_is_read_from_the_json_of_a_result_or_a_comparison():
+    assert Reality.of({"replay": replay("easy", 1.0)}) == Reality("easy: near", [replay("easy", 1.0)])
+    two = {"results": [{"replay": each} for each in BOTH.replays], "reality": BOTH.sentence}
+    assert Reality.of(two) == BOTH
+    assert Reality.of({"results": [{}]}) is None
