@@ -32,7 +32,8 @@ function instant(seconds, withSeconds = true) {
 function told(data, schedule, job) {
   const at = (tick) => instant(tick * data.tick), word = data.words[schedule.why[job] >> 1];
   const size = plural(data.procs[job], "cpu");
-  const facts = [["job", data.jobName(job)], ["user", data.userName(job) || "not known"], ["size", size]];
+  const facts = [["job", data.jobName(job)], ["size", size]];
+  if (data.users.length) facts.splice(1, 0, ["user", data.userName(job) || "not known"]);
   if (schedule.start[job] < 0) return [...facts, ["never ran", `rejected for ${word}`]];
   const ran = span(schedule.held[job] * data.tick), asked = span(data.walltime[job] * data.tick);
   const killed = schedule.why[job] & 1 ? ", killed at its limit" : "";
