@@ -38,7 +38,9 @@ class Steps:
         """The mean over time and the maximum in each of at most `bins` equal parts of [begin, end)."""
         edges = np.unique(begin + np.linspace(0, end - begin, bins + 1).astype(np.int64))
         inside = self.times[(self.times > begin) & (self.times < end)]
-        cuts = np.union1d(edges, inside)[:-1]  # the value is constant from each cut to the next
+        # The value is constant from each cut to the next. Two sorted lists, which a stable sort merges.
+        both = np.sort(np.concatenate([edges, inside]), kind="stable")
+        cuts = both[np.diff(both, prepend=both[0] - 1) > 0][:-1]
         if not len(cuts):
             return Binned(edges[:0], np.zeros(0), np.zeros(0, np.int64))
         at = np.searchsorted(self.times, cuts, side="right") - 1
