@@ -5,8 +5,9 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill import __version__
 from backfill.analysis.metrics import NOTHING, Metrics, Trim, metrics
@@ -26,6 +27,9 @@ from backfill.worlds.estimates import Estimates
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Progress, Simulation
 from backfill.worlds.simulated import simulate as run
+
+if TYPE_CHECKING:
+    from backfill.analysis.replay import Replay
 
 SCHEMA = 1  # of the JSON object
 
@@ -100,11 +104,19 @@ class Result:
         """What was run on what, in a line."""
         return f"{self.workload.name}: {len(self.workload):,} jobs on {self.platform.cpus:,} cpus"
 
+    @cached_property
+    def replay(self) -> "Replay | None":
+        """How far this run is from what the log recorded; None where it recorded no waits."""
+        from backfill.analysis.replay import replay
+
+        return replay(self)
+
     def report(self, path: str | Path, command: str = "") -> None:
         """Write the result as one HTML page. command: what a reader can type to get it again."""
+        from backfill.report.reality import Reality
         from backfill.report.write import write_report
 
-        write_report(path, [self], command)
+        write_report(path, [self], command, reality=Reality.of(self.to_dict()))
 
     def save(self, folder: str | Path, command: str = "") -> None:
         """Write the result into a folder, from which `backfill report` makes its page again."""
@@ -145,6 +157,8 @@ class Result:
             "elapsed_s": round(loop, 6),
             "jobs_per_s": round(len(self.workload) / loop) if loop > 0 else None,
         }
+        if self.replay is not None:
+            found["replay"] = self.replay.to_dict()
         if self.watched is not None:
             found["promise"] = {"job": self.watched, "history": [{"at_s": at, "start_s": s} for at, s in self.promises]}
         return found

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
@@ -13,6 +13,7 @@ from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, group
 from backfill.analysis.metrics import Counted, Metrics, Trim
 from backfill.analysis.names import names_of
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
+from backfill.analysis.replay import Replay, reality
 from backfill.api import SCHEMA, Result, all_params, as_policy, as_trim
 from backfill.core.policy import Policy
 from backfill.model import notebook
@@ -70,6 +71,17 @@ class Comparison:
         """Every policy against every bound."""
         return gaps(self.names, self.metrics, self.bounds)
 
+    @cached_property
+    def replays(self) -> list[Replay]:
+        """How far each policy is from what the log recorded; empty where it recorded no waits."""
+        found = [(name, result.replay) for name, result in zip(self.names, self.results, strict=True)]
+        return [replace(each, policy=name) for name, each in found if each is not None]
+
+    @property
+    def reality(self) -> str:
+        """Which policy is closest to what the log recorded, or why none can be; empty where it recorded nothing."""
+        return reality(self.replays) if self.replays else ""
+
     @property
     def sentences(self) -> list[str]:
         """One plain sentence for every two policies, in the order of `fairness`."""
@@ -85,7 +97,13 @@ class Comparison:
 
         table = as_text(compared_table(self.names, self.metrics, self.gaps))
         return "\n".join(
-            [self.title, "", table, "", *compared_text(self.sentences, self.fairness, self.waits, self.gaps)]
+            [
+                self.title,
+                "",
+                table,
+                "",
+                *compared_text(self.sentences, self.fairness, self.waits, self.gaps, self.reality),
+            ]
         )
 
     def save(self, folder: Any, command: str = "") -> None:
@@ -99,10 +117,12 @@ class Comparison:
 
         command: what a reader can type to get it again; notes: what else to know.
         """
+        from backfill.report.reality import Reality
         from backfill.report.write import write_report
 
+        real = Reality(self.reality, [each.to_dict() for each in self.replays]) if self.replays else None
         write_report(path, self.results, command, *self.notes, *notes, title=self.title, names=self.names,
-                     metrics=self.metrics, findings=self, sentences=self.sentences)  # fmt: skip
+                     metrics=self.metrics, findings=self, sentences=self.sentences, reality=real)  # fmt: skip
 
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline
@@ -127,6 +147,8 @@ class Comparison:
             "gaps": [asdict(each) for each in self.gaps],
             "notes": self.notes,
         }
+        if self.reality:
+            found["reality"] = self.reality
         if len(self.replicated[0]) > 1:
             found["replications"] = [
                 {"policy": name, "mean": mean, "metrics": list(each)}

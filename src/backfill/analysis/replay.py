@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.analysis.groups import RUNS, SIZES
 from backfill.analysis.metrics import Trim, kept
 from backfill.analysis.recorded import Explained, Recorded, explain
 from backfill.model.platform import Platform
@@ -16,16 +17,6 @@ from backfill.model.workload import Ints, Workload, total
 
 WITHIN_S = (60, 600, 3600)  # how far from its real start a job may start to count as reproduced
 FAR = 0.25  # a mean wait that is off by more is not reproduced
-# Class -> its upper bound, inclusive; what is above all bounds is in the last class.
-SIZES = {"1 cpu": 1, "2-8 cpus": 8, "9-64 cpus": 64, "65-512 cpus": 512, "513+ cpus": None}
-RUNS = {
-    "up to 1 min": 60 * SECOND,
-    "1-10 min": 600 * SECOND,
-    "10-60 min": 3600 * SECOND,
-    "1-6 h": 6 * 3600 * SECOND,
-    "6-24 h": 24 * 3600 * SECOND,
-    "over 24 h": None,
-}
 
 
 class Run(Protocol):

@@ -145,7 +145,7 @@ def _print(found: "Comparison") -> None:
     print()
     print_lines(compared_table(found.names, found.metrics, found.gaps))
     print()
-    for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps):
+    for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps, found.reality):
         print(line)
 
 

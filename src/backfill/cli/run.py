@@ -36,15 +36,23 @@ def named(text: str, settings: list[str]) -> "tuple[Policy, dict[str, float]]":
         return load(text, settings)
 
 
+def compile_one(policy: "Policy") -> None:
+    """Compile a policy, or load what was compiled."""
+    if policy.compiled:
+        with say.busy(compiling(policy.name)):
+            _ = policy.entry
+
+
 @contextmanager
-def compiling_ahead(name: str) -> Iterator[Callable[[], object]]:
+def compiling_ahead(policy: "Policy") -> Iterator[Callable[[], object]]:
     """Compile a named policy beside other work, where nothing is compiled yet; yields what waits until that is done."""
     from backfill import jit
+    from backfill.policies import TABLE
 
-    if jit.WARM or jit.FOLDER is None or (os.cpu_count() or 1) < 2:
+    if jit.WARM or jit.FOLDER is None or (os.cpu_count() or 1) < 2 or policy.name not in TABLE:
         yield lambda: None
         return
-    code = f"from backfill.policies import get; get({name!r}).entry"
+    code = f"from backfill.policies import get; get({policy.name!r}).entry"
     quiet: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     with subprocess.Popen([sys.executable, "-c", code], **quiet) as ahead:
         try:
@@ -65,9 +73,7 @@ def run(
     _engine()
     from backfill.api import simulate
 
-    if policy.compiled:
-        with say.busy(compiling(policy.name)):
-            _ = policy.entry
+    compile_one(policy)
     with say.bar(policy.name, len(workload)) as progress:
         given = vars(options or Options())
         return simulate(workload, platform, policy, params=params, progress=progress, **given, **more)
@@ -87,10 +93,13 @@ def compare_all(
     _engine()
     from backfill.comparison import compare
 
-    for policy in policies:
-        if policy.compiled:
-            with say.busy(compiling(policy.name)):
-                _ = policy.entry
+    *first, last = policies
+    with compiling_ahead(last) as compiled:
+        for policy in first:
+            compile_one(policy)
+        with say.busy(compiling(last.name)):
+            compiled()
+    compile_one(last)
     runs = len(texts) * replications
     with say.bar(f"{runs} runs", runs * STEPS) as bar:
         progress = None if bar is None else _in_steps(bar)

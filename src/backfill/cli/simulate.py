@@ -120,7 +120,7 @@ def simulate(
     violations = [str(violation) for violation in result.verify()] if check else []
     _write(result, schedule, report, save)
     if as_json:
-        print_json(result.to_dict() | _reality(result) | ({"violations": violations} if check else {}))
+        print_json(result.to_dict() | ({"violations": violations} if check else {}))
     elif schedule != "-":
         _print(result)
     if violations:
@@ -156,23 +156,14 @@ def _write(result: "Result", schedule: str | None, report: str | None, save: str
 
 
 def _print(result: "Result") -> None:
-    from backfill.analysis.replay import replay
-
     print_table([(result.policy.name, result.metrics)], ", ".join([result.title, *result.variant]))
-    if found := replay(result):
-        print(f"\n{found.short}")
+    if result.replay is not None:
+        print(f"\n{result.replay.short}")
     if result.watched is not None:
         for at, start in result.promises:
             print(f"job {result.watched}: at {at:.15g} s promised a start at {start:.15g} s")
         if not result.promises:
             print(f"job {result.watched} was promised no start")
-
-
-def _reality(result: "Result") -> dict[str, object]:
-    """How far the run is from what the log recorded, where it did."""
-    from backfill.analysis.replay import replay
-
-    return {"replay": found.to_dict()} if (found := replay(result)) else {}
 
 
 def _following(log: str, schedule: str | None, report: str | None, same: dict[str, object]) -> None:

@@ -26,13 +26,18 @@ def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Seque
 
 
 def compared_text(
-    sentences: Sequence[str], fairness: Sequence[Fairness], waits: Sequence[LongWait], gaps: Sequence[Gap]
+    sentences: Sequence[str],
+    fairness: Sequence[Fairness],
+    waits: Sequence[LongWait],
+    gaps: Sequence[Gap],
+    reality: str = "",
 ) -> list[str]:
-    """What stands below the table: each pair, who loses, the longest waits, and where the bounds are from."""
+    """What stands below the table: how near to reality, each pair, who loses, the longest waits, where bounds are from."""
     few = len(fairness) <= MOST
     told = [i for i, fair in enumerate(fairness) if few or fair.b == fairness[0].b]
     longest = {wait.policy: wait for wait in reversed(waits)}
     lines = [
+        *_part("against reality", [reality] if reality else []),
         *_part("pairs, 95% intervals", [sentences[i] for i in told]),
         *_part("who loses", [loser_sentence(fairness[i]) for i in told if fairness[i].b == fairness[0].b]),
         *_part("longest waits", [wait_sentence(longest[policy]) for policy in reversed(longest)]),
