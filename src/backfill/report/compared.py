@@ -32,7 +32,7 @@ def compared_text(
     gaps: Sequence[Gap],
     reality: str = "",
 ) -> list[str]:
-    """What stands below the table: how near to reality, each pair, who loses, the longest waits, where bounds are from."""
+    """What stands below the table: how near to reality, each pair, who loses, the longest waits, the bounds."""
     few = len(fairness) <= MOST
     told = [i for i, fair in enumerate(fairness) if few or fair.b == fairness[0].b]
     longest = {wait.policy: wait for wait in reversed(waits)}
