@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 
 from backfill.core.policy import Policy
+from backfill.loading import load
 from backfill.model.schedule import NO_TIME, REASONS
-from backfill.policies.load import load
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.simulated import Options, simulate
 from tests.reference.words import Job, Platform

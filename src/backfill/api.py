@@ -15,13 +15,13 @@ from backfill.analysis.names import params_text
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.policy import Policy
+from backfill.loading import load
 from backfill.model import notebook
 from backfill.model.errors import BackfillError, PolicyError, UsageError, at
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Workload
-from backfill.policies.load import load
 from backfill.traces import frames
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.options import Options

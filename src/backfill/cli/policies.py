@@ -51,7 +51,7 @@ def _one(name: str) -> "Policy":
 
     if ".py" not in name:
         return get(name)
-    from backfill.policies.load import load
+    from backfill.loading import load
 
     return load(name)[0]
 

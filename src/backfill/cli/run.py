@@ -30,7 +30,7 @@ def compiling(what: str) -> str:
 
 def named(text: str, settings: list[str]) -> "tuple[Policy, dict[str, float]]":
     """The policy that a text means, and its parameters. Only a policy in a file is compiled for it."""
-    from backfill.policies.load import load
+    from backfill.loading import load
 
     with say.busy(compiling(text)) if ".py" in text else nullcontext():
         return load(text, settings)
