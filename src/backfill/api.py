@@ -193,11 +193,17 @@ class Result:
             self.title, ["policy", *(head for head, _ in found)], [[self.name, *(c for _, (c,) in found)]]
         )
 
+    def _walltimes_hold(self) -> bool:
+        """Whether no job held its nodes for longer than the policy was made to expect."""
+        ran, schedule = self.schedule.ran, self.schedule
+        seen = self.options.estimates.of(self.workload.jobs, self.options.seed)
+        return bool((schedule.end[ran] - schedule.start[ran] <= seen[ran]).all())
+
     def verify(self) -> list[Violation]:
         """What the independent checker finds wrong; empty when the schedule is lawful."""
         overrun: Any = self.options.overrun
         alone = not len(self.workload.jobs.after.items)  # else a job may enter the queue before one with a promise
-        binds = self.policy.binds and overrun == "kill" and alone
+        binds = self.policy.binds and alone and self._walltimes_hold()
         return check(self.workload, self.platform, self.schedule, overrun=overrun, promises_bind=binds)
 
 
@@ -259,10 +265,10 @@ def verify(result: Result) -> list[Violation]:
 
 
 def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
-    """One line about an error that rose in the file of a plain Python policy; None where it rose elsewhere."""
+    """One line about an error that rose in the file of a policy; None where it rose elsewhere."""
     file = getattr(getattr(policy.decide, "__code__", None), "co_filename", "")
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    if policy.compiled or not lines:
+    if not lines:
         return None
     what = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
     return PolicyError(at(file, lines[-1], what))

@@ -107,9 +107,11 @@ def test_generate_refuses(backfill, tmp_path):
 
 def test_policies_lists_them_all(backfill):
     done = backfill("policies")
-    assert [line.split()[0] for line in done.out.splitlines() if line[:1].islower() and "," not in line[:8]][1:] == [
-        *TABLE
-    ]
+    table, rest = done.out.split("\nparameters\n")
+    names = [line.split()[0] for line in table.splitlines() if line[:1].islower() and "," not in line[:8]]
+    assert names[1:] == [*TABLE]
+    assert "  k-reservations: k = 4 jobs, from 0 to inf" in rest
+    assert "  easy-sjbf: Tsafrir, Etsion and Feitelson" in rest.split("\nsources\n")[1]
     assert done.out.count("(dynamic)") == 3
     assert all(len(line) <= 80 for line in done.out.splitlines())
 

@@ -55,6 +55,8 @@ def inputs(
         workload = workload.at_load(load)
     for text in _remarks(workload):
         say.note(f"{workload.name}: {text}")
+    if not len(workload):
+        say.problem(f"{workload.name}: there is no job in it, so there is nothing to say of it")
     return workload, pool
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -107,6 +108,19 @@ def _print_all(known: "list[Policy]") -> None:
     for i, question in enumerate(questions):
         if same[i]:
             print(f"\n{question}, of all of them: {answers[0][i]}")
+    print("\nparameters")
+    for policy in known:
+        for key, param in policy.params.items():
+            _print_wrapped(policy.name, _parameter(key, param))
+    print("\nsources")
+    for source in dict.fromkeys(policy.source for policy in known):
+        _print_wrapped(", ".join(policy.name for policy in known if policy.source == source), source)
+
+
+def _print_wrapped(names: str, text: str) -> None:
+    from backfill.report.terminal import WIDTH
+
+    print(textwrap.fill(f"{names}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    "))
 
 
 def _order(policy: "Policy") -> str:

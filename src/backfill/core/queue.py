@@ -18,7 +18,7 @@ BUCKET = 16  # jobs at a leaf of the tree
 CLASSES = 16  # of walltimes
 ANYBODY = np.int64(-1)  # as a span: any waiting job will do
 NOBODY = 2**31 - 1  # least need where nobody waits
-MOST = NOBODY - 1  # greater needs count as this one in the tree, which is small so that it stays near the processor
+MOST = NOBODY - 1  # the greatest need in the tree, which is small so that it stays near the processor
 
 
 @kernel(inline=True)
@@ -91,7 +91,7 @@ def _class_of(state, walltime):
 @kernel(inline=True)
 def _counted_need(state, job, resource):
     """The need of a job as the tree counts it."""
-    return np.int32(min(state.need[job, resource], MOST))
+    return np.int32(min(state.need[job, resource] >> state.coarse[resource], MOST))
 
 
 @kernel()
@@ -204,11 +204,11 @@ def _may_hold(state, node, c):
     k = state.resources
     fits = True
     for i in range(k):
-        fits = fits and state.tree[node, c * k + i] <= min(state.limits[0, i], MOST)
+        fits = fits and state.tree[node, c * k + i] <= min(state.limits[0, i] >> state.coarse[i], MOST)
     if fits:
         return True
     for i in range(k):
-        if state.tree[node, (CLASSES - 1) * k + i] > min(state.limits[1, i], MOST):
+        if state.tree[node, (CLASSES - 1) * k + i] > min(state.limits[1, i] >> state.coarse[i], MOST):
             return False
     return True
 

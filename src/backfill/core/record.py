@@ -16,14 +16,17 @@ Fields = Sequence[tuple[str, Any]]  # (name, numba type)
 def kernel(*signature: Any, inline: bool = False, once: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Compile for the disk cache; without the compiler leave the function as it is.
 
-    With a signature (result, arguments ...) it is compiled where it is defined: for what Python calls. Without one it
-    is compiled into whatever calls it, so that importing a module costs nothing for its helpers. `inline` insists that
-    the machine code has no call: for small functions on the path of every event. `once` is for a helper with one
-    caller: its text becomes part of that caller, which saves compiling all that it calls once more.
+    With a signature (result, arguments ...) it is compiled where it is defined: for what Python calls, which may do
+    other things meanwhile. Without one it is compiled into whatever calls it, so that importing a module costs nothing
+    for its helpers. `inline` insists that the machine code has no call: for small functions on the path of every event.
+    `once` is for a helper with one caller: its text becomes part of that caller, which saves compiling all that it
+    calls once more.
     """
     if jit.PLAIN:
         return lambda function: function
     options: Any = {"cache": jit.FOLDER is not None, "error_model": "numpy", "fastmath": False, "forceinline": inline}
+    if signature:
+        options["nogil"] = True
     if once:
         options["inline"] = "always"
     make: Callable[[Any], Any] = njit(signature[0](*signature[1:]), **options) if signature else njit(**options)

@@ -96,6 +96,7 @@ def new_state(
         first=zeros(slots),
         buckets=buckets,
         tree=np.full((slots * 2 * buckets, CLASSES * k), NOBODY, np.int32),
+        coarse=column([max(int(most).bit_length() - 30, 0) for most in platform.capacity.sum(axis=0).tolist()]),
         class_bound=_class_bounds(estimate),
         limits=zeros(2, k),
         running=np.empty(n + 1, np.int64),

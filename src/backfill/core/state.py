@@ -60,6 +60,7 @@ STATE = [
     ("first", int64[::1]),  # (slots,): no job of the tree waits at an earlier place
     ("buckets", int64),
     ("tree", int32[:, ::1]),  # (slots * 2 * buckets, classes * k): least need of jobs of a walltime class or shorter
+    ("coarse", int64[::1]),  # (k,): the tree counts a resource in units of 2**coarse, so that all of it fits in 31 bits
     ("class_bound", int64[::1]),  # (classes - 1,): the longest walltime of each class but the last
     ("limits", int64[:, ::1]),  # (2, k): what a candidate may need at most; if it does not end in time
     # the running jobs, by limit, then start

@@ -1,8 +1,10 @@
 """The simulated world: a virtual clock that jumps from event to event, and knows when each job will end."""
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from backfill.worlds.admission import Causes, adapt, reject_hopeless
 from backfill.worlds.options import Options
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
+ANSWER_S = 0.2  # between two looks at whether Ctrl-C was pressed
 PATIENCE_S = 0.1  # so that an interrupt is answered and the bar moves, however slow a pass is
 Progress = Callable[[int], None]  # is told how many jobs were submitted so far
 
@@ -83,7 +86,7 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
     passes, budget = 0, FIRST_BUDGET
     while True:
         begin = time.perf_counter()
-        done = int(advance(before, decide, state, world, budget))
+        done = _interruptible(partial(advance, before, decide, state, world, budget))
         passes += done
         if progress is not None:
             progress(int(state.submitted))
@@ -91,6 +94,26 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
             return passes
         pace = PATIENCE_S / max(time.perf_counter() - begin, 1e-6)
         budget = int(min(max(budget * min(pace, 8), 1), LARGEST_BUDGET))
+
+
+def _interruptible(call: Callable[[], int]) -> int:
+    """What a call returns. Ctrl-C is answered at once: the call goes on, but nobody waits for it."""
+    found: list[int] = []
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            found.append(int(call()))
+        except BaseException as error:
+            failed.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(ANSWER_S)
+    if failed:
+        raise failed[0]
+    return found[0]
 
 
 def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
