@@ -1,6 +1,5 @@
 """The Python interface: simulate a policy on a workload, and what comes out of it."""
 
-import math
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ from backfill.analysis.metrics import NOTHING, Metrics, Trim, metrics
 from backfill.analysis.names import params_text
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
-from backfill.core.policy import Policy
+from backfill.core.policy import Policy, json_value
 from backfill.loading import load
 from backfill.model import notebook
 from backfill.model.errors import BackfillError, PolicyError, UsageError, at
@@ -41,9 +40,7 @@ class Result:
     workload: Workload
     platform: Platform
     policy: Policy
-    params: Mapping[
-        str, float | str
-    ]  # every parameter of the policy, defaults included, and the answers that were given
+    params: Mapping[str, float | str]  # every one, defaults included, and the answers that were given
     options: Options
     metrics: Metrics
     simulation: Simulation
@@ -132,7 +129,7 @@ class Result:
             "schema": SCHEMA,
             "backfill": __version__,
             "policy": self.policy.name,
-            "params": {name: _json(value) for name, value in self.params.items()},
+            "params": {name: json_value(value) for name, value in self.params.items()},
             "workload": {
                 "name": self.workload.name,
                 "sha256": self.workload.sha256,
@@ -250,7 +247,7 @@ def simulate(
         workload=log,
         platform=pool,
         policy=chosen,
-        params=all_params(chosen, values),
+        params=chosen.in_full(values),
         options=options,
         metrics=metrics(log, pool, done.schedule, **trims),
         simulation=done,
@@ -274,11 +271,6 @@ def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
     return PolicyError(at(file, lines[-1], what))
 
 
-def _json(value: float | str) -> float | str:
-    """JSON has no infinity."""
-    return value if isinstance(value, str) or math.isfinite(value) else str(value)
-
-
 def as_policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float]]:
     """The policy that a caller names or gives, and the parameters in its text. Raises UsageError."""
     if isinstance(policy, str):
@@ -288,11 +280,6 @@ def as_policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, d
     if not callable(policy):
         raise UsageError(f"policy is {policy!r}; expected a name, a policy or a function")
     return Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False), {}
-
-
-def all_params(policy: Policy, given: Mapping[str, float]) -> dict[str, float | str]:
-    """Every parameter of the policy, defaults included, and the answers that were given."""
-    return {**policy.given, **dict(zip(policy.params, policy.values(given).tolist(), strict=False))}
 
 
 def as_trim(value: str | int | Trim | None, argument: str) -> Trim:

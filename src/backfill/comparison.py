@@ -14,7 +14,7 @@ from backfill.analysis.metrics import Counted, Metrics, Trim
 from backfill.analysis.names import names_of
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.analysis.replay import Replay, reality
-from backfill.api import SCHEMA, Result, all_params, as_policy, as_trim
+from backfill.api import SCHEMA, Result, as_policy, as_trim
 from backfill.core.policy import Policy
 from backfill.model import notebook
 from backfill.model.errors import BadArgument, UsageError
@@ -132,12 +132,20 @@ class Comparison:
         table = notebook.table(self.title, ["policy", *(head for head, _ in found)], rows)
         return table + notebook.paragraphs([*self.sentences, *self.notes])
 
+    @staticmethod
+    def _named(name: str, result: Result) -> dict[str, Any]:
+        """A result, whose replay is told under the policy's name among the others."""
+        found = result.to_dict()
+        if "replay" in found:
+            found["replay"]["policy"] = name
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of `compare --json`."""
         found: dict[str, Any] = {
             "schema": SCHEMA,
             "backfill": __version__,
-            "results": [result.to_dict() for result in self.results],
+            "results": [self._named(name, result) for name, result in zip(self.names, self.results, strict=True)],
             "pairs": [asdict(pair) for pair in self.pairs],
             "sentences": self.sentences,
             "fairness": [asdict(each) | {"later_share": each.later_share} for each in self.fairness],
@@ -190,7 +198,7 @@ def compare(
         raise UsageError("replications need a workload that can be made anew: a model, or a function of a seed")
     given = [each if isinstance(each, tuple) else (each, {}) for each in policies]
     chosen = [_chosen(policy, more) for policy, more in given]
-    names = names_of([(policy.name, all_params(policy, params)) for policy, params in chosen])
+    names = names_of([(policy.name, policy.in_full(params)) for policy, params in chosen])
     seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
     trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}
@@ -259,7 +267,7 @@ def _comparison(
                 workload=log,
                 platform=plan.platform,
                 policy=policy,
-                params=all_params(policy, params),
+                params=policy.in_full(params),
                 options=plan.options,
                 metrics=first.metrics,
                 simulation=first.simulation,

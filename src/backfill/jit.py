@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import llvmlite
@@ -41,6 +42,7 @@ def key(root: Path = PACKAGE) -> str:
 def _folder() -> Path | None:
     base = os.environ.get("BACKFILL_CACHE_DIR") or platformdirs.user_cache_dir("backfill", appauthor=False)
     folder = Path(base) / "jit" / key()
+    fresh = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".writable-{os.getpid()}"
@@ -55,15 +57,17 @@ def _folder() -> Path | None:
             stacklevel=2,
         )
         return None
-    _forget_old(folder)
+    if fresh:
+        forget_old(folder.parent)
     return folder
 
 
-def _forget_old(folder: Path) -> None:
-    """Remove what other versions compiled, if nobody used it for a long time."""
-    for other in folder.parent.iterdir():
-        if other.stat().st_mtime < time.time() - FORGET_S:
-            shutil.rmtree(other, ignore_errors=True)
+def forget_old(kept: Path) -> None:
+    """Remove what other versions compiled, if nobody used it for a long time; other processes may do so too."""
+    for folder in kept.iterdir():
+        with suppress(FileNotFoundError):
+            if folder.stat().st_mtime < time.time() - FORGET_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 PLAIN = bool(numba.config.DISABLE_JIT)  # NUMBA_DISABLE_JIT=1: everything runs as plain Python

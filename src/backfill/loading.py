@@ -8,6 +8,7 @@ import hashlib
 import re
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ import numba
 
 from backfill import jit
 from backfill.core.policy import ANSWERS, Policy
-from backfill.model.errors import BadArgument, PolicyError, UsageError, at
+from backfill.model.errors import BackfillError, BadArgument, PolicyError, UsageError, at
 from backfill.policies import get
 
 _TEXT = re.compile(r"(?P<file>.*\.py)?(?(file):?)(?P<name>[^:=]*)(?::(?P<params>.*))?", re.DOTALL)
@@ -63,7 +64,10 @@ def _from_file(file: str, name: str, params: Mapping[str, float | str]) -> tuple
     tree = _parsed(file, source)
     with _own_cache(_sources(path.resolve())):
         module = _imported(path, file, source)
-        found = {value.name: value for value in vars(module).values() if isinstance(value, Policy)}
+        made = {id(value): value for value in vars(module).values() if isinstance(value, Policy)}.values()
+        found = {value.name: value for value in made}
+        if twice := [name for name, count in Counter(value.name for value in made).items() if count > 1]:
+            raise PolicyError(at(file, None, f"two policies are called {twice[0]!r}; expected different names"))
         if not name and len(found) == 1:
             name = next(iter(found))
         policy = found.get(name) or getattr(module, name, None) if name else None
@@ -125,11 +129,10 @@ def _imported(path: Path, file: str, source: bytes) -> Any:
     sys.path.insert(0, folder)
     try:
         exec(compile(source, file, "exec"), module.__dict__)
-    except (KeyboardInterrupt, PolicyError):
-        raise
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-        what = " ".join(f"{type(error).__name__}: {error}".split())
+        kind = "" if isinstance(error, BackfillError) else f"{type(error).__name__}: "
+        what = " ".join(f"{kind}{error}".split())
         raise PolicyError(at(file, lines[-1] if lines else None, what)) from error
     finally:
         sys.path.remove(folder)

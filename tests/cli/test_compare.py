@@ -87,6 +87,13 @@ def test_policies_with_parameters_and_from_a_file(backfill):
     assert re.search(r"^slow +\d", done.out, re.MULTILINE)
 
 
+def test_one_policy_in_two_orders(backfill):
+    done = backfill("compare", "tiny.csv", *ON4, "--policy", "easy:order=saf", "--policy", "easy:order=sjf")
+    assert done.code == 0
+    assert re.search(r"^easy:order=saf +\d", done.out, re.MULTILINE)
+    assert re.search(r"^easy:order=sjf +\d", done.out, re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -217,6 +217,32 @@ sys.exit(main())
 """
 
 
+LOOPS = """
+from backfill import policy
+from backfill.verbs import head
+
+@policy("loops")
+def loops(state):
+    n = 0
+    while head(state) >= 0:
+        n += 1
+"""
+
+
+def test_ctrl_c_ends_a_compiled_pass_that_never_returns(tmp_path):
+    (tmp_path / "loops.py").write_text(LOOPS)
+    words = ["simulate", "model:lublin?jobs=100", "--policy", "loops.py", "--schedule", "out.csv", "-q"]
+    command = [sys.executable, "-c", TELLS_WHEN_IT_IS_INSIDE, *words]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline() == "inside\n"
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+    assert time.monotonic() - begin < 10
+    assert (process.returncode, told) == (130, "backfill: interrupted\n")
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_ctrl_c_ends_a_compiled_policy_too_though_its_passes_are_slow(tmp_path):
     """At three times what 64 processors can take the queue only grows, and with it the time of a pass that sorts it."""
     words = [

@@ -34,7 +34,63 @@ MISTAKES = {
         "mine.py:10: unknown name 'frist'; did you mean first?",
     ),
     "name in a helper": ("return head(", "return haed(", "mine.py:6: unknown name 'haed'; did you mean head?"),
-    "arguments": ("place(state, job)", "place(state)", "mine.py:11: policy mine does not compile: "),
+    "arguments": (
+        "place(state, job)",
+        "place(state)",
+        "mine.py:11: policy mine does not compile: missing a required argument: 'job'",
+    ),
+    "field in a helper": (
+        "head(state)",
+        "state.waitin",
+        "mine.py:6: State has no field 'waitin'; did you mean waiting?",
+    ),
+    "operation in a helper": (
+        "head(state)",
+        "head(state) + 'x'",
+        "mine.py:6: policy mine does not compile: no such operation as add(int64, 'x')",
+    ),
+    "argument of a verb": (
+        "start(state, job, HEAD)",
+        "start(state, job, 'head')",
+        "mine.py:12: policy mine does not compile: in start: no such operation as lt('head', int64)",
+    ),
+    "plain helper": ("@kernel()\n", "", "mine.py:7: first is a plain function; expected @kernel() above it"),
+    "value": (
+        "        job = first(state)\n",
+        "        job = first(state)\n    return job\n",
+        "mine.py:14: policy mine returns a value; expected none",
+    ),
+    "answer": (
+        '("mine")',
+        '("mine", ordr="sjf")',
+        "mine.py:8: policy mine: unknown answer 'ordr'; did you mean order?",
+    ),
+    "order": ('("mine")', '("mine", order="sfj")', "mine.py:8: policy mine: order 'sfj' is unknown"),
+    "parameter": (
+        '("mine")',
+        '("mine", params={"k": 3})',
+        "mine.py:8: policy mine: parameter k is 3; expected Param(default, ...)",
+    ),
+    "two of a name": (
+        '@policy("mine")',
+        '@policy("mine")\ndef other(state):\n    first(state)\n\n@policy("mine")',
+        "mine.py: two policies are called 'mine'; expected different names",
+    ),
+    "index": (
+        "job = first(state)\n    while",
+        "job = state.submit[9]\n    while",
+        "policy mine, at 0 s: index is out of bounds; with @policy('mine', compiled=False) the message has the line",
+    ),
+    "index in a helper": (
+        "head(state)",
+        "state.user[-9]",
+        "policy mine, at 0 s: index is out of bounds; with @policy('mine', compiled=False) the message has the line",
+    ),
+    "error that it raises": (
+        "        start(",
+        "        raise ValueError('no')\n        start(",
+        "mine.py:12: policy mine: ValueError: no",
+    ),
     "no decorator": ('@policy("mine")\n', "", "mine.py:8: mine is a plain function; expected @policy('mine') above it"),
     "other name": (
         '@policy("mine")\ndef mine',

@@ -141,6 +141,15 @@ def test_a_page_and_a_verified_schedule(backfill, tmp_path):
     assert "backfill simulate tiny.csv --cpus 4 --verify --report out.html" in page
 
 
+def test_promises_made_on_walltimes_that_do_not_hold_bind_nobody(backfill):
+    """What the policy sees is half of what jobs need, so it promises too much; that is no fault of its schedule."""
+    words = ("simulate", "model:lublin?jobs=300&cpus=64&load=0.9&seed=3", "--policy", "conservative", "--verify")
+    done = backfill(*words, "--estimates", "inflate:0.5", "--json")
+    assert done.code == 0
+    assert "lawful: 300 jobs checked" in done.err
+    assert json.loads(done.out)["violations"] == []
+
+
 def test_memory_is_a_resource_of_the_pool(backfill, tmp_path):
     (tmp_path / "memory.csv").write_text("job,submit,runtime,memory\na,0,10,6G\nb,0,10,6G\n")
     alone = json.loads(backfill("simulate", "memory.csv", *ON4, "--memory", "8G", "--json").out)

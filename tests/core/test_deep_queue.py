@@ -15,7 +15,10 @@ from backfill.worlds.simulated import simulate
 STATIC = [name for name in policies.TABLE if policies.get(name).index and not policies.get(name).dynamic]
 
 
-def flood(jobs=3_000, seed=1):
+GIB = 2**30
+
+
+def flood(jobs=3_000, seed=1, unit=1):
     """Far more than 64 processors can take, in bursts, so that the queue grows deep, drains and grows again."""
     r = np.random.default_rng(seed)
     submit = np.sort(r.integers(0, 4, jobs) * 150_000 + r.integers(0, 2_000, jobs))
@@ -26,7 +29,7 @@ def flood(jobs=3_000, seed=1):
         runtime=runtime * SECOND,
         walltime=np.ceil(runtime * r.uniform(1, 4, jobs)).astype(np.int64) * SECOND,
         tasks=r.integers(1, 33, jobs),
-        demand=np.stack([np.ones(jobs, np.int64), r.integers(0, 5, jobs)], axis=1),
+        demand=np.stack([np.ones(jobs, np.int64), unit * r.integers(0, 5, jobs)], axis=1),
         priority=r.integers(0, 9, jobs).astype(float),
     )
     return Workload(table, resources=("cpus", "memory"))
@@ -45,3 +48,14 @@ def test_the_tree_changes_no_start(name, memory):
     assert searched.schedule.reason.tolist() == walked.schedule.reason.tolist()
     if name == "easy":
         assert searched.looks < walked.looks / 2
+
+
+@pytest.mark.parametrize("name", ["easy", "first-fit"])
+def test_needs_in_bytes_are_searched_like_needs_in_gigabytes(name):
+    """The tree keeps needs in few bits, so it rounds large ones down and looks once more at what it finds."""
+    policy = policies.get(name)
+    whole, rounded = flood(), flood(unit=GIB - 1)
+    small = simulate(whole, Platform.pool(64, memory=200), policy)
+    large = simulate(rounded, Platform.pool(64, memory=200 * (GIB - 1)), policy)
+    assert small.schedule.start.tolist() == large.schedule.start.tolist()
+    assert large.looks < 1.5 * small.looks

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -97,3 +98,22 @@ def test_where_the_cache_cannot_be_written_all_is_compiled_in_memory_and_that_is
     assert said.count("RuntimeWarning") == 1
     assert "cannot be written (Not a directory)" in said
     assert "set BACKFILL_CACHE_DIR" in said
+
+
+def test_what_nobody_used_for_long_is_removed_when_something_new_is_kept(package, tmp_path):
+    kept = tmp_path / "cache" / "jit"
+    long_ago = time.time() - jit.FORGET_S - 60
+    for name in ("recent", "old"):
+        (kept / name).mkdir(parents=True)
+    os.utime(kept / "old", (long_ago, long_ago))
+    run(package, tmp_path / "cache")
+    assert sorted(path.name for path in kept.iterdir())[-1] == "recent"
+    assert not (kept / "old").exists()
+    os.utime(kept / "recent", (long_ago, long_ago))
+    run(package, tmp_path / "cache")
+    assert (kept / "recent").exists()
+
+
+def test_that_another_process_removes_it_first_is_no_error(tmp_path):
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")  # is listed, and cannot be looked at
+    jit.forget_old(tmp_path)

@@ -7,8 +7,8 @@ import pytest
 from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
-from backfill.report.compared import MOST, compared_table, compared_text
-from backfill.report.sentences import loser_sentence, pair_sentence, wait_sentence
+from backfill.report.compared import compared_table, compared_text
+from backfill.report.sentences import PAIRS_MOST, loser_sentence, pair_sentence, wait_sentence
 from backfill.report.terminal import as_text
 
 FAIR = Fairness(
@@ -89,7 +89,7 @@ def test_without_bounds_there_is_no_column_for_them():
 def test_of_many_pairs_those_with_the_first_policy_are_told():
     names = [f"p{i}" for i in range(5)]
     fairness = [fair(a=a, b=b) for i, a in enumerate(names) for b in names[:i]]
-    assert len(fairness) > MOST
+    assert len(fairness) > PAIRS_MOST
     lines = compared_text([f"{each.a} against {each.b}" for each in fairness], fairness, [], [])
     assert [line for line in lines if "against" in line] == [f"  p{i} against p0" for i in range(1, 5)]
     assert lines[-1] == "6 more pairs are in --json"

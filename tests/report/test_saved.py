@@ -36,6 +36,14 @@ def test_the_page_of_a_saved_comparison_is_that_of_the_comparison(tmp_path):
     same(tmp_path, bf.compare(log, None, ["fcfs", "easy", "k-reservations:k=3"]))
 
 
+def test_the_replay_of_reality_is_kept_under_the_names_of_the_comparison(tmp_path):
+    rows = [f"{i} {10 * i} {7 * i} 100 2 -1 -1 2 200 -1 1 1 1 1 1 1 -1 -1" for i in range(1, 40)]
+    (tmp_path / "real.swf").write_text("; MaxProcs: 4\n" + "\n".join(rows) + "\n")
+    found = bf.compare(bf.read(tmp_path / "real.swf"), None, ["easy", "k-reservations"])
+    assert [each.policy for each in found.replays] == ["easy", "k-reservations"]
+    same(tmp_path, found)
+
+
 def test_means_over_replications_are_kept(tmp_path):
     same(tmp_path, bf.compare("lublin?jobs=60&cpus=16", None, ["fcfs", "easy"], replications=3))
 

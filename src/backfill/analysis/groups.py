@@ -94,8 +94,8 @@ def groups(workload: Workload, counted: Sequence[Counted]) -> list[Groups]:
 
 def classes(workload: Workload, counted: Counted) -> dict[str, Labels]:
     """The classes of the counted jobs by size, by time held, and by both."""
-    size = _class(workload.jobs.procs[counted.rows], SIZES)
-    run = _class(counted.held, RUNS)
+    size = class_of(workload.jobs.procs[counted.rows], SIZES)
+    run = class_of(counted.held, RUNS)
     both = (size.codes * len(RUNS) + run.codes).astype(np.int32)
     return {
         "size": size,
@@ -149,7 +149,8 @@ def longest_waits(policy: str, workload: Workload, schedule: Schedule, counted: 
     ]
 
 
-def _class(values: Ints, bounds: dict[str, int | None]) -> Labels:
+def class_of(values: Ints, bounds: dict[str, int | None]) -> Labels:
+    """The class of each value; bounds: name -> greatest value in it, None: whatever is left."""
     edges = [bound for bound in bounds.values() if bound is not None]
     return Labels(np.searchsorted(edges, values).astype(np.int32), tuple(bounds))
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.analysis.groups import RUNS, SIZES
+from backfill.analysis.groups import RUNS, SIZES, Codes, class_of
 from backfill.analysis.metrics import Trim, kept
 from backfill.analysis.recorded import Explained, Recorded, explain
 from backfill.model.platform import Platform
@@ -136,7 +136,7 @@ def replay(result: Run) -> Replay | None:
     real = recorded.start[some] - submit
     simulated = result.schedule.start[recorded.rows[some]] - submit
     apart = np.abs(simulated - real)
-    size, run = _place(recorded.procs[some], SIZES), _place(runtime, RUNS)
+    size, run = class_of(recorded.procs[some], SIZES).codes, class_of(runtime, RUNS).codes
     return Replay(
         policy=result.name,
         jobs=len(some),
@@ -176,7 +176,7 @@ def reality(replays: Sequence[Replay]) -> str:
     return f"{best.policy} is closest to the log: {told}{best.caution}"
 
 
-def _classes(by: str, bounds: Mapping[str, int | None], place: Ints, real: Ints, simulated: Ints) -> list[ClassError]:
+def _classes(by: str, bounds: Mapping[str, int | None], place: Codes, real: Ints, simulated: Ints) -> list[ClassError]:
     """One for each class that has jobs."""
     found = []
     for label, rows in ((label, place == each) for each, label in enumerate(bounds)):
@@ -185,12 +185,7 @@ def _classes(by: str, bounds: Mapping[str, int | None], place: Ints, real: Ints,
     return found
 
 
-def _place(values: Ints, bounds: Mapping[str, int | None]) -> Ints:
-    """The number of the class that each value is in."""
-    return np.searchsorted([bound for bound in bounds.values() if bound is not None], values)
-
-
-def _off_s(place: Ints, error: Ints) -> float:
+def _off_s(place: Codes, error: Ints) -> float:
     """The distance of the mean waits, class by class, each with the weight of its jobs."""
     sums = np.bincount(place, weights=error.astype(np.float64))
     return float(np.abs(sums).sum()) / (len(error) * SECOND)

@@ -30,9 +30,8 @@ from backfill.cli.options import (
     examples,
     known_policies,
 )
-from backfill.cli.output import print_json, print_lines
-from backfill.cli.simulate import NotLawful
-from backfill.model.errors import BadArgument, UsageError
+from backfill.cli.output import keep, print_json, print_lines
+from backfill.model.errors import BadArgument, NotLawful, UsageError
 from backfill.traces.files import make_folder
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def compare(
     first, last = Trim.parse(warmup, "warmup"), Trim.parse(cooldown, "cooldown")
     texts = policies or []
     chosen = [named(text, []) for text in texts]
-    names_of([(p.name, {key: more.get(key, param.default) for key, param in p.params.items()}) for p, more in chosen])
+    names_of([(policy.name, policy.in_full(params)) for policy, params in chosen])
     workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
     found = compare_all(
         Replicated(log, seed, zero_run, jobs, load) if replications > 1 else workload,
@@ -118,12 +117,7 @@ def compare(
     for text in found.notes:
         say.note(text)
     lawless = _lawless(found) if check else []
-    if report is not None:
-        found.report(report, say.command())
-        say.note(f"wrote {report}")
-    if save is not None:
-        found.save(save, say.command())
-        say.note(f"kept in {save}")
+    keep(found, report, save)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -42,4 +42,4 @@ def demo(
     print_table(list(zip(found.names, found.metrics, strict=True)), found.title)
     found.report(page, "backfill demo", why)
     say.note(f"wrote {page}")
-    say.following("backfill simulate LOG, with a log of your own, or backfill policies")
+    say.following("backfill compare LOG, with a log of your own; backfill policies lists what can be compared")

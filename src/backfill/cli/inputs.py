@@ -47,12 +47,9 @@ def inputs(
         pool = Platform.pool(cpus, nodes or 1, size)
     resources = pool.resources if pool else ("memory",) if memory else ()
     workload = read(log, zero_run, tuple(r for r in resources if r != "cpus"))
-    if jobs is not None:
-        workload = workload.head(jobs)
+    workload = _changed(workload, jobs, load)
     if pool is None:
         pool = Platform.pool(_cpus_of(workload), nodes or 1, size)
-    if load is not None:
-        workload = workload.at_load(load)
     for text in _remarks(workload):
         say.note(f"{workload.name}: {text}")
     if not len(workload):
@@ -72,9 +69,7 @@ class Replicated:
 
     def __call__(self, seed: int) -> "Workload":
         """The one of this seed."""
-        workload = read(self.log, self.zero_run, more_seed=seed - self.seed)
-        workload = workload if self.jobs is None else workload.head(self.jobs)
-        return workload if self.load is None else workload.at_load(self.load)
+        return _changed(read(self.log, self.zero_run, more_seed=seed - self.seed), self.jobs, self.load)
 
 
 def read(log: str, zero_run: str = "keep", resources: tuple[str, ...] = (), more_seed: int = 0) -> "Workload":
@@ -87,6 +82,12 @@ def read(log: str, zero_run: str = "keep", resources: tuple[str, ...] = (), more
 
         return without_zero_runs(generate(log, more_seed), zero_run)
     return read_file(log, zero_run=zero_run, resources=resources)
+
+
+def _changed(workload: "Workload", jobs: int | None, load: float | None) -> "Workload":
+    """The first jobs of a workload, at another load."""
+    workload = workload if jobs is None else workload.head(jobs)
+    return workload if load is None else workload.at_load(load)
 
 
 def _cpus_of(workload: "Workload") -> int:

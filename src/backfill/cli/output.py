@@ -1,14 +1,19 @@
-"""Results on standard output."""
+"""Results on standard output, and where they are kept."""
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from backfill.cli import say
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from backfill.analysis.metrics import Metrics
+    from backfill.api import Result
+    from backfill.comparison import Comparison
 
 
 def print_lines(table: "Table") -> None:
@@ -32,6 +37,16 @@ def print_table(rows: "Sequence[tuple[str, Metrics]]", title: str) -> None:
     print(title)
     print()
     print_lines(result_table(rows))
+
+
+def keep(found: "Result | Comparison", report: str | None, save: str | None) -> None:
+    """Write the page of what was found, and the folder from which it can be made again."""
+    if report is not None:
+        found.report(report, say.command())
+        say.note(f"wrote {report}")
+    if save is not None:
+        found.save(save, say.command())
+        say.note(f"kept in {save}; next: backfill report {shlex.quote(say.path(save))}")
 
 
 def print_json(found: Any) -> None:

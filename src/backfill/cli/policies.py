@@ -1,7 +1,6 @@
 """backfill policies: the table of policies, or one of them in full."""
 
 import inspect
-import math
 import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,6 +58,8 @@ def _one(name: str) -> "Policy":
 
 def described(policy: "Policy") -> dict[str, Any]:
     """What there is to know about a policy."""
+    from backfill.core.policy import json_value
+
     return {
         "name": policy.name,
         "order": policy.order,
@@ -69,7 +70,7 @@ def described(policy: "Policy") -> dict[str, Any]:
         "dynamic": policy.dynamic,
         "params": {
             key: {
-                **{name: _json(getattr(p, name)) for name in ("default", "low", "high")},
+                **{name: json_value(getattr(p, name)) for name in ("default", "low", "high")},
                 "whole": p.whole,
                 "unit": p.unit,
                 "meaning": p.meaning,
@@ -78,11 +79,6 @@ def described(policy: "Policy") -> dict[str, Any]:
         },
         "source": policy.source,
     }
-
-
-def _json(value: float) -> float | str:
-    """JSON has no infinity."""
-    return value if math.isfinite(value) else str(value)
 
 
 def _print_all(known: "list[Policy]") -> None:

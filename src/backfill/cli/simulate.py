@@ -32,21 +32,12 @@ from backfill.cli.options import (
     examples,
     known_policies,
 )
-from backfill.cli.output import print_json, print_table
-from backfill.model.errors import BackfillError, UsageError
+from backfill.cli.output import keep, print_json, print_table
+from backfill.model.errors import NotLawful, UsageError
 from backfill.traces.files import make_folder
 
 if TYPE_CHECKING:
     from backfill.api import Result
-
-
-class NotLawful(BackfillError):
-    """A schedule did not pass verification."""
-
-    exit_code = 5
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} did not pass verification")
 
 
 @examples(
@@ -105,6 +96,7 @@ def simulate(
 
     from backfill.analysis.metrics import Trim
     from backfill.cli.run import named, run
+    from backfill.traces.schedules import write_schedule
     from backfill.worlds.estimates import Estimates
     from backfill.worlds.options import Options
 
@@ -118,7 +110,9 @@ def simulate(
     for text in result.notes:
         say.note(text)
     violations = [str(violation) for violation in result.verify()] if check else []
-    _write(result, schedule, report, save)
+    if schedule is not None:
+        write_schedule(result.schedule, sys.stdout if schedule == "-" else schedule)
+    keep(result, report, save)
     if as_json:
         print_json(result.to_dict() | ({"violations": violations} if check else {}))
     elif schedule != "-":
@@ -140,19 +134,6 @@ def simulate(
         "--zero-run": None if zero_run == "keep" else zero_run,
     }
     _following(log, schedule, report, same)
-
-
-def _write(result: "Result", schedule: str | None, report: str | None, save: str | None) -> None:
-    from backfill.traces.schedules import write_schedule
-
-    if schedule is not None:
-        write_schedule(result.schedule, sys.stdout if schedule == "-" else schedule)
-    if report is not None:
-        result.report(report, say.command())
-        say.note(f"wrote {report}")
-    if save is not None:
-        result.save(save, say.command())
-        say.note(f"kept in {save}; next: backfill report {shlex.quote(say.path(save))}")
 
 
 def _print(result: "Result") -> None:

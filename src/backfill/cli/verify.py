@@ -21,8 +21,7 @@ from backfill.cli.options import (
     examples,
 )
 from backfill.cli.output import print_json
-from backfill.cli.simulate import NotLawful
-from backfill.model.errors import UsageError
+from backfill.model.errors import NotLawful, UsageError
 
 
 @examples(

@@ -15,9 +15,8 @@ from backfill.core.record import kernel, record
 from backfill.core.state import PolicyT, StateT
 from backfill.core.verbs import release
 
-IDLE = np.int64(
-    10_000_000
-)  # so many passes in a row that a policy asked for, and at which nothing happened, are no end
+# So many passes in a row that a policy asked for, and at which nothing happened, are no end.
+IDLE = np.int64(10_000_000)
 
 WORLD = [  # all that a policy must not see
     ("stepping", int64),  # --ties step: one pass per event

@@ -1,8 +1,9 @@
 """A policy: a pass over the State, with the four answers that describe it, its parameters and its memory."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -70,6 +71,8 @@ class Policy:
             if order not in ORDERS:
                 raise UsageError(f"policy {self.name}: order {order!r} is unknown; known: {', '.join(ORDERS)}")
         for name, param in self.params.items():
+            if not isinstance(param, Param):
+                raise PolicyError(f"policy {self.name}: parameter {name} is {param!r}; expected Param(default, ...)")
             if not param.allows(param.default):
                 raise PolicyError(f"policy {self.name}: the default of {name} lies outside its bounds")
         for name, size in (*self.memory_i.items(), *self.memory_f.items()):
@@ -120,6 +123,10 @@ class Policy:
                 raise UsageError(f"policy {self.name}: {name} is {shown}; expected {param.expected}")
         return np.array([given.get(name, param.default) for name, param in self.params.items()] or [0.0], np.float64)
 
+    def in_full(self, given: Mapping[str, float]) -> dict[str, float | str]:
+        """Every parameter, defaults included, and the answers that were given."""
+        return {**self.given, **dict(zip(self.params, self.values(given).tolist(), strict=False))}
+
     def room_for(self, memory: Mapping[str, int | str], jobs: int) -> int:
         """How many numbers this much memory is."""
         return sum(jobs if size == "jobs" else int(size) for size in memory.values())
@@ -129,8 +136,19 @@ class Policy:
         return replace(self, name=name, **answers)
 
 
+def json_value(value: float | str) -> float | str:
+    """The value of a parameter for JSON, which has no infinity."""
+    return value if isinstance(value, str) or math.isfinite(value) else str(value)
+
+
 def policy(name: str, *, memory: Mapping[str, int | str] | None = None, **answers: Any) -> Callable[[Any], Policy]:
     """Make a function `State -> None` a policy. `answers` are the fields of Policy; memory is int64."""
+    known = [each.name for each in fields(Policy) if each.name not in ("name", "decide")]
+    for answer in answers:
+        if answer not in known:
+            near = get_close_matches(answer, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            raise PolicyError(f"policy {name}: unknown answer {answer!r}; {hint}")
 
     def make(decide: Callable[[Any], None]) -> Policy:
         return Policy(name=name, decide=decide, memory_i=memory or {}, **answers)
@@ -138,23 +156,36 @@ def policy(name: str, *, memory: Mapping[str, int | str] | None = None, **answer
     return make
 
 
+_PLACE = re.compile(r'File "([^"]+)", line (\d+):\ndef (\w+)')
 _FIELD = re.compile(r"Unknown attribute '(\w+)' of type (\w+)")
-_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+_CALL = re.compile(r">>> (.+)")
+_LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
 
 
 def _explain(broken: Policy, text: str) -> str:
     """One line from numba's many: where, and what. The full text is the cause of the error."""
     code = broken.decide.__code__
-    lines = [int(line) for file, line in _LINE.findall(text) if code.co_filename.endswith(file)]
-    where = f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}"
+    places = _PLACE.findall(text)  # from the inside out
+    own = [int(line) for file, line, _ in places if code.co_filename.endswith(file)]
+    where = f"{code.co_filename}:{own[0] if own else code.co_firstlineno}"
+    inside = f"in {places[0][2]}: " if places and not code.co_filename.endswith(places[0][0]) else ""
+    return f"{where}: {_what(broken, text, inside)}"
+
+
+def _what(broken: Policy, text: str, inside: str) -> str:
     if match := _FIELD.search(text):
         names = [name for name, _ in STATE]
         near = get_close_matches(match[1], names, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        return f"{where}: {match[2]} has no field {match[1]!r}; {hint}(fields: {', '.join(names)})"
-    useful = [
-        line.strip()
-        for line in text.splitlines()
-        if line.strip() and not line.startswith(("Failed in", "During", "File", "-", "^"))
-    ]
-    return f"{where}: policy {broken.name} does not compile: {useful[0] if useful else text.strip()[:200]}"
+        hint = f"did you mean {near[0]}?" if near else f"fields: {', '.join(names)}"
+        return f"{match[2]} has no field {match[1]!r}; {hint}"
+    if match := re.search(r"Untyped global name '(\w+)': .*'function'", text):
+        return f"{match[1]} is a plain function; expected @kernel() above it"
+    if "to none for '$" in text:
+        return f"policy {broken.name} returns a value; expected none"
+    if match := re.search(r'"TypeError: (.+?)"', text):
+        return f"policy {broken.name} does not compile: {inside}{match[1]}"
+    if match := _CALL.search(text):
+        call = _LITERAL.sub(lambda found: repr(found[2]) if found[1] == "str" else found[2], match[1])
+        return f"policy {broken.name} does not compile: {inside}no such operation as {call}"
+    useful = (line.strip() for line in text.splitlines() if not line.startswith(("Failed in", "During", "File")))
+    return f"policy {broken.name} does not compile: {inside}{next(filter(None, useful), 'see --verbose')}"

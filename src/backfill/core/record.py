@@ -21,6 +21,8 @@ def kernel(*signature: Any, inline: bool = False, once: bool = False) -> Callabl
     for its helpers. `inline` insists that the machine code has no call: for small functions on the path of every event.
     `once` is for a helper with one caller: its text becomes part of that caller, which saves compiling all that it
     calls once more.
+
+    What a user wrote looks at every index before it uses it; what is tested here does not.
     """
     if jit.PLAIN:
         return lambda function: function
@@ -29,8 +31,13 @@ def kernel(*signature: Any, inline: bool = False, once: bool = False) -> Callabl
         options["nogil"] = True
     if once:
         options["inline"] = "always"
-    make: Callable[[Any], Any] = njit(signature[0](*signature[1:]), **options) if signature else njit(**options)
-    return make
+    types_of = (signature[0](*signature[1:]),) if signature else ()
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        ours = function.__code__.co_filename.startswith(str(jit.PACKAGE))
+        return njit(*types_of, boundscheck=not ours, **options)(function)
+
+    return compiled
 
 
 def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]:

@@ -50,6 +50,15 @@ class ScheduleError(InputError):
     """A schedule file cannot be read."""
 
 
+class NotLawful(BackfillError):
+    """A schedule did not pass verification."""
+
+    exit_code = 5
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} did not pass verification")
+
+
 class PolicyError(BackfillError):
     """The policy is at fault: it broke a rule of the core, or does not compile."""
 

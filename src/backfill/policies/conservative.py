@@ -44,6 +44,8 @@ def conservative(state):
     """
     forget_past(state)
     give_back(state)
+    if state.waiting == state.arrivals:
+        state.memory_i[NEXT_DUE] = FUTURE
     book_overdue(state, TAKE)
     if state.overdue > 0 or state.memory_i[ANY_LATE] > 0:
         renew_due(state)

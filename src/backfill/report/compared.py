@@ -8,12 +8,11 @@ from rich.table import Table
 from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metrics import Metrics
-from backfill.report.sentences import loser_sentence, wait_sentence
+from backfill.report.sentences import loser_sentence, one_by_one, wait_sentence
 from backfill.report.terminal import WIDTH, plain, policy_table
 from backfill.report.values import NONE, heading, texts
 
 COLUMNS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
-MOST = 6  # pairs that are told of one by one; of more, those with the first policy
 
 
 def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Sequence[Gap]) -> Table:
@@ -33,8 +32,7 @@ def compared_text(
     reality: str = "",
 ) -> list[str]:
     """What stands below the table: how near to reality, each pair, who loses, the longest waits, the bounds."""
-    few = len(fairness) <= MOST
-    told = [i for i, fair in enumerate(fairness) if few or fair.b == fairness[0].b]
+    told = one_by_one(fairness)
     longest = {wait.policy: wait for wait in reversed(waits)}
     lines = [
         *_part("against reality", [reality] if reality else []),
@@ -43,7 +41,8 @@ def compared_text(
         *_part("longest waits", [wait_sentence(longest[policy]) for policy in reversed(longest)]),
         *_part("lower bounds, for any policy", list(dict.fromkeys(_bound(gap) for gap in gaps if gap.bound))),
     ]
-    return lines if few else [*lines, f"{len(fairness) - len(told)} more pairs are in --json"]
+    more = len(fairness) - len(told)
+    return [*lines, f"{more} more pairs are in --json"] if more else lines
 
 
 def _part(title: str, lines: Sequence[str]) -> list[str]:

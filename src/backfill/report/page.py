@@ -24,12 +24,12 @@ from backfill.report.differences import Differences
 from backfill.report.findings import Findings, Grouped
 from backfill.report.gantt import pack
 from backfill.report.reality import Reality, class_rows, replay_rows
+from backfill.report.sentences import one_by_one
 from backfill.report.shown import BINS, QUANTILES, Shown, longest, quantiles
 from backfill.report.values import WHY, columns, cut, headline, texts
 from backfill.traces.files import written
 
 SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
-PAIRS_MOST = 6  # of more, those with the first policy are shown at once, and the others where they are asked for
 CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
     "reality": ("against reality", "reality"),
     "summary": ("summary", None),
@@ -158,12 +158,14 @@ def _found(page: Page) -> dict[str, Any]:
     """What was found about differences, bounds and who loses."""
     found = page.findings
     policies = [run.policy for run in page.runs]
-    told = [len(found.fairness) <= PAIRS_MOST or fair.b == policies[0] for fair in found.fairness]
+    told = one_by_one(found.fairness)
     counts, crossings = losers.crossings(found.groups, policies)
     return {
         "pairs": found.pairs,
-        "differences": Differences.of(found.pairs, _values(page), None if all(told) else policies[0]),
-        "sentences": [text for text, is_told in zip(page.sentences, told, strict=False) if is_told],
+        "differences": Differences.of(
+            found.pairs, _values(page), None if len(told) == len(found.fairness) else policies[0]
+        ),
+        "sentences": [page.sentences[i] for i in told if page.sentences],
         "gaps": losers.gap_rows(found.gaps),
         "groups": losers.by_name(found.groups),
         "counts": counts,

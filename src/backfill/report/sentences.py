@@ -1,10 +1,20 @@
 """What numbers say, in plain sentences: the same in the terminal and on a page."""
 
+from collections.abc import Sequence
+
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
 from backfill.model.units import SECOND, span_text
 
 LONGEST_NAME = 40  # of a user or a job, in a sentence
+
+PAIRS_MOST = 6  # that are told of one by one
+
+
+def one_by_one(fairness: Sequence[Fairness]) -> list[int]:
+    """Which pairs are told of at once: all, or where they are many those with the first policy."""
+    few = len(fairness) <= PAIRS_MOST
+    return [i for i, pair in enumerate(fairness) if few or pair.b == fairness[0].b]
 
 
 def pair_sentence(wait: Pair, fair: Fairness) -> str:

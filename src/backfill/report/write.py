@@ -5,34 +5,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
-from backfill.analysis.metrics import Metrics, Trim
-from backfill.model.platform import Platform
-from backfill.model.schedule import Schedule
-from backfill.model.workload import Workload
+from backfill.analysis.metrics import Metrics
+from backfill.analysis.replay import Run as Ran
 from backfill.report.findings import Findings
 from backfill.report.page import Page, Provenance, Run, write_page
 from backfill.report.reality import Reality
 
 
-class Finished(Protocol):
+class Finished(Ran, Protocol):
     """One policy's run over one workload; `backfill.Result` is one."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
     def title(self) -> str: ...  # noqa: D102
     @property
-    def workload(self) -> Workload: ...  # noqa: D102
-    @property
-    def platform(self) -> Platform: ...  # noqa: D102
-    @property
-    def schedule(self) -> Schedule: ...  # noqa: D102
-    @property
     def metrics(self) -> Metrics: ...  # noqa: D102
-    @property
-    def warmup(self) -> Trim: ...  # noqa: D102
-    @property
-    def cooldown(self) -> Trim: ...  # noqa: D102
     @property
     def notes(self) -> Sequence[str]: ...  # noqa: D102
     @property

@@ -20,6 +20,7 @@ from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
 from backfill.model.schedule import COMPLETED, NO_TIME, REJECTED, TIMEOUT, Schedule
+from backfill.model.units import seconds_text
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.admission import Causes, adapt, reject_hopeless
 from backfill.worlds.options import Options
@@ -86,7 +87,12 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
     passes, budget = 0, FIRST_BUDGET
     while True:
         begin = time.perf_counter()
-        done = _interruptible(partial(advance, before, decide, state, world, budget))
+        try:
+            done = _interruptible(partial(advance, before, decide, state, world, budget))
+        except IndexError as error:  # only what a user wrote looks at its indices
+            when = f"policy {policy.name}, at {seconds_text(int(state.now))} s"
+            hint = f"with @policy({policy.name!r}, compiled=False) the message has the line"
+            raise PolicyError(f"{when}: {error}; {hint}") from error
         passes += done
         if progress is not None:
             progress(int(state.submitted))
