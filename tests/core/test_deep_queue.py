@@ -52,7 +52,7 @@ def test_the_tree_changes_no_start(name, memory):
 
 @pytest.mark.parametrize("name", ["easy", "first-fit"])
 def test_needs_in_bytes_are_searched_like_needs_in_gigabytes(name):
-    """The tree keeps needs in few bits, so it rounds large ones down and looks once more at what it finds."""
+    """The tree keeps ten leading bits of a large need, rounded down, and looks once more at what it finds."""
     policy = policies.get(name)
     whole, rounded = flood(), flood(unit=GIB - 1)
     small = simulate(whole, Platform.pool(64, memory=200), policy)

@@ -6,6 +6,8 @@ waiting jobs below it that are of that class or shorter. So the next job that ca
 order is sorted before each pass and always walked.
 """
 
+import math
+
 import numpy as np
 
 from backfill.core.counters import LOOKS
@@ -15,10 +17,9 @@ from backfill.core.record import kernel
 
 SHALLOW = 128  # a deep queue this short goes back to the array
 BUCKET = 16  # jobs at a leaf of the tree
-CLASSES = 16  # of walltimes
+CLASSES = 32  # of walltimes
 ANYBODY = np.int64(-1)  # as a span: any waiting job will do
-NOBODY = 2**31 - 1  # least need where nobody waits
-MOST = NOBODY - 1  # the greatest need in the tree, which is small so that it stays near the processor
+NOBODY = 2**15 - 1  # least need where nobody waits
 
 
 @kernel(inline=True)
@@ -89,63 +90,68 @@ def _class_of(state, walltime):
 
 
 @kernel(inline=True)
-def _counted_need(state, job, resource):
-    """The need of a job as the tree counts it."""
-    return np.int32(min(state.need[job, resource] >> state.coarse[resource], MOST))
+def _short(amount):
+    """An amount in 16 bits, rounded down: exact below 1,024, to ten leading bits above; in the order of the amounts."""
+    if amount < 1024:
+        return np.int16(max(amount, -1))
+    mantissa, exponent = math.frexp(amount)
+    return np.int16(1024 + int((2 * mantissa - 1 + exponent - 11) * 512))
 
 
 @kernel()
 def _plant(state, slot, job):
     """Let the bucket of a job, and every node above it, know its need."""
-    k = state.resources
     state.length[job] = _class_of(state, state.walltime[job])
     state.first[slot] = min(state.first[slot], state.rank[slot, job])
-    first = state.length[job] * k
     base = slot * 2 * state.buckets
-    node = state.buckets + state.rank[slot, job] // BUCKET
-    while node > 0:
-        grew = False
-        for i in range(first, CLASSES * k):
-            need = _counted_need(state, job, i % k)
-            if need < state.tree[base + node, i]:
-                state.tree[base + node, i] = need
-                grew = True
-        if not grew:
-            return
-        node >>= 1
+    for k in range(state.resources):
+        need = _short(state.need[job, k])
+        node = state.buckets + state.rank[slot, job] // BUCKET
+        while node > 0 and _lower(state, base + node, k, state.length[job], need):
+            node >>= 1
 
 
 @kernel()
 def _uproot(state, slot, job):
     """Forget the need of a job that waits no longer."""
-    k = state.resources
-    first = state.length[job] * k
+    c = state.length[job]
     base = slot * 2 * state.buckets
     bucket = state.rank[slot, job] // BUCKET
-    node = state.buckets + bucket
-    counted = False
-    for i in range(first, CLASSES * k):
-        counted = counted or _counted_need(state, job, i % k) == state.tree[base + node, i]
-    if not counted:
-        return
-    for i in range(first, CLASSES * k):
-        state.tree[base + node, i] = NOBODY
-    for place in range(bucket * BUCKET, min((bucket + 1) * BUCKET, state.jobs)):
-        other = state.ranked[slot, place]
-        if state.waits[other]:
-            for i in range(max(first, state.length[other] * k), CLASSES * k):
-                state.tree[base + node, i] = min(state.tree[base + node, i], _counted_need(state, other, i % k))
-    node >>= 1
-    while node > 0:
-        left = base + 2 * node
-        changed = False
-        for i in range(first, CLASSES * k):
-            least = min(state.tree[left, i], state.tree[left + 1, i])
-            changed = changed or least != state.tree[base + node, i]
-            state.tree[base + node, i] = least
-        if not changed:
-            return
+    for k in range(state.resources):
+        node = state.buckets + bucket
+        # Where the job was not the least of its class, it was not the least of any longer class either.
+        if _short(state.need[job, k]) > state.tree[base + node, k * CLASSES + c]:
+            continue
+        for i in range(k * CLASSES + c, (k + 1) * CLASSES):
+            state.tree[base + node, i] = NOBODY
+        for place in range(bucket * BUCKET, min((bucket + 1) * BUCKET, state.jobs)):
+            other = state.ranked[slot, place]
+            if state.waits[other]:
+                _lower(state, base + node, k, max(c, state.length[other]), _short(state.need[other, k]))
         node >>= 1
+        while node > 0 and _gather(state, base + node, base + 2 * node, k, c):
+            node >>= 1
+
+
+@kernel(inline=True)
+def _lower(state, node, resource, c, need):
+    """Let a node know a need of class c; whether that is news to it."""
+    news = False
+    for i in range(resource * CLASSES + c, (resource + 1) * CLASSES):
+        news |= need < state.tree[node, i]
+        state.tree[node, i] = min(state.tree[node, i], need)
+    return news
+
+
+@kernel(inline=True)
+def _gather(state, node, left, resource, c):
+    """Make a node the least of those below it, from class c on; whether that changed it."""
+    changed = False
+    for i in range(resource * CLASSES + c, (resource + 1) * CLASSES):
+        least = min(state.tree[left, i], state.tree[left + 1, i])
+        changed |= least != state.tree[node, i]
+        state.tree[node, i] = least
+    return changed
 
 
 @kernel()
@@ -201,14 +207,13 @@ def _may_start(state, job, span):
 @kernel()
 def _may_hold(state, node, c):
     """Whether a node of the tree may hold a job that could start: one of class c or shorter, or one for the extra."""
-    k = state.resources
     fits = True
-    for i in range(k):
-        fits = fits and state.tree[node, c * k + i] <= min(state.limits[0, i] >> state.coarse[i], MOST)
+    for k in range(state.resources):
+        fits = fits and state.tree[node, k * CLASSES + c] <= state.short[0, k]
     if fits:
         return True
-    for i in range(k):
-        if state.tree[node, (CLASSES - 1) * k + i] > min(state.limits[1, i] >> state.coarse[i], MOST):
+    for k in range(state.resources):
+        if state.tree[node, (k + 1) * CLASSES - 1] > state.short[1, k]:
             return False
     return True
 
@@ -222,6 +227,9 @@ def _next_place(state, slot, place, span):
         return NONE
     bucket = place // BUCKET
     looks = 0
+    if span != ANYBODY and place == state.first[slot]:  # nobody waits before it: down from the top is shorter
+        bucket = _down(state, base, np.int64(1), span, c) - state.buckets
+        place = max(place, bucket * BUCKET)
     while bucket < state.buckets:
         last = min((bucket + 1) * BUCKET, state.jobs)
         while place < last:
@@ -243,20 +251,26 @@ def _next_place(state, slot, place, span):
             node += 1
             looks += 1
             down = _somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)
-        while node < state.buckets:
-            node *= 2
-            looks += 1
-            if not (_somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)):
-                node += 1
-        bucket = node - state.buckets
+        bucket = _down(state, base, node, span, c) - state.buckets
         place = bucket * BUCKET
     state.counters[LOOKS] += looks
     return NONE
 
 
+@kernel(inline=True)
+def _down(state, base, node, span, c):
+    """The first leaf below a node that may hold what is searched for."""
+    while node < state.buckets:
+        node *= 2
+        state.counters[LOOKS] += 1
+        if not (_somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)):
+            node += 1
+    return node
+
+
 @kernel()
 def _somebody(state, node):
-    return state.tree[node, (CLASSES - 1) * state.resources] < NOBODY
+    return state.tree[node, CLASSES - 1] < NOBODY
 
 
 @kernel(inline=True)
@@ -268,6 +282,8 @@ def _set_limits(state):
             state.limits[1, k] = min(state.free[0, k], state.extra[0, k])
         else:
             state.limits[0, k] = state.limits[1, k] = state.total[k]
+        for i in range(2):
+            state.short[i, k] = _short(state.limits[i, k])
 
 
 @kernel(inline=True)

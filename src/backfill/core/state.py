@@ -4,7 +4,7 @@ Jobs are numbered in queue order (submit, then file order). Times are int64 micr
 m nodes, k resources, l licences; "slot" is 0 for the policy's order and 1 for the order in which candidates are tried.
 """
 
-from numba import float64, int8, int32, int64, types, uint64
+from numba import float64, int8, int16, int32, int64, types, uint64
 
 from backfill.core.profile import PAST, ProfileT
 from backfill.core.record import record
@@ -59,10 +59,10 @@ STATE = [
     ("length", int8[::1]),  # (n,): class of a walltime, of the jobs in the tree
     ("first", int64[::1]),  # (slots,): no job of the tree waits at an earlier place
     ("buckets", int64),
-    ("tree", int32[:, ::1]),  # (slots * 2 * buckets, classes * k): least need of jobs of a walltime class or shorter
-    ("coarse", int64[::1]),  # (k,): the tree counts a resource in units of 2**coarse, so that all of it fits in 31 bits
+    ("tree", int16[:, ::1]),  # (slots * 2 * buckets, k * classes): least need of jobs of a walltime class or shorter
     ("class_bound", int64[::1]),  # (classes - 1,): the longest walltime of each class but the last
     ("limits", int64[:, ::1]),  # (2, k): what a candidate may need at most; if it does not end in time
+    ("short", int16[:, ::1]),  # (2, k): the same as the tree counts it
     # the running jobs, by limit, then start
     ("running", int64[::1]),
     ("limit", int64[::1]),  # of each running job, in step with `running`
