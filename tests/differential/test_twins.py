@@ -8,7 +8,7 @@ from backfill.model.units import SECOND
 from tests import compiled
 from tests.reference import world
 from tests.reference.words import Job, Platform
-from tests.reference.workloads import Case, chained_cases, crowd, general_cases, pool_cases, rich_pool_cases
+from tests.reference.workloads import Case, chained_cases, crowd, farm, general_cases, pool_cases, rich_pool_cases
 
 every_twin = pytest.mark.parametrize("name", world.POLICIES)
 
@@ -86,3 +86,9 @@ def test_equal_scores_go_by_file_order_however_they_are_computed():
 def test_in_a_crowd_of_jobs_from_microseconds_to_hours_every_start_equals_the_twin(name, overrun):
     for seed in range(2):
         compare(crowd(seed), name, overrun=overrun)
+
+
+@every_twin
+def test_on_a_farm_of_many_nodes_every_start_equals_the_twin(name):
+    for seed in range(2):
+        compare(farm(seed), name)

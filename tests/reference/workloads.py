@@ -130,6 +130,32 @@ def crowd(seed: int, jobs: int = 120) -> Case:
     return Case([job(row) for row in range(jobs)], platform)
 
 
+def farm(seed: int, jobs: int = 60, nodes: int = 40) -> Case:
+    """Many unequal nodes, most powerful first, licences that not every node can host, and jobs that sit on one node."""
+    r = Random(seed)
+    licences, sizes = r.randint(0, 5), sorted((r.randint(1, 4) for _ in range(nodes)), reverse=True)
+    hosts = [frozenset(x for x in range(licences) if r.random() < 0.9) for _ in sizes]
+    platform = Platform(
+        tuple(Node((size,), hosts=each) for size, each in zip(sizes, hosts, strict=True)),
+        tuple(r.randint(1, nodes // 4) for _ in range(licences)),
+    )
+
+    def job(row: int) -> Job:
+        walltime = r.randint(5, 30) * SECOND
+        return Job(
+            row=row,
+            name=f"j{row}",
+            submit=r.randint(0, 15) * SECOND,
+            walltime=walltime,
+            runtime=r.choice([walltime, walltime, r.randint(0, walltime)]),
+            demand=(r.randint(1, 4),),
+            licences=tuple(x for x in range(licences) if r.random() < 0.3),
+            spread="node",
+        )
+
+    return Case([job(row) for row in range(jobs)], platform)
+
+
 @st.composite
 def times(draw, seen: str, horizon: int) -> dict:
     """Often run time = walltime, sometimes more, less or nothing at all."""

@@ -259,6 +259,7 @@ def _earliest_spread(state, job, begin):
                 least_over(state.plan, node, t, end, state.room, node)
             state.placements = place_gang(
                 state.room,
+                state.unknown_peak,
                 state.demand,
                 job,
                 state.tasks[job],

@@ -10,6 +10,7 @@ import numpy as np
 from backfill.core.record import kernel
 
 NODE, SITE, ANY = 0, 1, 2
+BLOCK = 16  # nodes whose greatest availability is kept, so that a search may pass over them together
 
 
 @kernel()
@@ -30,6 +31,32 @@ def may_host(hosts, node, licence, begin, end):
     return True
 
 
+@kernel(inline=True)
+def may_use(node, pin, site, hosts, licence, begin, end):
+    """Whether a node is on the site that a job is bound to, and may host its licences."""
+    return (pin < 0 or site[node] == pin) and may_host(hosts, node, licence, begin, end)
+
+
+@kernel(inline=True)
+def holds(room, row, demand, job, tasks):
+    """Whether so many tasks of a job fit into one row of `room` together."""
+    for k in range(demand.shape[1]):
+        if demand[job, k] > 0 and room[row, k] < tasks * demand[job, k]:
+            return False
+    return True
+
+
+@kernel()
+def find_peak(peak, room, node):
+    """Find the greatest availability of the block of a node anew."""
+    block = node // BLOCK
+    for k in range(room.shape[1]):
+        most = room[node, k]
+        for other in range(block * BLOCK, min((block + 1) * BLOCK, room.shape[0])):
+            most = max(most, room[other, k])
+        peak[block, k] = most
+
+
 @kernel()
 def licences_free(room, licence, count, begin, end):
     """Whether all licences of items begin to end are there: all or none."""
@@ -40,22 +67,22 @@ def licences_free(room, licence, count, begin, end):
 
 
 @kernel()
-def place_gang(room, demand, job, tasks, spread, pin, site, hosts, licence, begin, end, placed):
+def place_gang(room, peak, demand, job, tasks, spread, pin, site, hosts, licence, begin, end, placed):
     """Find nodes for all tasks of a job within `room` (m, k); write pairs (node, tasks) to `placed`.
 
     Returns the number of pairs, 0 where the gang does not fit. Nodes are tried in order of power; sites in order of
-    their first node. A gang of one task sits on one node, whatever its spread.
+    their first node. A gang of one task sits on one node, whatever its spread. peak (blocks, k): no node of a block
+    has more room than that.
     """
     nodes = room.shape[0]
     if spread == NODE or tasks == 1:
-        for node in range(nodes):
-            if (
-                (pin < 0 or site[node] == pin)
-                and tasks_that_fit(room, node, demand, job, tasks) == tasks
-                and may_host(hosts, node, licence, begin, end)
-            ):
-                placed[0, 0], placed[0, 1] = node, tasks
-                return 1
+        for block in range(peak.shape[0]):
+            if not holds(peak, block, demand, job, tasks):
+                continue
+            for node in range(block * BLOCK, min((block + 1) * BLOCK, nodes)):
+                if holds(room, node, demand, job, tasks) and may_use(node, pin, site, hosts, licence, begin, end):
+                    placed[0, 0], placed[0, 1] = node, tasks
+                    return 1
         return 0
     first = 0
     while first < nodes:
@@ -63,12 +90,7 @@ def place_gang(room, demand, job, tasks, spread, pin, site, hosts, licence, begi
         pairs = 0
         left = tasks
         for node in range(first, nodes):
-            if (
-                left > 0
-                and (here < 0 or site[node] == here)
-                and (pin < 0 or site[node] == pin)
-                and may_host(hosts, node, licence, begin, end)
-            ):
+            if left > 0 and (here < 0 or site[node] == here) and may_use(node, pin, site, hosts, licence, begin, end):
                 fit = tasks_that_fit(room, node, demand, job, left)
                 if fit > 0:
                     placed[pairs, 0], placed[pairs, 1] = node, fit

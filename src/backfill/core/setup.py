@@ -7,9 +7,11 @@ import numpy as np
 from backfill.core.counters import COUNTERS
 from backfill.core.future import BUCKETS, FEW, FINEST, LEVELS
 from backfill.core.order import ranks
+from backfill.core.placement import BLOCK
 from backfill.core.policy import Policy
 from backfill.core.profile import FUTURE, new_profile
 from backfill.core.queue import BUCKET, CLASSES, NOBODY
+from backfill.core.shadow import UNBOUNDED
 from backfill.core.state import NO_TIME, State
 from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs
@@ -79,6 +81,8 @@ def new_state(
         copies=column(platform.copies),
         free=platform.capacity.copy(),
         total=column(platform.capacity.sum(axis=0)),
+        peak=_peaks(platform.capacity),
+        unknown_peak=np.full((-(-nodes // BLOCK), k), FUTURE),
         licence_free=platform.copies.copy(),
         waiting=0,
         slots=slots,
@@ -113,8 +117,11 @@ def new_state(
         held_used=0,
         held_first=zeros(n),
         held_count=zeros(n),
-        extra=zeros(nodes, k),
-        licence_extra=zeros(licences),
+        extra=np.full((nodes, k), UNBOUNDED),
+        licence_extra=np.full(licences, UNBOUNDED),
+        shadow_job=-1,
+        shadow_placed=zeros(nodes, 2),
+        shadow_placements=0,
         room=zeros(nodes, k),
         licence_room=zeros(licences),
         licence_least=zeros(1, 1),
@@ -159,6 +166,11 @@ def _class_bounds(walltime: Ints) -> Ints:
         return np.zeros(CLASSES - 1, np.int64)
     sample = np.sort(walltime[:: max(len(walltime) // 4096, 1)])
     return np.ascontiguousarray(sample[np.arange(1, CLASSES) ** 2 * len(sample) // CLASSES**2])
+
+
+def _peaks(capacity: Ints) -> Ints:
+    """The most that a node of each block holds."""
+    return np.maximum.reduceat(capacity, np.arange(0, len(capacity), BLOCK), axis=0)
 
 
 def _levels(need: Ints) -> Ints:

@@ -3,6 +3,8 @@
 Source: Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; generalised to nodes and licences.
 """
 
+from backfill.core.errors import NONE
+from backfill.core.placement import NODE, holds, licences_free, may_use
 from backfill.core.profile import FUTURE
 from backfill.core.record import kernel
 from backfill.core.verbs import place, place_in
@@ -46,35 +48,91 @@ def _on_pool(state, job):
 
 @kernel()
 def _on_nodes(state, job):
+    _forget(state)
     for node in range(state.nodes):
         for k in range(state.resources):
             state.room[node, k] = state.free[node, k]
     for licence in range(len(state.copies)):
         state.licence_room[licence] = state.licence_free[licence]
+    t = _replay_one_node(state, job) if state.tasks[job] == 1 or state.spread[job] == NODE else _replay(state, job)
+    if t < FUTURE:
+        _remember(state, job)
+    return t
+
+
+@kernel()
+def _replay_one_node(state, job):
+    """When a job that sits on one node fits: room only grows, so a node is asked again only when it got some."""
+    begin, end = state.licence_first[job], state.licence_first[job + 1]
+    tasks, pin = state.tasks[job], state.pin[job]
+    first = state.nodes
+    for node in range(state.nodes):
+        if holds(state.room, node, state.demand, job, tasks) and may_use(
+            node, pin, state.site, state.hosts, state.licence, begin, end
+        ):
+            first = node
+            break
     i = 0
-    t = FUTURE
+    while i < state.active:
+        t = max(state.limit[i], state.now)
+        while i < state.active and max(state.limit[i], state.now) == t:
+            other = state.running[i]
+            _give_room(state, other)
+            for pair in range(state.held_first[other], state.held_first[other] + state.held_count[other]):
+                node = state.held[pair, 0]
+                if (
+                    node < first
+                    and holds(state.room, node, state.demand, job, tasks)
+                    and may_use(node, pin, state.site, state.hosts, state.licence, begin, end)
+                ):
+                    first = node
+            i += 1
+        if first < state.nodes and licences_free(state.licence_room, state.licence, state.licence_count, begin, end):
+            state.placed[0, 0], state.placed[0, 1] = first, tasks
+            state.placements, state.placed_for = 1, job
+            return t
+    return FUTURE
+
+
+@kernel()
+def _replay(state, job):
+    i = 0
     while i < state.active:
         t = max(state.limit[i], state.now)
         while i < state.active and max(state.limit[i], state.now) == t:
             _give_room(state, state.running[i])
             i += 1
-        if place_in(state, job, state.room, state.licence_room):
-            break
-        t = FUTURE
-    for node in range(state.nodes):
+        if place_in(state, job, state.room, state.unknown_peak, state.licence_room):
+            return t
+    return FUTURE
+
+
+@kernel()
+def _remember(state, job):
+    """What is left beside a job at the shadow time, on its nodes and of its licences, is the extra."""
+    state.shadow_job, state.shadow_placements = job, state.placements
+    for pair in range(state.placements):
+        node, tasks = state.placed[pair, 0], state.placed[pair, 1]
+        state.shadow_placed[pair, 0], state.shadow_placed[pair, 1] = node, tasks
         for k in range(state.resources):
-            state.extra[node, k] = UNBOUNDED
-    for licence in range(len(state.copies)):
-        state.licence_extra[licence] = UNBOUNDED
-    if t < FUTURE:
-        for pair in range(state.placements):
-            node, tasks = state.placed[pair, 0], state.placed[pair, 1]
-            for k in range(state.resources):
-                state.extra[node, k] = state.room[node, k] - tasks * state.demand[job, k]
-        for item in range(state.licence_first[job], state.licence_first[job + 1]):
-            licence = state.licence[item]
-            state.licence_extra[licence] = state.licence_room[licence] - state.licence_count[item, 0]
-    return t
+            state.extra[node, k] = state.room[node, k] - tasks * state.demand[job, k]
+    for item in range(state.licence_first[job], state.licence_first[job + 1]):
+        licence = state.licence[item]
+        state.licence_extra[licence] = state.licence_room[licence] - state.licence_count[item, 0]
+
+
+@kernel()
+def _forget(state):
+    """There is no reservation now, so nothing bounds the extra."""
+    job = state.shadow_job
+    if job < 0:
+        return
+    for pair in range(state.shadow_placements):
+        for k in range(state.resources):
+            state.extra[state.shadow_placed[pair, 0], k] = UNBOUNDED
+    for item in range(state.licence_first[job], state.licence_first[job + 1]):
+        state.licence_extra[state.licence[item]] = UNBOUNDED
+    state.shadow_job, state.shadow_placements = NONE, 0
 
 
 @kernel()
@@ -90,14 +148,32 @@ def _give_room(state, job):
 @kernel()
 def place_beside(state, job, span):
     """Like `place`, without touching what is reserved: a job that outlasts `span` must fit in the extra as well."""
-    if state.pool or state.walltime[job] <= span:
+    if state.pool or state.walltime[job] <= span or state.shadow_job < 0:
         return place(state, job)
-    for node in range(state.nodes):
+    _swap_free(state, True)
+    found = place(state, job)
+    _swap_free(state, False)
+    return found
+
+
+@kernel()
+def _swap_free(state, bounded):
+    """Where the reservation is, let what is free be no more than the extra; then as it was again."""
+    for pair in range(state.shadow_placements):
+        node = state.shadow_placed[pair, 0]
         for k in range(state.resources):
-            state.room[node, k] = min(state.free[node, k], state.extra[node, k])
-    for licence in range(len(state.copies)):
-        state.licence_room[licence] = min(state.licence_free[licence], state.licence_extra[licence])
-    return place_in(state, job, state.room, state.licence_room)
+            if bounded:
+                state.room[node, k] = state.free[node, k]
+                state.free[node, k] = min(state.free[node, k], state.extra[node, k])
+            else:
+                state.free[node, k] = state.room[node, k]
+    for item in range(state.licence_first[state.shadow_job], state.licence_first[state.shadow_job + 1]):
+        licence = state.licence[item]
+        if bounded:
+            state.licence_room[licence] = state.licence_free[licence]
+            state.licence_free[licence] = min(state.licence_free[licence], state.licence_extra[licence])
+        else:
+            state.licence_free[licence] = state.licence_room[licence]
 
 
 @kernel()

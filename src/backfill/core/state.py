@@ -42,6 +42,8 @@ STATE = [
     # what is free now
     ("free", int64[:, ::1]),  # (m, k)
     ("total", int64[::1]),  # (k,) over all nodes
+    ("peak", int64[:, ::1]),  # (blocks of nodes, k): the most that a node of the block has free
+    ("unknown_peak", int64[:, ::1]),  # the same for amounts of which nobody keeps it: no bound
     ("licence_free", int64[::1]),
     # the waiting jobs: short queues lie dense, deep ones are leaves of a tree in rank order (queue.py)
     ("waiting", int64),
@@ -80,9 +82,12 @@ STATE = [
     ("held_used", int64),
     ("held_first", int64[::1]),
     ("held_count", int64[::1]),
-    # what a job may take that does not end by the shadow time (easy.py)
+    # what a job may take that does not end by the shadow time (shadow.py); no bound where the reservation is not
     ("extra", int64[:, ::1]),
     ("licence_extra", int64[::1]),
+    ("shadow_job", int64),  # whose reservation that is; -1 nobody's
+    ("shadow_placed", int64[:, ::1]),  # (m, 2): pairs (node, tasks) of the reservation
+    ("shadow_placements", int64),
     ("room", int64[:, ::1]),  # scratch of the same shapes
     ("licence_room", int64[::1]),
     ("licence_least", int64[:, ::1]),

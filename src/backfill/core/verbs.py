@@ -14,7 +14,7 @@ from backfill.core.errors import (
     fail,
 )
 from backfill.core.events import push_timer
-from backfill.core.placement import licences_free, place_gang
+from backfill.core.placement import find_peak, licences_free, place_gang
 from backfill.core.queue import dequeue, head
 from backfill.core.record import doubled, doubled_rows, kernel
 from backfill.core.state import NO_TIME
@@ -24,13 +24,17 @@ HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) fo
 
 
 @kernel()
-def place_in(state, job, room, licence_room):
-    """Whether a job fits in this much of nodes and licences; where, is left in state.placed."""
+def place_in(state, job, room, peak, licence_room):
+    """Whether a job fits in this much of nodes and licences; where, is left in state.placed.
+
+    peak: what no node of a block exceeds; state.unknown_peak where nobody knows.
+    """
     begin, end = state.licence_first[job], state.licence_first[job + 1]
     state.placements, state.placed_for = 0, job
     if licences_free(licence_room, state.licence, state.licence_count, begin, end):
         state.placements = place_gang(
             room,
+            peak,
             state.demand,
             job,
             state.tasks[job],
@@ -56,7 +60,7 @@ def place(state, job):
             if state.need[job, k] > state.free[0, k]:
                 return False
         return True
-    return place_in(state, job, state.free, state.licence_free)
+    return place_in(state, job, state.free, state.peak, state.licence_free)
 
 
 @kernel(inline=True)
@@ -160,6 +164,7 @@ def take(state, job, sign):
         for k in range(state.resources):
             state.free[node, k] -= tasks * state.demand[job, k]
             state.total[k] -= tasks * state.demand[job, k]
+        find_peak(state.peak, state.free, node)
     for item in range(state.licence_first[job], state.licence_first[job + 1]):
         state.licence_free[state.licence[item]] -= sign * state.licence_count[item, 0]
 
@@ -219,7 +224,7 @@ def wake(state, t):
 def fit_empty(state, out):
     """Whether each job fits on the empty platform, 1 or 0, into out (n,)."""
     for job in range(state.jobs):
-        out[job] = 1 if place_in(state, job, state.capacity, state.copies) else 0
+        out[job] = 1 if place_in(state, job, state.capacity, state.unknown_peak, state.copies) else 0
     state.placed_for = NONE
 
 
