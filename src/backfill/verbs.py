@@ -19,8 +19,9 @@ goes under `@kernel()`. The fields, the verbs and longer examples are in docs/re
 """
 
 from backfill.core.future import earliest_start, fits_now, rebuild, settle
+from backfill.core.order import rounded
 from backfill.core.profile import FUTURE
-from backfill.core.queue import candidate, following, head, is_first, rewind
+from backfill.core.queue import arrange_by, candidate, following, head, is_first, rewind
 from backfill.core.random import pick
 from backfill.core.record import kernel
 from backfill.core.shadow import place_beside, shadow_time, use_extra
@@ -52,6 +53,7 @@ __all__ = [
     "RESERVED",
     "RESUMED",
     "THREAD",
+    "arrange_by",
     "candidate",
     "earliest_start",
     "fits_now",
@@ -65,6 +67,7 @@ __all__ = [
     "rebuild",
     "reserve",
     "rewind",
+    "rounded",
     "settle",
     "shadow_time",
     "start",

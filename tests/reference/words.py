@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from backfill.model.units import NEVER
+
 Time = int
 Room = list[int]  # amounts: the resources of each node in turn, then the copies of each licence
 Placement = tuple[tuple[int, int], ...]  # pairs (node, tasks), in node order
@@ -24,6 +26,7 @@ class Job:
     site: int | None = None  # pins the job to a site
     after: tuple[int, ...] = ()  # rows of the jobs that must have ended
     priority: float = 0.0
+    deadline: Time = NEVER
     name: str = ""
 
     def __post_init__(self):

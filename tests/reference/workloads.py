@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from backfill.model import platform as model_platform
-from backfill.model.units import SECOND
+from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 
 from .words import Job, Node, Platform
@@ -33,7 +33,7 @@ class Case:
 def brief(job: Job) -> str:
     plain = Job(row=job.row, submit=job.submit, runtime=job.runtime, walltime=job.walltime, name=job.name)
     words = [f"{name}={getattr(job, name)}" for name in ("submit", "runtime", "walltime")]
-    others = ("estimate", "tasks", "demand", "licences", "spread", "site", "after", "priority")
+    others = ("estimate", "tasks", "demand", "licences", "spread", "site", "after", "priority", "deadline")
     words += [f"{name}={getattr(job, name)!r}" for name in others if getattr(job, name) != getattr(plain, name)]
     return f"Job(row={job.row}, {', '.join(words)})"
 
@@ -149,6 +149,7 @@ def farm(seed: int, jobs: int = 60, nodes: int = 40) -> Case:
             walltime=walltime,
             runtime=r.choice([walltime, walltime, r.randint(0, walltime)]),
             demand=(r.randint(1, 4),),
+            deadline=r.choice([NEVER, (15 + 2 * row + r.randint(0, 30)) * SECOND]),
             licences=tuple(x for x in range(licences) if r.random() < 0.3),
             spread="node",
         )
@@ -167,6 +168,7 @@ def times(draw, seen: str, horizon: int) -> dict:
         "runtime": draw(st.one_of(st.just(walltime), st.just(0), small)) * SECOND,
         "estimate": estimate * SECOND,
         "priority": float(draw(st.integers(0, 3))),
+        "deadline": draw(st.sampled_from([NEVER, draw(st.integers(0, 40)) * SECOND])),
     }
 
 
@@ -224,6 +226,7 @@ def as_model(jobs: list[Job], platform: Platform) -> tuple[Workload, model_platf
         spread=np.array([SPREAD.index(job.spread) for job in jobs], np.int8),
         licences=Ragged.of([job.licences for job in jobs]),
         priority=np.array([job.priority for job in jobs]),
+        deadline=np.array([job.deadline for job in jobs], np.int64),
         site=Labels.of(["" if job.site is None else site_name(job.site) for job in jobs]),
         after=Ragged.of([job.after for job in jobs]),
     )
@@ -274,6 +277,7 @@ def from_model(
             site=sites.get(jobs.site[row], -1) if jobs.site[row] else None,
             after=tuple(jobs.after[row].tolist()),
             priority=float(jobs.priority[row]),
+            deadline=int(jobs.deadline[row]),
         )
         for row in range(len(jobs))
     ], from_model_platform(platform)

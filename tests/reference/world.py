@@ -6,6 +6,7 @@ from math import ceil
 
 from .conservative import conservative
 from .easy import ALL, easy
+from .farm import Weights, bf_mod, bf_unmod
 from .fcfs import fcfs
 from .orders import SCORES
 from .placement import held, minus, place, whole
@@ -24,6 +25,11 @@ POLICIES: dict[str, Policy] = {
     "easy:order=saf,tried=ljf": easy("saf", "ljf"),
     "first-fit:order=sjf": easy("sjf", reservations=0),
     "conservative": conservative,
+    "bf-fcfs": easy(),
+    "bf-mod": bf_mod(),
+    "bf-unmod": bf_unmod(),
+    "bf-mod:age_factor=0,k=2,w_licences=3": bf_mod(Weights(age_factor="0", k="2", w_licences="3")),
+    "bf-unmod:w_deadline=0,boost=40": bf_unmod(Weights(w_deadline="0", boost="40")),
 }
 
 

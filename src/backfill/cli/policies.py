@@ -92,7 +92,7 @@ def _print_all(known: "list[Policy]") -> None:
     table.add_column("policy", no_wrap=True)
     for i, question in enumerate(questions):
         if not same[i]:
-            table.add_column(question, no_wrap=question == "order")
+            table.add_column(question)
     above: tuple[str, ...] = ()
     for policy, answer in zip(known, answers, strict=True):
         shown = tuple(text for i, text in enumerate(answer) if not same[i])

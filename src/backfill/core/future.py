@@ -209,7 +209,7 @@ def earliest_start(state, job, begin):
     """The first instant from `begin` at which the whole plan has room for a job; where, is left in state.placed."""
     if state.pool:
         return earliest(state.plan, ONLY, state.need, job, TAKE, begin, FUTURE, FUTURE, span(state, job))
-    if state.tasks[job] == 1 or state.spread[job] == 0:
+    if state.alone[job]:
         return _earliest_on_one_node(state, job, begin)
     return _earliest_spread(state, job, begin)
 

@@ -13,7 +13,7 @@ from numba import types
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
-from backfill.core.order import DYNAMIC, ORDERS
+from backfill.core.order import DYNAMIC, FCFS, ORDERS
 from backfill.core.record import kernel
 from backfill.core.state import STATE, StateT
 from backfill.model.errors import PolicyError, UsageError
@@ -63,11 +63,12 @@ class Policy:
     binds: bool = False  # no job starts later than the first start promised to it, if walltimes hold
     settable: tuple[str, ...] = ()  # answers that can be given like a parameter: `order`, `tried`
     given: Mapping[str, str] = field(default_factory=dict)  # those that were
+    sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what
     index: bool = True  # may search a deep queue by its tree
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
 
     def __post_init__(self) -> None:
-        for order in (self.order, *([] if self.tried == "queue" else [self.tried])):
+        for order in ([] if self.sorts else [self.order]) + ([] if self.tried == "queue" else [self.tried]):
             if order not in ORDERS:
                 raise UsageError(f"policy {self.name}: order {order!r} is unknown; known: {', '.join(ORDERS)}")
         for name, param in self.params.items():
@@ -85,13 +86,18 @@ class Policy:
     @property
     def orders(self) -> tuple[int, ...]:
         """Codes of the queue's order and, where it is another one, of the order in which candidates are tried."""
-        queue = ORDERS.index(self.order)
+        queue = FCFS if self.sorts else ORDERS.index(self.order)
         tried = queue if self.tried == "queue" else ORDERS.index(self.tried)
         return (queue,) if tried == queue else (queue, tried)
 
     @property
     def dynamic(self) -> bool:
         """Whether an order changes with time, which costs a sort of the queue at each pass."""
+        return self.sorts or self.sorted_for_it
+
+    @property
+    def sorted_for_it(self) -> bool:
+        """Whether the loop sorts the queue before each pass."""
         return bool(set(self.orders) & set(DYNAMIC))
 
     @cached_property

@@ -193,6 +193,8 @@ def _flatten(state):
 @kernel(inline=True)
 def _may_start(state, job, span):
     """Whether a job could start now: it fits in what is free, and ends in time or fits in the extra as well."""
+    if not state.pool:
+        return _may_sit(state, job)
     for k in range(state.resources):
         if state.need[job, k] > state.limits[0, k]:
             return False
@@ -200,6 +202,25 @@ def _may_start(state, job, span):
         return True
     for k in range(state.resources):
         if state.need[job, k] > state.limits[1, k]:
+            return False
+    return True
+
+
+@kernel(inline=True)
+def _may_sit(state, job):
+    """Whether the licences of a job are free, and what it needs on one node, or on all, is not more than is free there.
+
+    The licence that it lacked last time is asked first.
+    """
+    first = state.licence_first[job]
+    for item in range(first, state.licence_first[job + 1]):
+        if state.licence_free[state.licence[item]] < state.licence_count[item, 0]:
+            licence, count = state.licence[item], state.licence_count[item, 0]
+            state.licence[item], state.licence_count[item, 0] = state.licence[first], state.licence_count[first, 0]
+            state.licence[first], state.licence_count[first, 0] = licence, count
+            return False
+    for k in range(state.resources):
+        if state.need[job, k] > (state.most[k] if state.alone[job] else state.total[k]):
             return False
     return True
 
@@ -282,6 +303,9 @@ def _set_limits(state):
             state.limits[1, k] = min(state.free[0, k], state.extra[0, k])
         else:
             state.limits[0, k] = state.limits[1, k] = state.total[k]
+            state.most[k] = 0
+            for block in range(state.peak.shape[0]):
+                state.most[k] = max(state.most[k], state.peak[block, k])
         for i in range(2):
             state.short[i, k] = _short(state.limits[i, k])
 
@@ -376,6 +400,43 @@ def arrange(state):
 
 
 @kernel()
+def arrange_by(state, slot, first):
+    """Put the waiting jobs in ascending order of state.memory_f[first + job]; equal ones by submit, then file order.
+
+    For policies that declare `sorts`. Cost: what it takes to mend the order of the last pass, at most a sort.
+    """
+    if not _is_order(state, slot):
+        return
+    front, back = state.front[slot], state.back[slot]
+    moves, most = 0, 8 * (back - front)
+    for i in range(front + 1, back):
+        job = state.queue[slot, i]
+        key = state.memory_f[first + job]
+        place = i
+        while place > front and moves <= most:
+            other = state.queue[slot, place - 1]
+            beside = state.memory_f[first + other]
+            if beside < key or (beside == key and other < job):
+                break
+            state.queue[slot, place] = other
+            place -= 1
+            moves += 1
+        state.queue[slot, place] = job
+        if moves > most:
+            _sort_by(state, slot, first)
+            return
+
+
+@kernel()
+def _sort_by(state, slot, first):
+    jobs = np.sort(state.queue[slot, state.front[slot] : state.back[slot]])
+    keys = np.empty(len(jobs), np.float64)
+    for i in range(len(jobs)):
+        keys[i] = state.memory_f[first + jobs[i]]
+    _put(state, slot, jobs, keys)
+
+
+@kernel()
 def _sort(state, slot):
     """Put the waiting jobs in ascending order of their scores; equal ones by submit, then file order."""
     jobs = np.sort(state.queue[slot, state.front[slot] : state.back[slot]])
@@ -390,6 +451,12 @@ def _sort(state, slot):
             state.submit[job] - state.submit[0],
             state.priority[job],
         )
+    _put(state, slot, jobs, keys)
+
+
+@kernel()
+def _put(state, slot, jobs, keys):
+    """Make jobs the queue of a slot, in ascending order of their keys."""
     by = np.argsort(keys, kind="mergesort")
     for i in range(len(jobs)):
         state.queue[slot, i] = jobs[by[i]]

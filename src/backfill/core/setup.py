@@ -7,7 +7,7 @@ import numpy as np
 from backfill.core.counters import COUNTERS
 from backfill.core.future import BUCKETS, FEW, FINEST, LEVELS
 from backfill.core.order import ranks
-from backfill.core.placement import BLOCK
+from backfill.core.placement import BLOCK, NODE
 from backfill.core.policy import Policy
 from backfill.core.profile import FUTURE, new_profile
 from backfill.core.queue import BUCKET, CLASSES, NOBODY
@@ -63,6 +63,7 @@ def new_state(
         demand=column(jobs.demand),
         need=need,
         spread=column(jobs.spread, np.int8),
+        alone=((jobs.spread == NODE) | (jobs.tasks == 1)).astype(np.int8),
         pin=column(jobs.site.codes, np.int32),
         deadline=column(jobs.deadline),
         priority=column(jobs.priority, np.float64),
@@ -81,6 +82,7 @@ def new_state(
         copies=column(platform.copies),
         free=platform.capacity.copy(),
         total=column(platform.capacity.sum(axis=0)),
+        most=zeros(k),
         peak=_peaks(platform.capacity),
         unknown_peak=np.full((-(-nodes // BLOCK), k), FUTURE),
         licence_free=platform.copies.copy(),

@@ -4,7 +4,7 @@ Source: Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; general
 """
 
 from backfill.core.errors import NONE
-from backfill.core.placement import NODE, holds, licences_free, may_use
+from backfill.core.placement import holds, licences_free, may_use
 from backfill.core.profile import FUTURE
 from backfill.core.record import kernel
 from backfill.core.verbs import place, place_in
@@ -54,7 +54,7 @@ def _on_nodes(state, job):
             state.room[node, k] = state.free[node, k]
     for licence in range(len(state.copies)):
         state.licence_room[licence] = state.licence_free[licence]
-    t = _replay_one_node(state, job) if state.tasks[job] == 1 or state.spread[job] == NODE else _replay(state, job)
+    t = _replay_one_node(state, job) if state.alone[job] else _replay(state, job)
     if t < FUTURE:
         _remember(state, job)
     return t

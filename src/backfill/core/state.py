@@ -22,6 +22,7 @@ STATE = [
     ("demand", int64[:, ::1]),  # (n, k) per task
     ("need", int64[:, ::1]),  # (n, k) of the whole job
     ("spread", int8[::1]),  # 0 one node, 1 one site, 2 anywhere
+    ("alone", int8[::1]),  # 1: all of it sits on one node
     ("pin", int32[::1]),  # the site it must run on; -1 any
     ("deadline", int64[::1]),
     ("priority", float64[::1]),
@@ -43,6 +44,7 @@ STATE = [
     ("free", int64[:, ::1]),  # (m, k)
     ("total", int64[::1]),  # (k,) over all nodes
     ("peak", int64[:, ::1]),  # (blocks of nodes, k): the most that a node of the block has free
+    ("most", int64[::1]),  # (k,): the most that any node has free, as a walk over candidates begins
     ("unknown_peak", int64[:, ::1]),  # the same for amounts of which nobody keeps it: no bound
     ("licence_free", int64[::1]),
     # the waiting jobs: short queues lie dense, deep ones are leaves of a tree in rank order (queue.py)

@@ -12,7 +12,13 @@ _EASY = (
     "easy easy-priority easy-sjf easy-ljf easy-saf easy-laf easy-lxf easy-wfp3 easy-unicef easy-f1 easy-f2 easy-f3 "
     "easy-f4 easy-sjbf first-fit k-reservations"
 )
-TABLE = {"fcfs": "fcfs", **dict.fromkeys(_EASY.split(), "easy"), "conservative": "conservative"}
+_FARM = "bf-fcfs bf-mod bf-unmod"
+TABLE = {
+    "fcfs": "fcfs",
+    **dict.fromkeys(_EASY.split(), "easy"),
+    "conservative": "conservative",
+    **dict.fromkeys(_FARM.split(), "farm"),
+}
 
 
 @cache

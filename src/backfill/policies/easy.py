@@ -7,6 +7,7 @@ from backfill.core.order import ORDERS, SOURCES
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE
 from backfill.core.queue import candidate, following, is_first, rewind
+from backfill.core.record import kernel
 from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.verbs import BACKFILL, FIT, HEAD, place, reserve, start, start_heads
 
@@ -29,9 +30,15 @@ def easy(state):
     Cost: O(r + q) per pass, for r running and q waiting jobs; a deep queue in a static order costs O(log q) per start.
     Slow twin: tests/reference/easy.py.
     """
+    backfill_behind_head(state)
+
+
+@kernel()
+def backfill_behind_head(state):
+    """One pass of EASY over the queue as it is ordered. Returns the head that reserves; -1 where nobody does."""
     first = start_heads(state)
     if first < 0:
-        return
+        return first
     shadow = shadow_time(state, first)
     reserve(state, first, shadow)
     span = shadow - state.now
@@ -44,6 +51,7 @@ def easy(state):
             if state.walltime[job] > span:
                 use_extra(state, job)
         job = candidate(state, tried, span)
+    return first
 
 
 @policy(

@@ -83,7 +83,7 @@ def simulate(
 
 
 def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
-    before = sorter() if policy.dynamic else keep
+    before = sorter() if policy.sorted_for_it else keep
     passes, budget = 0, FIRST_BUDGET
     while True:
         begin = time.perf_counter()
@@ -126,7 +126,7 @@ def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress:
     """The same transitions one by one, with a plain Python policy between them."""
     passes = 0
     while open_instant(state, world):
-        if policy.dynamic:
+        if policy.sorted_for_it:
             arrange(state)
         decide(state)
         close_instant(state, world)

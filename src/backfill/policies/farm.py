@@ -1,0 +1,124 @@
+"""The schedulers of the computational farm: EASY around the job of the highest priority, by heuristics or by weights.
+
+Source of BF_MOD and BF_UNMOD: Baraglia et al., CoreGRID 2007, sections 4 to 6; the readings that were taken where the
+text is silent are in docs/decisions/0009-farm-readings.md.
+"""
+
+import math
+
+import numpy as np
+
+from backfill.core.order import rounded
+from backfill.core.policy import Param, Policy, policy
+from backfill.core.queue import arrange_by, following, rewind
+from backfill.core.record import kernel
+from backfill.policies.easy import backfill_behind_head, easy
+from backfill.policies.heuristics import aging, deadline, licence, wait_minimisation
+
+SECOND = 1e-6
+SOURCE = "Baraglia et al., CoreGRID 2007"
+PINNED = 0  # memory of bf-unmod: 1 + the job that holds the reservation; 0 nobody
+AGE_FACTOR, K, LOW, HIGH, BOOST, W_AGING, W_DEADLINE, W_LICENCES, W_WAIT = range(9)  # parameters
+WEIGHT = (0, math.inf)
+
+HEURISTICS = {
+    "age_factor": Param(0.01, *WEIGHT, "points per s", "priority that a second of waiting gives"),
+    "k": Param(1.3, 1, math.inf, "walltimes", "how long before the deadline a job becomes urgent"),
+    "low": Param(0.1, *WEIGHT, "points", "deadline term of a job that is not urgent, or has no deadline"),
+    "high": Param(10, *WEIGHT, "points", "deadline term of a job that can only just meet its deadline"),
+    "boost": Param(2, *WEIGHT, "points", "wait minimisation term of the shortest waiting job"),
+    "w_aging": Param(1, *WEIGHT, "times", "weight of aging"),
+    "w_deadline": Param(1, *WEIGHT, "times", "weight of the deadline"),
+    "w_licences": Param(1, *WEIGHT, "times", "weight of the licences"),
+    "w_wait": Param(1, *WEIGHT, "times", "weight of wait minimisation"),
+}
+
+
+@kernel()
+def prioritise(state):
+    """Write -P of every waiting job to state.memory_f[job], from the heuristics that docs/reference/heuristics.md has.
+
+    Requests for licences are those of the waiting jobs. Source: Baraglia et al., section 4.
+    """
+    param, licences = state.param, len(state.copies)
+    asked = np.zeros(licences, np.int64)
+    least = np.inf
+    rewind(state, 0)
+    for _ in range(state.waiting):
+        job = following(state, 0)
+        least = min(least, state.walltime[job] * SECOND)
+        for item in range(state.licence_first[job], state.licence_first[job + 1]):
+            asked[state.licence[item]] += state.licence_count[item, 0]
+    rho, d = np.zeros(licences), 0
+    for i in range(licences):
+        if asked[i] > 0:
+            rho[i] = asked[i] / state.copies[i]
+            d += rho[i] <= 1.0
+    rewind(state, 0)
+    for _ in range(state.waiting):
+        job = following(state, 0)
+        ex = state.walltime[job] * SECOND
+        wanted = 0.0
+        for item in range(state.licence_first[job], state.licence_first[job + 1]):
+            wanted += licence(rho[state.licence[item]], max(d, 1))
+        state.memory_f[job] = -rounded(
+            param[W_AGING] * aging((state.now - state.submit[job]) * SECOND, param[AGE_FACTOR])
+            + param[W_DEADLINE]
+            * deadline((state.deadline[job] - state.now) * SECOND, ex, param[K], param[LOW], param[HIGH])
+            + param[W_LICENCES] * wanted
+            + param[W_WAIT] * wait_minimisation(least, ex, param[BOOST])
+        )
+
+
+@policy(
+    "bf-mod",
+    order="-P, the sum of the farm's heuristics",
+    reserve="the job of the highest priority, at its shadow time; another one as soon as its priority is higher",
+    fill="whoever cannot delay it, by priority",
+    source=f"{SOURCE}, section 6",
+    sorts=True,
+    params=HEURISTICS,
+    memory_f={"score": "jobs"},
+)
+def bf_mod(state):
+    """EASY over the queue sorted by the priority P of the farm's heuristics, computed anew at every pass.
+
+    Promise: none; a job that gets a higher priority takes the reservation. Starvation is fought by aging alone.
+    Cost: O(m + r + q log q) per pass, with every licence of every waiting job.
+    Slow twin: tests/reference/farm.py.
+    """
+    prioritise(state)
+    arrange_by(state, 0, 0)
+    backfill_behind_head(state)
+
+
+@policy(
+    "bf-unmod",
+    order="-P, the sum of the farm's heuristics, behind the job that holds the reservation",
+    reserve="the job of the highest priority, at its shadow time; it keeps that until it starts",
+    fill="whoever cannot delay it, by priority",
+    source=f"{SOURCE}, section 5",
+    binds=True,
+    sorts=True,
+    params=HEURISTICS,
+    memory_f={"score": "jobs"},
+    memory={"pinned": 1},
+)
+def bf_unmod(state):
+    """Like bf-mod, but the job that holds the reservation stays first until it starts.
+
+    Promise: the job with the reservation starts no later than the first shadow time it was given, if walltimes hold.
+    Cost: as bf-mod.
+    Slow twin: tests/reference/farm.py.
+    """
+    prioritise(state)
+    if state.memory_i[PINNED] > 0 and state.waits[state.memory_i[PINNED] - 1]:
+        state.memory_f[state.memory_i[PINNED] - 1] = -np.inf
+    arrange_by(state, 0, 0)
+    state.memory_i[PINNED] = backfill_behind_head(state) + 1
+
+
+def family() -> dict[str, Policy]:
+    """Every named member."""
+    bf_fcfs = easy.like("bf-fcfs", settable=(), source=f"{SOURCE}, section 7: easy, with machines and licences")
+    return {each.name: each for each in (bf_fcfs, bf_mod, bf_unmod)}
