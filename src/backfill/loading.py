@@ -76,26 +76,45 @@ def _from_file(file: str, name: str, params: Mapping[str, float | str]) -> tuple
         policy, numbers = policy.choose(params)
         policy.values(numbers)
         if policy.compiled:
-            _check_names(policy.decide.__globals__, file)
+            _check_names(policy.decide, file)
             _ = policy.entry  # compiled here, so that it is kept in the file's own folder
     return policy, numbers
 
 
-def _check_names(module: dict[str, Any], file: str) -> None:
-    """Complain about a name that a function of this file cannot find: the compiler does not say in which line it is."""
-    for value in module.values():
-        function = getattr(value, "decide", None) or getattr(value, "py_func", value)
-        if not isinstance(function, FunctionType) or function.__code__.co_filename != file:
+def _check_names(decide: Any, file: str) -> None:
+    """Complain about a name that a pass, or a helper that it calls, cannot find: the compiler does not say where."""
+    seen: set[Any] = set()
+    open_ones = [decide]
+    while open_ones:
+        function = open_ones.pop()
+        if not isinstance(function, FunctionType) or function in seen or function.__code__.co_filename != file:
             continue
-        line = function.__code__.co_firstlineno
+        seen.add(function)
+        module, line = function.__globals__, function.__code__.co_firstlineno
         for step in dis.get_instructions(function.__code__):
             line = step.starts_line or line
-            name = step.argval
-            if step.opname == "LOAD_GLOBAL" and name not in module and not hasattr(builtins, name):
-                near = difflib.get_close_matches(name, module, 1)
-                raise PolicyError(
-                    at(file, line, f"unknown name {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
-                )
+            if step.opname != "LOAD_GLOBAL" or hasattr(builtins, step.argval):
+                continue
+            value = module.get(step.argval, step)
+            if value is step:
+                near = difflib.get_close_matches(step.argval, module, 1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise PolicyError(at(file, line, f"unknown name {step.argval!r}{hint}"))
+            if what := _not_for_compiled(step.argval, value):
+                raise PolicyError(at(file, line, what))
+            open_ones.append(getattr(value, "py_func", value))
+
+
+def _not_for_compiled(name: str, value: Any) -> str:
+    """What is wrong with a global that compiled code is to use; empty where nothing is known to be."""
+    if isinstance(value, FunctionType) and value.__module__.startswith("backfill_own_"):
+        return f"{name} is a plain function; expected @kernel() above it"
+    if isinstance(value, list | dict | set):
+        return f"{name} is a {type(value).__name__}, which compiled code cannot use; expected a tuple or a numpy array"
+    if isinstance(value, ModuleType) and value.__name__ in ("time", "datetime", "random"):
+        better = "state.now is the present" if value.__name__ != "random" else "pick(state, n) draws a number"
+        return f"{name}: compiled code has no such module; {better}"
+    return ""
 
 
 def _missing(file: str, name: str, value: Any, known: list[str], tree: ast.Module) -> str:

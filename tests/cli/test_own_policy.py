@@ -54,7 +54,7 @@ MISTAKES = {
         "start(state, job, 'head')",
         "mine.py:12: policy mine does not compile: in start: no such operation as lt('head', int64)",
     ),
-    "plain helper": ("@kernel()\n", "", "mine.py:7: first is a plain function; expected @kernel() above it"),
+    "plain helper": ("@kernel()\n", "", "mine.py:9: first is a plain function; expected @kernel() above it"),
     "value": (
         "        job = first(state)\n",
         "        job = first(state)\n    return job\n",
@@ -81,6 +81,22 @@ MISTAKES = {
         "job = state.submit[9]\n    while",
         "policy mine, at 0 s: index is out of bounds; with @policy('mine', compiled=False) the message has the line",
     ),
+    "division": (
+        "job = first(state)\n    while",
+        "job = first(state) // (state.waiting - state.waiting)\n    while",
+        "policy mine, at 0 s: integer division by zero; with",
+    ),
+    "clock": (
+        "@kernel()\ndef first(state):\n",
+        "import time\n\n@kernel()\ndef first(state):\n    time.time()\n",
+        "mine.py:8: time: compiled code has no such module; state.now is the present",
+    ),
+    "list": (
+        "@kernel()\ndef first(state):\n",
+        "TABLE = [1, 2]\n\n@kernel()\ndef first(state):\n    TABLE[0]\n",
+        "mine.py:8: TABLE is a list, which compiled code cannot use; expected a tuple or a numpy array",
+    ),
+    "run time": ("head(state)", "state.runtime[0]", "mine.py:6: State has no field 'runtime': no policy may know it"),
     "index in a helper": (
         "head(state)",
         "state.user[-9]",
@@ -109,6 +125,19 @@ def test_a_mistake_is_one_line_with_its_place(backfill, tmp_path, mistake):
     done = backfill("simulate", "tiny.csv", "--cpus", "4", "--policy", "mine.py:mine", "-q")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
     assert done.complaint.startswith(message)
+
+
+def test_functions_that_the_policy_does_not_call_may_be_what_they_like(backfill, tmp_path):
+    more = """
+def plot(result):
+    plt.plot(result.schedule.start)
+
+@policy("broken")
+def broken(state):
+    state.nothing = nowhere
+"""
+    (tmp_path / "mine.py").write_text(GOOD + more)
+    assert backfill("simulate", "tiny.csv", "--cpus", "4", "--policy", "mine.py:mine", "-q").code == 0
 
 
 def test_an_exception_in_plain_python_has_its_place(backfill, tmp_path):

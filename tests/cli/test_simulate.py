@@ -248,7 +248,7 @@ def test_a_bad_platform_is_exit_3(backfill, tmp_path):
     (tmp_path / "farm.toml").write_text('[[node]]\nname = "m"\nspeed = -1\n')
     done = backfill("simulate", "tiny.csv", "--platform", "farm.toml")
     assert done.code == 3
-    assert done.complaint == "farm.toml: node m: speed is -1; expected a number > 0"
+    assert done.complaint == "farm.toml: node m: speed is -1; expected a number from 0.000001 to 1,000,000"
 
 
 def test_a_file_that_cannot_be_written_is_exit_1_before_the_work_begins(backfill):
@@ -278,3 +278,14 @@ def test_verbose_adds_the_cause(backfill):
     assert done.code == 2
     assert "Traceback" in done.err
     assert "UsageError" in done.err
+
+
+def test_a_schedule_that_runs_beyond_all_time_is_one_line(backfill, tmp_path):
+    """A hundred jobs of 3,000 years each, one after the other, on nodes of a thousandth of the speed."""
+    rows = [f"j{i},0,{10**11},{10**11},1" for i in range(100)]
+    (tmp_path / "long.csv").write_text("\n".join(["job,submit,runtime,walltime,procs", *rows]))
+    (tmp_path / "slow.toml").write_text("[[node]]\ncpus = 1\nspeed = 0.001\n")
+    for more in (("--cpus", "1"), ("--platform", "slow.toml", "--overrun", "extend")):
+        done = backfill("simulate", "long.csv", *more, "-q")
+        assert done.code == 3
+        assert "would end more than 30,000 years from now; a run time or a speed must be wrong" in done.complaint

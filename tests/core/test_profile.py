@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill.core import gaps
 from backfill.core import profile as fast
 from backfill.core.profile import BLOCK, FUTURE, available, new_profile
 from backfill.core.record import kernel
@@ -76,7 +77,29 @@ class Both:
         matrix = np.array([amounts], np.int64)
         found = fast.earliest(self.fast, lane, matrix, 0, 1, begin, before, until, length)
         assert found == self.twin.earliest(lane, amounts, begin, before, until, length)
+        if before == until == FUTURE:
+            self.feasible(lane, amounts, begin, length, found)
         return found
+
+    def feasible(self, lane, amounts, begin, length, first):
+        """The stretch of starts that begins with the earliest one: the next instant behind it is none."""
+        matrix = np.array([amounts], np.int64)
+        stretch = gaps.feasible_starts(self.fast, lane, matrix, 0, 1, begin, length)
+        assert stretch[0] == first
+        last = stretch[1]
+        if last == FUTURE:
+            changes = [t for t, _ in self.twin.steps(lane)]
+            last = max([first, *changes]) + 1
+        else:
+            assert self.twin.earliest(lane, amounts, last + 1, FUTURE, FUTURE, length) != last + 1
+        for start in {first, (first + last) // 2, last} if first < FUTURE else ():
+            assert self.twin.earliest(lane, amounts, start, FUTURE, FUTURE, length) == start
+
+    def shift(self, lane, begin, end, by, amounts):
+        matrix = np.array([amounts], np.int64)
+        gaps.shift(self.fast, lane, begin, end, by, matrix, 0, 1)
+        self.twin.book(lane, begin, end, tuple(-amount for amount in amounts))
+        self.twin.book(lane, begin + by, end + by, amounts)
 
     def ask(self, lane, amounts, begin, end):
         """Everything that can be asked without a search."""
@@ -364,6 +387,19 @@ def test_a_clear_forgets_bookings_savepoints_and_the_horizon(comb):
     comb.book(0, -9, 5, (1, 1))
     comb.agree()
     assert (comb.fast.saved, comb.fast.noted) == (0, 0)
+
+
+def test_bookings_move(comb):
+    """Over others and past them, and into the past, where nothing is left of them."""
+    comb.book(0, 107, 108, (1, 2))
+    begin = 107
+    for by in (-50, 1000, 13, -900):
+        comb.shift(0, begin, begin + 1, by, (1, 2))
+        begin += by
+        comb.agree()
+    comb.trim(150)
+    comb.shift(0, begin, begin + 1, -100, (1, 2))
+    comb.agree()
 
 
 def test_savepoints_nest(comb):

@@ -26,7 +26,7 @@ def test_one_table_describes_many_nodes():
 
 
 def test_a_node_without_a_name_or_a_count_is_called_after_its_place():
-    assert parse_platform("f", '[[node]]\n[[node]]\nname = "x"\n[[node]]\ncount = 1\n').nodes == (
+    assert parse_platform("f", '[[node]]\ncpus = 1\n[[node]]\nname = "x"\n[[node]]\ncount = 1\n').nodes == (
         "node1",
         "x",
         "node31",
@@ -64,6 +64,7 @@ def test_licences_float_between_the_nodes_that_may_host_them():
         "f",
         """
         [[node]]
+        cpus = 1
         name = "all"
         [[node]]
         name = "one"
@@ -86,7 +87,7 @@ def test_licences_float_between_the_nodes_that_may_host_them():
     assert platform.capacity[1].tolist() == [0, 2]
 
 
-AMOUNT = "expected a whole number >= 0 that may carry K, M, G or T"
+AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T"
 
 
 @pytest.mark.parametrize(
@@ -97,10 +98,10 @@ AMOUNT = "expected a whole number >= 0 that may carry K, M, G or T"
         ("node = [1]", "node: expected at least one [[node]] table"),
         ("[[license]]\nname = 'a'", "license: unknown; expected [[node]] and [[licence]] tables"),
         ("name = 1\n[[node]]", "name: expected a text"),
-        ("[[node]]\nname = 'm'\nspeed = -1", "node m: speed is -1; expected a number > 0"),
-        ("[[node]]\n[[node]]\nspeed = nan", "node 2: speed is nan; expected a number > 0"),
-        ("[[node]]\nspeed = '1'", "node 1: speed is '1'; expected a number > 0"),
-        ("[[node]]\nspeed = true", "node 1: speed is True; expected a number > 0"),
+        ("[[node]]\nname = 'm'\nspeed = -1", "node m: speed is -1; expected a number from 0.000001 to 1,000,000"),
+        ("[[node]]\n[[node]]\nspeed = nan", "node 2: speed is nan; expected a number from 0.000001 to 1,000,000"),
+        ("[[node]]\nspeed = '1'", "node 1: speed is '1'; expected a number from 0.000001 to 1,000,000"),
+        ("[[node]]\nspeed = true", "node 1: speed is True; expected a number from 0.000001 to 1,000,000"),
         ("[[node]]\ncount = 0", "node 1: count is 0; expected a whole number from 1 to 1000000"),
         ("[[node]]\ncount = 2.0", "node 1: count is 2.0; expected a whole number from 1 to 1000000"),
         ("[[node]]\ncpus = true", f"node 1: cpus is True; {AMOUNT}"),
@@ -112,7 +113,7 @@ AMOUNT = "expected a whole number >= 0 that may carry K, M, G or T"
         ("[[node]]\nname = 'a;b'", "node a;b: name is 'a;b'; expected a text without * ; and ,"),
         ("[[node]]\nname = ''", "node 1: name is ''; expected a text without * ; and ,"),
         ("[[node]]\nsite = 1", "node 1: site is 1; expected a text"),
-        ("[[node]]\nname = 'a'\ncount = 2\n[[node]]\nname = 'a2'", "node: two nodes are called a2"),
+        ("[[node]]\nname = 'a'\ncpus = 1\ncount = 2\n[[node]]\nname = 'a2'", "node: two nodes are called a2"),
         ("[[node]]\nlicences = 'x'", "node 1: licences is 'x'; expected a list of names of [[licence]] tables"),
         ("[[node]]\nlicences = ['x']", "node node1: licence 'x' has no [[licence]] table; known: none"),
         (

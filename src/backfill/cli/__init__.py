@@ -82,7 +82,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 bad input, 5 the schedule did not pass verification. "
+    epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 bad input, 5 the schedule did not pass verification, "
+    "130 interrupted. "
     "Results go to standard output, all else to standard error.",
 )
 

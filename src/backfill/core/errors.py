@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.core.record import kernel
-from backfill.model.errors import PolicyError
+from backfill.model.errors import PolicyError, WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.units import seconds_text
 
-OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, NO_ORDER, ENDLESS = (
-    np.int64(i) for i in range(9)
+OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, NO_ORDER, ENDLESS, TOO_LATE = (
+    np.int64(i) for i in range(10)
 )
 NONE = np.int64(-1)
 
@@ -47,6 +47,8 @@ def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) 
         what = f"walks in order number {asked}; it declares {available}, from 0"
     elif code == ENDLESS:
         what = f"has woken {asked:,} times at which nothing happened, while {available} jobs wait"
+    elif code == TOO_LATE:
+        raise WorkloadError(f"{who} would end more than 30,000 years from now; a run time or a speed must be wrong")
     else:
         raise AssertionError(f"unknown error code {code}")
     raise PolicyError(f"policy {name}, at {seconds_text(now)} s: {what}")

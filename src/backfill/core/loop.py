@@ -7,7 +7,7 @@ The stepping form for plain Python policies is the same two kernels with the pol
 import numpy as np
 from numba import float64, int8, int64, types
 
-from backfill.core.errors import ENDLESS, NONE, OK, fail
+from backfill.core.errors import ENDLESS, NONE, OK, TOO_LATE, fail
 from backfill.core.events import pop_end, pop_timer, push_end
 from backfill.core.profile import FUTURE
 from backfill.core.queue import enqueue
@@ -17,6 +17,8 @@ from backfill.core.verbs import release
 
 # So many passes in a row that a policy asked for, and at which nothing happened, are no end.
 IDLE = np.int64(10_000_000)
+
+LATEST = FUTURE >> 2  # no job may end as late as that
 
 WORLD = [  # all that a policy must not see
     ("stepping", int64),  # --ties step: one pass per event
@@ -158,6 +160,12 @@ def _leave_books(state, world):
 
 
 @kernel(inline=True)
+def at_speed(runtime, speed):
+    """How long a job of this run time takes on a node of this speed, in whole microseconds, rounded up."""
+    return np.int64(min(np.ceil(runtime / speed), float(LATEST)))
+
+
+@kernel(inline=True)
 def close_instant(state, world):
     """Find out when the jobs that the policy started will end."""
     if state.ended + state.arrivals + state.decisions > 0:
@@ -173,9 +181,9 @@ def close_instant(state, world):
             slowest = world.speed[state.held[state.held_first[job], 0]]
             for pair in range(state.held_first[job], state.held_first[job] + state.held_count[job]):
                 slowest = min(slowest, world.speed[state.held[pair, 0]])
-            hold = np.int64(np.ceil(hold / slowest))
+            hold = at_speed(hold, slowest)
         elif world.speed[0] != 1.0:
-            hold = np.int64(np.ceil(hold / world.speed[0]))
+            hold = at_speed(hold, world.speed[0])
         if not world.overrun:
             if hold > world.kill[job]:
                 hold = world.kill[job]
@@ -190,6 +198,8 @@ def close_instant(state, world):
                 world.starts,
                 job,
             )
+        if state.now + hold >= LATEST:
+            fail(state, TOO_LATE, job, NONE, NONE, NONE)
         world.end[job] = state.now + hold
         world.ends = push_end(
             world.end_time, world.end_serial, world.end_job, world.ends, state.now + hold, world.starts, job

@@ -18,6 +18,7 @@ from backfill.core.record import kernel
 from backfill.core.state import STATE, StateT
 from backfill.model.errors import PolicyError, UsageError
 
+HIDDEN = ("runtime", "run", "run_time", "end", "ends")  # words for what the State does not show
 ANSWERS = ("order", "tried")  # those that are names of orders
 
 
@@ -179,11 +180,13 @@ def _explain(broken: Policy, text: str) -> str:
 
 
 def _what(broken: Policy, text: str, inside: str) -> str:
-    if match := _FIELD.search(text):
+    if (match := _FIELD.search(text)) and match[2] == "State":
+        if match[1] in HIDDEN:
+            return f"State has no field {match[1]!r}: no policy may know it; walltime is what the user asked for"
         names = [name for name, _ in STATE]
         near = get_close_matches(match[1], names, 1)
         hint = f"did you mean {near[0]}?" if near else f"fields: {', '.join(names)}"
-        return f"{match[2]} has no field {match[1]!r}; {hint}"
+        return f"State has no field {match[1]!r}; {hint}"
     if match := re.search(r"Untyped global name '(\w+)': .*'function'", text):
         return f"{match[1]} is a plain function; expected @kernel() above it"
     if "to none for '$" in text:

@@ -22,11 +22,11 @@ def kernel(*signature: Any, inline: bool = False, once: bool = False) -> Callabl
     `once` is for a helper with one caller: its text becomes part of that caller, which saves compiling all that it
     calls once more.
 
-    What a user wrote looks at every index before it uses it; what is tested here does not.
+    What a user wrote checks indices and divisors before it uses them; what is tested here does not.
     """
     if jit.PLAIN:
         return lambda function: function
-    options: Any = {"cache": jit.FOLDER is not None, "error_model": "numpy", "fastmath": False, "forceinline": inline}
+    options: Any = {"cache": jit.FOLDER is not None, "fastmath": False, "forceinline": inline}
     if signature:
         options["nogil"] = True
     if once:
@@ -35,7 +35,7 @@ def kernel(*signature: Any, inline: bool = False, once: bool = False) -> Callabl
 
     def compiled(function: Callable[..., Any]) -> Any:
         ours = function.__code__.co_filename.startswith(str(jit.PACKAGE))
-        return njit(*types_of, boundscheck=not ours, **options)(function)
+        return njit(*types_of, boundscheck=not ours, error_model="numpy" if ours else "python", **options)(function)
 
     return compiled
 

@@ -39,8 +39,12 @@ class Platform:
             raise PlatformError(f"{self.name}: no node; expected at least one")
         if self.capacity.shape != (len(self.nodes), len(self.resources)):
             raise PlatformError(f"{self.name}: capacity has shape {self.capacity.shape}")
-        if (self.capacity < 0).any() or (self.capacity > 2**62).any() or not (self.speed > 0).all():
-            raise PlatformError(f"{self.name}: capacities must be >= 0 and speeds > 0")
+        if (
+            (self.capacity < 0).any()
+            or (self.capacity > 2**62).any()
+            or not ((self.speed >= 1e-6) & (self.speed <= 1e6)).all()
+        ):
+            raise PlatformError(f"{self.name}: capacities must be from 0 to 2^62, and speeds from 1e-6 to 1e6")
         if (self.capacity.sum(axis=0, dtype=np.float64) > 2.0**62).any():
             raise PlatformError(f"{self.name}: the nodes hold more than 2^62 of a resource between them")
 

@@ -12,7 +12,7 @@ from backfill.model.errors import PlatformError, at
 from backfill.model.platform import NODES_MAX, Platform
 from backfill.model.units import parse_size
 
-_AMOUNT = "a whole number >= 0 that may carry K, M, G or T"
+_AMOUNT = "a whole number from 0 to 2^62 - 1 that may carry K, M, G or T"
 
 
 def _size(value: Any) -> Any:
@@ -43,7 +43,7 @@ class _Node(_Table):
     name: Name | None = Field(None, description="a text without * ; and ,")
     count: int | None = Field(None, ge=1, le=NODES_MAX, description=f"a whole number from 1 to {NODES_MAX}")
     site: str = Field("", description="a text")
-    speed: float = Field(1.0, gt=0, allow_inf_nan=False, description="a number > 0")
+    speed: float = Field(1.0, ge=1e-6, le=1e6, allow_inf_nan=False, description="a number from 0.000001 to 1,000,000")
     licences: list[str] | None = Field(None, description="a list of names of [[licence]] tables")
     node_licences: dict[Name, Amount] = Field({}, description="a table of names, each with " + _AMOUNT)
 
@@ -106,6 +106,8 @@ def _platform(file: str, content: _File) -> Platform:
         resources += [key for key in held[i] if key not in resources]
         names += [name] if node.count is None else [f"{name}{c + 1}" for c in range(node.count)]
         kinds += [i] * (node.count or 1)
+    if not any(own.get("cpus", 0) for own in held):
+        raise fail("node", "no [[node]] table has cpus; expected a whole number >= 1 in one of them")
     if len(set(names)) < len(names):
         raise fail("node", f"two nodes are called {Counter(names).most_common(1)[0][0]}")
 

@@ -97,7 +97,8 @@ class Columns:
     def fail(self, name: str, row: int, expected: str) -> InputError:
         """The error that says what stands in a cell and what was expected there."""
         found = self._cells(name)[row]
-        return self._refused(self.line(row), f"{self._called[name]} is {quote(found)}; expected {expected}")
+        where = f"row {row + 1}: " if self._is_parquet else ""
+        return self._refused(self.line(row), f"{where}{self._called[name]} is {quote(found)}; expected {expected}")
 
     def line(self, row: int) -> int | None:
         """The line on which a row ends; None for Parquet."""
@@ -156,7 +157,9 @@ class Columns:
             line = self._source.data.count(b"\n", 0, problem.start) + 1
             raise self._refused(line, f"is not UTF-8 text: byte {self._source.data[problem.start]:#04x}") from None
         except csv.Error as problem:
-            raise self._refused(reader.line_num, f"is not CSV: {problem}") from None
+            what = f"has a cell of more than {csv.field_size_limit():,} characters"
+            what = what if "field limit" in str(problem) else f"is not CSV: {problem}"
+            raise self._refused(reader.line_num, what) from None
         return names, columns, len(columns[0]) if columns else 0
 
     def _parquet(self) -> tuple[list[str], Sequence[Sequence[str]], int]:

@@ -89,7 +89,7 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
         begin = time.perf_counter()
         try:
             done = _interruptible(partial(advance, before, decide, state, world, budget))
-        except IndexError as error:  # only what a user wrote looks at its indices
+        except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
             when = f"policy {policy.name}, at {seconds_text(int(state.now))} s"
             hint = f"with @policy({policy.name!r}, compiled=False) the message has the line"
             raise PolicyError(f"{when}: {error}; {hint}") from error
