@@ -14,7 +14,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
 
 test-long: $(VENV)/.dev
-	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n auto
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n auto -m "long or not long"
 
 check: lint types test
 

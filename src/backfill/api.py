@@ -134,6 +134,7 @@ class Result:
                 "name": self.workload.name,
                 "sha256": self.workload.sha256,
                 "jobs": len(self.workload),
+                "cpus": self.workload.cpus,
                 "dropped": self.workload.dropped,
                 "notes": list(self.workload.notes),
             },

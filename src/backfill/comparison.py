@@ -20,7 +20,7 @@ from backfill.model import notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
-from backfill.runs import Done, Plan, Progress, Run, Source, carry_out
+from backfill.runs import Done, Plan, Progress, Run, Source, carry_out, held_back
 from backfill.workloads import generate
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.options import Options
@@ -221,7 +221,11 @@ def compare(
     done, interrupted = carry_out(plan, runs, workers, progress)
     if not any(run.replication == 0 for run in done):
         raise KeyboardInterrupt
-    return _comparison(plan, first, chosen, names, runs, done, interrupted)
+    with held_back() as pressed:
+        found = _comparison(plan, first, chosen, names, runs, done, interrupted)
+    if pressed and not interrupted:
+        return replace(found, interrupted="interrupted while the runs were compared; none of them is left out")
+    return found
 
 
 def _chosen(policy: Chosen, more: Mapping[str, float | str]) -> tuple[Policy, dict[str, float]]:

@@ -2,8 +2,10 @@
 
 import pickle
 import signal
+import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_context
 from typing import Any
@@ -98,6 +100,26 @@ def carry_out(
     except KeyboardInterrupt:
         return done, True
     return done, False
+
+
+@contextmanager
+def held_back() -> Iterator[list[int]]:
+    """Let a first Ctrl-C wait until what is under way is whole, and note it; a second one ends it."""
+    pressed: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: object) -> None:
+        pressed.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _after(count: int, progress: Progress) -> Progress:

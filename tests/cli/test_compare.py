@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -149,3 +150,35 @@ def test_ctrl_c_prints_what_is_done_and_says_what_is_missing(tmp_path, workers):
     assert re.match(r"interrupted after [12] of 3 runs; left out: .*slow\n", told[-1])
     assert re.search(r"^(fcfs|easy) +\d", printed, re.MULTILINE)
     assert "\nslow " not in printed
+
+
+def test_a_file_name_cannot_command_the_terminal(backfill, tmp_path):
+    (tmp_path / "tiny.csv").rename(tmp_path / "ev\x1b[31mil\x07.csv")
+    done = backfill("compare", "ev\x1b[31mil\x07.csv", *ON4, *TWO)
+    assert done.out.startswith("ev?[31mil?: 4 jobs on 4 cpus\n")
+    assert "\x1b" not in done.out + done.err
+
+
+PRESSED_WHILE_COMPARED = """
+import os, signal, sys
+from backfill import comparison
+
+groups = comparison.groups
+
+def pressed(*arguments):
+    os.kill(os.getpid(), signal.SIGINT)
+    return groups(*arguments)
+
+comparison.groups = pressed
+from backfill.cli import main
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_while_finished_runs_are_compared_loses_none_of_them(tmp_path):
+    words = ["compare", MODEL, *TWO, "--report", "out.html", "-q"]
+    command = [sys.executable, "-c", PRESSED_WHILE_COMPARED, *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 130
+    assert re.search(r"^easy +\d", done.stdout, re.MULTILINE)
+    assert (tmp_path / "out.html").exists()

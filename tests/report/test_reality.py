@@ -15,7 +15,7 @@ def replay(policy: str, simulated_s: float) -> dict:
             "sentence": f"{policy}: near"}  # fmt: skip
 
 
-BOTH = Reality("easy is closest to the log", [replay("fcfs", 36_000), replay("easy", 3960)])
+BOTH = Reality("easy comes closest to the waits of the log", [replay("fcfs", 36_000), replay("easy", 3960)])
 
 
 def test_each_policy_stands_beside_the_log():
@@ -30,7 +30,7 @@ def test_the_page_begins_with_it():
     made = Provenance(version="1", seed=0, command="")
     runs = [Run(policy, Metrics(mean_wait_s=1.0)) for policy in ("fcfs", "easy")]
     page = render(Page.of("t", runs, made, reality=BOTH))
-    assert page.index("easy is closest to the log") < page.index('id="summary"')
+    assert page.index("easy comes closest to the waits of the log") < page.index('id="summary"')
     assert 'href="#reality"' in page
     assert "reality" not in render(Page.of("t", runs, made)).partition("<body>")[2]
 

@@ -5,9 +5,11 @@ import json
 import pytest
 
 import backfill as bf
+from backfill.api import SCHEMA
 from backfill.model.errors import InputError
+from backfill.report import saved
 from backfill.report.page import render, write_page
-from backfill.report.saved import RESULT, load
+from backfill.report.saved import RESULT, load, rewrite
 
 FARM = """
 [[node]]
@@ -91,5 +93,69 @@ def test_a_schedule_of_other_jobs_is_told(tmp_path):
     bf.simulate(log).save(tmp_path / "a")
     bf.simulate(log.head(10)).save(tmp_path / "b")
     (tmp_path / "b" / "jobs.csv.gz").write_bytes((tmp_path / "a" / "jobs.csv.gz").read_bytes())
+    changed(tmp_path / "b", "files", to={})
     with pytest.raises(InputError, match="are not about the same jobs"):
         load(tmp_path / "b")
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A saved result, and how to change its JSON."""
+    bf.simulate(bf.generate("lublin?jobs=50&cpus=16"), policy="easy").save(tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+def changed(folder, *place, to) -> None:
+    found = json.loads((folder / RESULT).read_text())
+    inner = found
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = to
+    (folder / RESULT).write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize(
+    ("place", "to", "complaint"),
+    [
+        (("metrics", "mean_wait_s"), "long", "is not a saved result: TypeError"),
+        (("metrics", "mean_wait_s"), float("nan"), "is not JSON: NaN is no number"),
+        (("schema",), 99, "has schema '99'; this version of backfill reads 1"),
+        (("options",), None, "is not a saved result"),
+    ],
+)
+def test_a_saved_result_that_was_edited_is_refused(kept, tmp_path, place, to, complaint):
+    changed(kept, *place, to=to)
+    with pytest.raises(InputError, match=complaint):
+        rewrite(kept, tmp_path / "out.html")
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_a_schedule_that_is_not_the_one_that_was_saved_is_refused(kept, tmp_path):
+    other = bf.simulate(bf.generate("lublin?jobs=50&cpus=16"), policy="fcfs", overrun="extend")
+    other.save(tmp_path / "other")
+    (tmp_path / "other" / "schedule-1.csv.gz").replace(kept / "schedule-1.csv.gz")
+    with pytest.raises(InputError, match="is not the file that was saved"):
+        load(kept)
+
+
+def test_json_that_is_nested_too_deeply_is_told(tmp_path):
+    (tmp_path / RESULT).write_text("[" * 100_000)
+    with pytest.raises(InputError, match="is not JSON"):
+        load(tmp_path)
+
+
+def test_it_reads_the_schema_that_is_written():
+    assert saved.SCHEMA == SCHEMA
+
+
+def test_the_page_says_what_was_left_out_and_who_stated_the_machine(tmp_path):
+    rows = ["1 0 0 10 2 -1 -1 2 10 -1 1 1 1 1 1 1 -1 -1", "2 0 0 -1 2 -1 -1 2 10 -1 1 1 1 1 1 1 -1 -1"]
+    (tmp_path / "two.swf").write_text("; MaxProcs: 4\n" + "\n".join(rows) + "\n")
+    log = bf.read(tmp_path / "two.swf")
+    result = bf.simulate(log, policy="easy")
+    same(tmp_path, result)
+    page = (tmp_path / "at once.html").read_text()
+    assert "left out 1 job: run time &lt; 0 or unknown" in page
+    assert "the machine: 4 cpus, as the log says" in page
+    bf.simulate(log, bf.Platform.pool(8, nodes=2)).report(tmp_path / "given.html")
+    assert "the machine: 8 cpus on 2 nodes, as given; the log says 4 cpus" in (tmp_path / "given.html").read_text()

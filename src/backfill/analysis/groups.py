@@ -16,6 +16,7 @@ Codes = NDArray[np.integer[Any]]  # a group per job; -1 is none
 
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND
 # Class -> its upper bound, inclusive; what is above all bounds is in the last class.
+LARGE = 30  # jobs of a group whose mean says something
 SIZES = {"1 cpu": 1, "2-8 cpus": 8, "9-64 cpus": 64, "65-512 cpus": 512, "513+ cpus": None}
 RUNS = {
     "up to 1 min": MINUTE,
@@ -53,7 +54,7 @@ class Fairness:
     max_delay_s: float | None
     users: int  # who have counted jobs
     users_longer: int  # whose mean wait is longer under a
-    worst_user: str | None  # whose mean wait grew most, where one grew
+    worst_user: str | None  # whose mean wait grew most, where one grew; of those with LARGE jobs or more, if any has
     worst_user_s: float | None  # by how much
     worst_class: str | None  # size x run time whose mean wait grew most, where one grew
     worst_class_s: float | None
@@ -189,6 +190,8 @@ def _growth(labels: Labels, a: Counted, b: Counted) -> Floats:
 
 
 def _worst(labels: Labels, growth: Floats) -> tuple[str, float] | tuple[None, None]:
-    """The group whose mean wait grew most, and by how much, where one grew."""
+    """The group whose mean wait grew most, and by how much, where one grew; of the large ones, if there are any."""
+    jobs = _sums(labels.codes, np.ones(len(labels)), len(labels.names))
+    growth = np.where(jobs >= LARGE, growth, 0.0) if (jobs >= LARGE).any() else growth
     worst = int(growth.argmax()) if growth.max(initial=0) > 0 else None
     return (None, None) if worst is None else (labels.names[worst], float(growth[worst]))

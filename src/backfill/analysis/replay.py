@@ -100,8 +100,10 @@ class Replay:
         if self.relative is None or abs(self.relative) <= FAR:
             return ""
         if self.relative < 0:
-            return "; jobs waited for more than processors: limits, priorities, partitions or downtime"
-        return "; the real machine was larger, or its jobs were started by other rules"
+            why = "perhaps the real jobs also waited for limits, priorities, partitions or repairs"
+        else:
+            why = "perhaps the real machine was larger, or started its jobs by other rules"
+        return f"; {why}, so trust differences between policies more than the waits themselves"
 
     def rows(self) -> list[tuple[str, str, int, float, float, float | None]]:
         """For a table: (by, class, jobs, recorded and simulated mean wait in s, relative error); all jobs first."""
@@ -173,7 +175,7 @@ def reality(replays: Sequence[Replay]) -> str:
     if len(replays) == 1:
         return best.sentence() + best.caution
     told = best.sentence().removeprefix(f"{best.policy}: ")
-    return f"{best.policy} is closest to the log: {told}{best.caution}"
+    return f"{best.policy} comes closest to the waits of the log, class by class: {told}{best.caution}"
 
 
 def _classes(by: str, bounds: Mapping[str, int | None], place: Codes, real: Ints, simulated: Ints) -> list[ClassError]:

@@ -117,11 +117,11 @@ def compare(
     for text in found.notes:
         say.note(text)
     lawless = _lawless(found) if check else []
-    keep(found, report, save)
     if as_json:
         print_json(found.to_dict())
     else:
         _print(found)
+    keep(found, report, save)
     if lawless:
         raise NotLawful(f"the schedule of {', '.join(lawless)}")
     if check:

@@ -12,7 +12,7 @@ from backfill.cli import say
 from backfill.cli.inputs import check_outputs
 from backfill.cli.options import Cpus, Json, PlatformFile, Quiet, Verbose, ZeroRun, examples
 from backfill.cli.output import print_json, print_lines
-from backfill.model.errors import UsageError
+from backfill.model.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -121,7 +121,7 @@ def _table(found: "Quality") -> "Table":
     table.add_column("first", no_wrap=True, max_width=12, overflow="ellipsis")
     above = ""
     for kind, what, jobs, share, first in found.rows():
-        texts = ["" if kind == above else kind, _clean(what), f"{jobs:,}", _share(share, jobs), _clean(first)]
+        texts = ["" if kind == above else kind, printable(what), f"{jobs:,}", _share(share, jobs), printable(first)]
         table.add_row(*map(Text, texts))
         above = kind
     return table
@@ -168,12 +168,8 @@ def _bars(values: "Floats", each: int, cpus: int | None) -> str:
     return "".join(BARS[min(int(mean / top * len(BARS)), len(BARS) - 1)] for mean in means)
 
 
-def _clean(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 def _line(text: str) -> None:
-    print(textwrap.fill(_clean(text), 80, subsequent_indent="  ", break_on_hyphens=False))
+    print(textwrap.fill(printable(text), 80, subsequent_indent="  ", break_on_hyphens=False))
 
 
 def _following(format: str, file: str, out: str | None, platform: str | None, found: "Quality") -> None:

@@ -50,7 +50,7 @@ def inputs(
     workload = _changed(workload, jobs, load)
     if pool is None:
         pool = Platform.pool(_cpus_of(workload), nodes or 1, size)
-    for text in _remarks(workload):
+    for text in workload.remarks:
         say.note(f"{workload.name}: {text}")
     if not len(workload):
         say.problem(f"{workload.name}: there is no job in it, so there is nothing to say of it")
@@ -97,11 +97,6 @@ def _cpus_of(workload: "Workload") -> int:
         )
     say.note(f"{workload.name}: {workload.cpus} cpus, as the log says")
     return workload.cpus
-
-
-def _remarks(workload: "Workload") -> list[str]:
-    dropped = [f"left out {count} {'job' if count == 1 else 'jobs'}: {why}" for why, count in workload.dropped.items()]
-    return [*dropped, *workload.notes]
 
 
 def _size(text: str) -> int:

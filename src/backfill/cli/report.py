@@ -1,6 +1,5 @@
 """backfill report: the page of a saved result."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,11 +21,9 @@ def report(
     """Make the page of a saved result again."""
     check_writable(out)
 
-    from backfill.report.page import write_page
-    from backfill.report.saved import load
+    from backfill.report.saved import rewrite
 
-    page = load(Path(result))
-    write_page(out, page)
+    page = rewrite(result, out)
     if not page.shown:
         say.note("tables only: the schedules are not beside it; --save DIR keeps them")
     say.note(f"wrote {out}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import BadArgument, PlatformError, at
+from backfill.model.errors import BadArgument, PlatformError, at, printable
 from backfill.model.workload import Ints, Workload
 
 NODES_MAX = 10**6
@@ -31,6 +31,7 @@ class Platform:
     name: str = "pool"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", printable(self.name))
         if self.copies is None:
             object.__setattr__(self, "copies", np.zeros(len(self.licences), np.int64))
         if self.hosts is None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from backfill.model.errors import PlatformError, at
+from backfill.model.errors import PlatformError, at, printable
 from backfill.model.platform import NODES_MAX, Platform
 from backfill.model.units import parse_size
 
@@ -72,7 +72,7 @@ def parse_platform(file: str, text: str) -> Platform:
 
 
 def _error(file: str, what: str) -> PlatformError:
-    return PlatformError(at(file, None, "".join(c if c.isprintable() else "?" for c in what)))
+    return PlatformError(at(file, None, printable(what)))
 
 
 def _platform(file: str, content: _File) -> Platform:

@@ -1,6 +1,6 @@
 """A workload: the table of jobs that a log, a file or a generator hands to a scheduler."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model import notebook
-from backfill.model.errors import BadArgument, WorkloadError
+from backfill.model.errors import BadArgument, WorkloadError, printable
 from backfill.model.units import NEVER, TIME_MAX, span_text
 
 Ints = NDArray[np.int64]
@@ -189,6 +189,7 @@ class Workload:
     chosen: dict[str, Any] = field(default_factory=dict)  # what was asked of it: `jobs`, `load`, `zero_run`
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", printable(self.name))
         if self.jobs.demand.shape[1:] != (len(self.resources),):
             raise WorkloadError(f"{self.name}: demand has {self.jobs.demand.shape[1:]} columns for {self.resources}")
 
@@ -208,6 +209,11 @@ class Workload:
             *((f"left out: {why}", f"{count:,}") for why, count in self.dropped.items()),
         ]
         return notebook.table(self.name, [], facts) + notebook.paragraphs(self.notes)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was left out, and what was assumed or looked odd, one sentence each."""
+        return remarks(self.dropped, self.notes)
 
     def with_jobs(self, jobs: Jobs, /, *notes: str, **chosen: Any) -> "Workload":
         """The same workload with another table; these sentences are added to its notes, and what was chosen is kept."""
@@ -236,6 +242,11 @@ class Workload:
             raise BadArgument("load", factor, "a factor that leaves every submit time below 10^11 s")
         jobs = self.jobs.replace(submit=first + after_first.astype(np.int64))
         return self.with_jobs(jobs, f"inter-arrival times divided by {factor:g}", load=factor)
+
+
+def remarks(dropped: Mapping[str, int], notes: Sequence[str]) -> list[str]:
+    """What was left out, and further notes, one sentence each."""
+    return [*(f"left out {n:,} {'job' if n == 1 else 'jobs'}: {why}" for why, n in dropped.items()), *notes]
 
 
 def check_load(factor: float) -> None:

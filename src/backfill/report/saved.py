@@ -5,8 +5,10 @@ it was run. `nodes.csv`: the nodes of the platform and their processors. `schedu
 the schedules in the order of the names.
 """
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,19 +19,20 @@ from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import Fairness, Groups, LongWait
 from backfill.analysis.metrics import Metrics, Trim
 from backfill.analysis.paired import Pair
-from backfill.model.errors import InputError, at
+from backfill.model.errors import InputError, at, quote
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Schedule
-from backfill.model.workload import Ints, Ragged, Workload
+from backfill.model.workload import Ints, Ragged, Workload, remarks
 from backfill.report.findings import Findings, Grouped
-from backfill.report.page import Page, Run
+from backfill.report.page import Page, Run, write_page
 from backfill.report.reality import Reality
-from backfill.report.write import Finished, provenance
+from backfill.report.write import NO_WAITS, Finished, machine_note, provenance
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, make_folder, written_text
 from backfill.traces.schedules import ScheduleTable, read_schedule, write_schedule
 from backfill.traces.table import read_table, write_csv
 
+SCHEMA = 1  # of the JSON that it reads
 RESULT, JOBS, NODES = "result.json", "jobs.csv.gz", "nodes.csv"
 
 
@@ -55,7 +58,13 @@ def save(
         )
     for number, result in enumerate(results, 1):
         write_schedule(result.schedule, folder / _schedule(number))
-    more = {"title": title or first.title, "command": command, "names": list(names or [r.name for r in results])}
+    files = [JOBS, NODES, *(_schedule(number) for number in range(1, len(results) + 1))]
+    more = {
+        "title": title or first.title,
+        "command": command,
+        "names": list(names or [r.name for r in results]),
+        "files": {name: _sha256(folder / name) for name in files},
+    }
     with written_text(folder / RESULT) as out:
         json.dump({**more, **found}, out, indent=2, allow_nan=False, ensure_ascii=False)
         out.write("\n")
@@ -66,11 +75,32 @@ def load(path: str | Path) -> Page:
 
     Raises SavedError where it is not one.
     """
+    with _judged(path) as (found, folder):
+        return _page(found, folder)
+
+
+def rewrite(path: str | Path, out: str | Path) -> Page:
+    """Write the page of a saved result to `out`, and return it. Raises SavedError where it is not one."""
+    with _judged(path) as (found, folder):
+        page = _page(found, folder)
+        write_page(out, page)
+        return page
+
+
+@contextmanager
+def _judged(path: str | Path) -> Iterator[tuple[dict[str, Any], Path | None]]:
+    """What was saved, and the folder of its files; whatever cannot be done with it is the fault of the file."""
     path = Path(path)
     file = path / RESULT if path.is_dir() else path
     found = _json(file)
+    if (schema := found.get("schema", SCHEMA)) != SCHEMA:
+        raise SavedError(at(str(file), None, f"has schema {quote(schema)}; this version of backfill reads {SCHEMA}"))
+    folder = file.parent if file.name == RESULT else None
     try:
-        return _page(found, file.parent if file.name == RESULT else None)
+        for name, sha256 in found.get("files", {}).items() if folder else ():
+            if (folder / name).exists() and _sha256(folder / name) != sha256:
+                raise SavedError(at(str(folder / name), None, "is not the file that was saved: its hash is another"))
+        yield found, folder
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
         what = f"is not a saved result: {type(problem).__name__}: {problem}"
         raise SavedError(at(str(file), None, " ".join(what.split()))) from problem
@@ -87,7 +117,13 @@ def _page(found: dict[str, Any], folder: Path | None) -> Page:
         first["seed"],
         found.get("command", ""),
         {told["name"]: told["sha256"], f"platform {on['name']}": on["sha256"]},
-        [*told["notes"], *(note for each in results for note in each["notes"]), *found.get("notes", [])],
+        [
+            machine_note(told.get("cpus"), on),
+            *([] if Reality.of(found) else [NO_WAITS]),
+            *remarks(told["dropped"], told["notes"]),
+            *(note for each in results for note in each["notes"]),
+            *found.get("notes", []),
+        ],
     )
     title = found.get("title", f"{told['name']}: {told['jobs']:,} jobs on {on['cpus']:,} cpus")
     said: dict[str, Any] = {
@@ -187,16 +223,24 @@ def _held(workload: Workload, platform: Platform, table: ScheduleTable) -> Ragge
     return Ragged.of(held)
 
 
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 def _schedule(number: int) -> str:
     return f"schedule-{number}.csv.gz"
 
 
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
 def _json(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_bytes())
+        found = json.loads(file.read_bytes(), parse_constant=_no_number)
     except OSError as problem:
         raise SavedError(at(str(file), None, f"cannot be read: {problem.strerror}")) from None
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise SavedError(at(str(file), None, f"is not JSON: {problem}")) from None
     if not isinstance(found, dict):
         raise SavedError(at(str(file), None, "is not a saved result: expected a JSON object"))

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.replay import Run as Ran
 from backfill.report.findings import Findings
 from backfill.report.page import Page, Provenance, Run, write_page
 from backfill.report.reality import Reality
+
+NO_WAITS = "the log has no recorded waits, so nothing says how near these policies come to what really happened"
 
 
 class Finished(Ran, Protocol):
@@ -54,7 +56,13 @@ def write_report(
             first.seed,
             command,
             {first.workload.name: first.workload.sha256, f"platform {first.platform.name}": first.platform.sha256},
-            [*first.workload.notes, *(note for result in results for note in result.notes), *notes],
+            [
+                machine_note(first.workload.cpus, first.platform.as_dict()),
+                *([] if reality else [NO_WAITS]),
+                *first.workload.remarks,
+                *(note for result in results for note in result.notes),
+                *notes,
+            ],
         ),
         first.workload,
         first.platform,
@@ -64,6 +72,15 @@ def write_report(
         reality=reality,
     )
     write_page(path, page)
+
+
+def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:
+    """How large the machine is and who says so. stated: its processors in the log; platform: as in the JSON."""
+    cpus, nodes = platform["cpus"], platform["nodes"]
+    size = f"{cpus:,} cpus" + (f" on {nodes:,} nodes" if nodes > 1 else "")
+    if stated is None:
+        return f"the machine: {size}, as given; the log does not say"
+    return f"the machine: {size}, as " + ("the log says" if stated == cpus else f"given; the log says {stated:,} cpus")
 
 
 def provenance(seed: int, command: str, hashes: Mapping[str, str], notes: Sequence[str]) -> Provenance:
