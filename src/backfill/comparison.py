@@ -206,7 +206,7 @@ def compare(
     first = source(0)
     plan = Plan(
         source=source,
-        platform=Platform.of(first) if pool is None else pool,
+        platform=pool,
         policies=[
             (text if workers > 1 and isinstance(text, str) else policy, {**policy.given, **params})
             for (text, _), (policy, params) in zip(given, chosen, strict=True)
@@ -269,7 +269,7 @@ def _comparison(
         results.append(
             Result(
                 workload=log,
-                platform=plan.platform,
+                platform=Platform.of(log) if plan.platform is None else plan.platform,
                 policy=policy,
                 params=policy.in_full(params),
                 options=plan.options,

@@ -46,7 +46,7 @@ class Plan:
     """All that runs share. It is sent to each process once."""
 
     source: Source
-    platform: Platform
+    platform: Platform | None  # None: that of each workload
     policies: Sequence[tuple[str | Policy | Callable[[Any], None], Mapping[str, float | str]]]
     options: Options
     warmup: Trim
@@ -65,10 +65,11 @@ class Plan:
         """Simulate; tells which share of it is done."""
         policy, params = self.policies[run.policy]
         workload, options = self.workload(run.replication), self.options
+        platform = Platform.of(workload) if self.platform is None else self.platform
         jobs = max(len(workload), 1)
         result = simulate(
             workload,
-            self.platform,
+            platform,
             policy,
             params=params,
             ties=options.ties,
@@ -82,7 +83,7 @@ class Plan:
         found: Sequence[Bound] = ()
         if run.policy == 0:
             counted = Counted.of(workload, result.schedule, self.warmup, self.cooldown)
-            found = bounds(workload, self.platform, counted, options.overrun)
+            found = bounds(workload, platform, counted, options.overrun)
         return Done(result.metrics, None if run.replication else result.simulation, found)
 
 

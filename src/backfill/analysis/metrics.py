@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.analysis.farm import farm_metrics
 from backfill.model.errors import BadArgument
 from backfill.model.platform import Platform
 from backfill.model.schedule import BACKFILL, REJECTED, TIMEOUT, Schedule
@@ -117,6 +118,8 @@ def metrics(
     max(1, response / max(run, 10 s)). Percentiles are interpolated linearly. Rejected jobs count in `rejected_jobs`
     only. makespan = last end - first submit, of the jobs that ran; utilization = cpu time held / (cpus x makespan).
 
+    Where jobs have deadlines or the platform has licences, those of the farm are added: see `farm_metrics`.
+
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).
     """
@@ -147,6 +150,7 @@ def metrics(
         "backfilled_jobs": int((schedule.reason[ran] == BACKFILL).sum()),
         "killed_jobs": int((schedule.state[ran] == TIMEOUT).sum()),
         "rejected_jobs": int(rejected.sum()),
+        **farm_metrics(workload, platform, ran, counted.submit, counted.start, counted.end),
     }
 
 

@@ -23,7 +23,7 @@ A job holds what it holds on [start, end): one that starts when another ends may
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -91,10 +91,11 @@ def verify(
 
     Columns that the schedule does not have are not checked: an end is then computed, and without nodes only the sums
     over the platform are compared (which on a platform of one node is everything). Of a resource or a licence that the
-    platform does not name it has none, but a memory that it does not name is unlimited. Where a speed is not 1, an end
+    platform does not name it has none, but a memory that it does not name is unlimited. A licence that stays on nodes
+    is a resource there: a job of one task may ask for it as for any licence, a gang by a column, per task. Where a speed is not 1, an end
     may differ by a microsecond, the rounding of a division.
     """
-    case = _read(workload, platform, schedule)
+    case = _read(_with_node_licences(workload, platform), platform, schedule)
     _check_starts(case, schedule, promises_bind)
     until = _check_ends(case, schedule, overrun)
     _check_states(case, schedule, overrun)
@@ -106,6 +107,28 @@ def verify(
     _check_capacity(case, until)
     _check_licences(case, until)
     return case.report.violations()
+
+
+def _with_node_licences(workload: Workload, platform: Platform) -> Workload:
+    """Jobs of one task ask for licences that stay on nodes by name; here these are resources, as on the platform."""
+    bound = [x for x, name in enumerate(workload.licences) if name in platform.resources[1:]]
+    if not bound:
+        return workload
+    jobs, resources, lists = workload.jobs, list(workload.resources), []
+    demand = jobs.demand.copy()
+    for name in (workload.licences[x] for x in bound):
+        if name not in resources:
+            resources.append(name)
+            demand = np.pad(demand, ((0, 0), (0, 1)))
+    for job in range(len(jobs)):
+        single = jobs.tasks[job] == 1
+        items = jobs.licences[job].tolist()
+        for x in items:
+            if single and x in bound:
+                demand[job, resources.index(workload.licences[x])] += 1
+        lists.append([x for x in items if not (single and x in bound)])
+    jobs = jobs.replace(demand=demand, licences=Ragged.of(lists))
+    return replace(workload, jobs=jobs, resources=tuple(resources))
 
 
 @dataclass(slots=True)

@@ -105,7 +105,7 @@ def compare(
     workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
     found = compare_all(
         Replicated(log, seed, zero_run, jobs, load) if replications > 1 else workload,
-        pool,
+        None if workload.platform is pool else pool,
         texts,
         [policy for policy, _ in chosen],
         options,

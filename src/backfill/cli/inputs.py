@@ -48,6 +48,8 @@ def inputs(
     resources = pool.resources if pool else ("memory",) if memory else ()
     workload = read(log, zero_run, tuple(r for r in resources if r != "cpus"))
     workload = _changed(workload, jobs, load)
+    if pool is None and workload.platform is not None and (nodes, memory) == (None, None):
+        pool = Platform.of(workload)
     if pool is None:
         pool = Platform.pool(_cpus_of(workload), nodes or 1, size)
     for text in workload.remarks:

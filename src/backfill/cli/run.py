@@ -81,7 +81,7 @@ def run(
 
 def compare_all(
     log: "Workload | Callable[[int], Workload]",
-    platform: "Platform",
+    platform: "Platform | None",
     texts: Sequence[str],
     policies: "Sequence[Policy]",
     options: Options,

@@ -76,7 +76,12 @@ class Platform:
 
     @classmethod
     def of(cls, workload: Workload) -> "Platform":
-        """The pool that the workload's source states. Raises PlatformError where it states none."""
+        """The platform that the workload was made for, or the pool that its source states.
+
+        Raises PlatformError where it has none.
+        """
+        if isinstance(workload.platform, cls):
+            return workload.platform
         if workload.cpus is None:
             raise PlatformError(f"{workload.name} does not say how many cpus the machine has")
         return cls.pool(workload.cpus)

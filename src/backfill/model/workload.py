@@ -186,6 +186,7 @@ class Workload:
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows left out
     assumed: dict[str, int] = field(default_factory=dict)  # what was taken for a missing value -> jobs
     notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each; `assumed` is told here too
+    platform: Any = None  # the Platform that it was made for, where there is one
     chosen: dict[str, Any] = field(default_factory=dict)  # what was asked of it: `jobs`, `load`, `zero_run`
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from backfill.model.workload import Workload
 # Name -> module:function, imported when asked for. A model is a function of plain arguments that returns a Workload;
 # its keyword arguments are the keys of the `model:NAME?key=value` form.
 MODELS: dict[str, str] = {
+    "farm": "backfill.workloads.farm:farm",
     "lublin": "backfill.workloads.lublin:lublin",
 }
 

@@ -29,6 +29,7 @@ import numpy as np
 from backfill.model.errors import UsageError
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload, total
+from backfill.workloads.uniform import Uniform
 
 VERSION = 1  # raise it whenever the same arguments give other jobs
 RUNTIME_LOG_MAX = 12  # e^12 s, about two days
@@ -194,7 +195,7 @@ def _draw(
         )
     blocks = []
     for block in range(-(-jobs // BLOCK)):
-        gaps, sizes, runs, estimates = (_Uniform(*key, column, block) for column in range(4))
+        gaps, sizes, runs, estimates = (Uniform(*key, column, block) for column in range(4))
         gap_ms = np.rint(np.exp(_intervals(p, gaps)) * 1000).astype(np.int64)
         procs = _procs(p, cpus, umed, uhi, sizes)
         runtime = np.exp(_runtimes(p, procs, runs)).astype(np.int64)
@@ -204,7 +205,7 @@ def _draw(
     return np.cumsum(gap_ms), procs, runtime, walltime
 
 
-def _procs(p: Parameters, cpus: int, umed: float, uhi: float, uniform: "_Uniform") -> Ints:
+def _procs(p: Parameters, cpus: int, umed: float, uhi: float, uniform: "Uniform") -> Ints:
     kind, stage, within = uniform(BLOCK), uniform(BLOCK), uniform(BLOCK)
     low = np.where(stage <= p.uprob, p.ulow, umed)
     high = np.where(stage <= p.uprob, umed, uhi)
@@ -215,7 +216,7 @@ def _procs(p: Parameters, cpus: int, umed: float, uhi: float, uniform: "_Uniform
     return np.where(kind <= p.serial_prob, 1, procs.astype(np.int64))
 
 
-def _runtimes(p: Parameters, procs: Ints, uniform: "_Uniform") -> Floats:
+def _runtimes(p: Parameters, procs: Ints, uniform: "Uniform") -> Floats:
     share = np.clip(p.pa * procs + p.pb, 0, 1)
 
     def draw(rows: Ints) -> Floats:
@@ -225,7 +226,7 @@ def _runtimes(p: Parameters, procs: Ints, uniform: "_Uniform") -> Floats:
     return _at_most(RUNTIME_LOG_MAX, len(procs), draw)
 
 
-def _intervals(p: Parameters, uniform: "_Uniform") -> Floats:
+def _intervals(p: Parameters, uniform: "Uniform") -> Floats:
     return _at_most(INTERVAL_LOG_MAX, BLOCK, lambda rows: p.barr * _gamma(np.full(len(rows), p.aarr * p.arar), uniform))
 
 
@@ -255,17 +256,6 @@ def _busy(at: int, worth: Ints) -> int:
     return int(day * worth.sum() + worth[:bucket].sum() + at % BUCKET_MS * worth[bucket] // BUCKET_MS)
 
 
-class _Uniform:
-    """Uniform numbers in the open interval (0, 1): the upper 52 bits of PCG64's words, each plus a half."""
-
-    def __init__(self, seed: int, *key: int) -> None:
-        self._bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key))
-
-    def __call__(self, count: int) -> Floats:
-        words = self._bits.random_raw(count) >> np.uint64(12)
-        return (words.astype(np.float64) + 0.5) * 2.0**-52
-
-
 def _at_most(limit: float, count: int, draw: Callable[[Ints], Floats]) -> Floats:
     """draw(rows) for all rows, again for those above the limit until there are none."""
     values = np.empty(count)
@@ -276,7 +266,7 @@ def _at_most(limit: float, count: int, draw: Callable[[Ints], Floats]) -> Floats
     return values
 
 
-def _gamma(shape: Floats, uniform: _Uniform) -> Floats:
+def _gamma(shape: Floats, uniform: Uniform) -> Floats:
     """One number per shape >= 1 from the gamma distribution of scale 1.
 
     Source: G. Marsaglia, W. W. Tsang, A simple method for generating gamma variables, ACM TOMS 26(3), 2000; normal

@@ -32,20 +32,33 @@ def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
                 causes[(jobs.demand[:, k] > 0) & (causes == "")] = resource
         jobs = jobs.replace(demand=demand)
     if len(jobs.licences.items):
-        number = {name: i for i, name in enumerate(platform.licences)}
-        lists = []
-        for job in range(len(jobs)):
-            names = [workload.licences[item] for item in jobs.licences[job]]
-            unknown = [name for name in names if name not in number]
-            if unknown and not causes[job]:
-                causes[job] = unknown[0]
-            lists.append([] if unknown else [number[name] for name in names])
-        jobs = jobs.replace(licences=Ragged.of(lists))
+        jobs = _licensed(workload, jobs, platform, causes)
     if jobs.site.names:
         code = [platform.sites.index(name) if name in platform.sites else -1 for name in jobs.site.names]
         causes[(np.array([*code, 0])[jobs.site.codes] < 0) & (jobs.site.codes >= 0)] = "site"
         jobs = jobs.replace(site=Labels(np.array([*code, -1], np.int32)[jobs.site.codes], platform.sites))
     return jobs, causes
+
+
+def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes) -> Jobs:
+    """The jobs with the platform's floating licences. One that stays on a node is a resource of the node.
+
+    A gang of several tasks asks for the latter by a column, per task: what it needs as a whole has no place there.
+    """
+    number = {name: i for i, name in enumerate(platform.licences)}
+    column = {name: k for k, name in enumerate(platform.resources) if k}
+    demand, lists = jobs.demand.copy(), []
+    for job in range(len(jobs)):
+        floating = []
+        for name in (workload.licences[item] for item in jobs.licences[job]):
+            if name in number:
+                floating.append(number[name])
+            elif name in column and jobs.tasks[job] == 1:
+                demand[job, column[name]] += 1
+            elif not causes[job]:
+                causes[job] = name
+        lists.append(floating)
+    return jobs.replace(licences=Ragged.of(lists), demand=demand)
 
 
 def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) -> None:

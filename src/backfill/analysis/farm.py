@@ -1,0 +1,104 @@
+"""The metrics of the computational farm: deadlines that are missed, and how cpus and licences are used.
+
+Source: Baraglia et al., CoreGRID 2007, section 7. Its Slow Down is `mean_slowdown`.
+"""
+
+import numpy as np
+
+from backfill.analysis.series import Steps
+from backfill.model.platform import Platform
+from backfill.model.units import NEVER
+from backfill.model.workload import Floats, Ints, Workload
+
+
+def farm_metrics(
+    workload: Workload, platform: Platform, rows: Ints, submit: Ints, start: Ints, end: Ints
+) -> dict[str, float | int | None]:
+    """Of the counted jobs `rows`, with their times; empty where there are neither deadlines nor licences.
+
+    out_deadline: the share of the jobs with a deadline that end after it.
+    system_usage: cpus held / min(all cpus, cpus asked for by the jobs in the system), its mean over time from the first
+    submit to the last; system_usage_to_end to the last end; system_usage_printed divides by min(all cpus, jobs in the
+    system), as the paper prints it. Time when nobody is in the system does not count.
+    licence_usage: copies held / copies, mean over the licences and over time from the first submit to the last.
+    """
+    found: dict[str, float | int | None] = {}
+    jobs = workload.jobs
+    if (jobs.deadline < NEVER).any():
+        mine = jobs.deadline[rows] < NEVER
+        late = int((end > jobs.deadline[rows])[mine].sum())
+        found["out_deadline"] = late / int(mine.sum()) if mine.any() else None
+    if platform.licences:
+        found |= _usages(platform, jobs.procs[rows], submit, start, end)
+        found["licence_usage"] = _licence_usage(workload, platform, rows, submit, start, end)
+    return found
+
+
+def _usages(platform: Platform, procs: Ints, submit: Ints, start: Ints, end: Ints) -> dict[str, float | None]:
+    times = np.unique(np.concatenate([submit, start, end]))
+    held = _on(times, start, end, procs)
+    asked = _on(times, submit, end, procs)
+    inside = _on(times, submit, end, np.ones_like(procs))
+    if not len(times):
+        return dict.fromkeys(("system_usage", "system_usage_to_end", "system_usage_printed"))
+    last = int(np.searchsorted(times, submit.max()))
+    return {
+        "system_usage": _mean_share(times[: last + 1], held, np.minimum(asked, platform.cpus)),
+        "system_usage_to_end": _mean_share(times, held, np.minimum(asked, platform.cpus)),
+        "system_usage_printed": _mean_share(times[: last + 1], held, np.minimum(inside, platform.cpus)),
+    }
+
+
+def _mean_share(times: Ints, part: Ints, whole: Ints) -> float | None:
+    """The mean over time of part / whole, where there is any whole. The arrays may be longer than `times`."""
+    spans = np.diff(times).astype(np.float64)
+    part, whole = part[: len(spans)], whole[: len(spans)]
+    some = whole > 0
+    return float(np.average(part[some] / whole[some], weights=spans[some])) if spans[some].sum() else None
+
+
+def _on(times: Ints, begin: Ints, end: Ints, weight: Ints) -> Ints:
+    """The sum of `weight` over [begin, end), from each of the times on."""
+    change = np.zeros(len(times), np.int64)
+    np.add.at(change, np.searchsorted(times, begin), weight)
+    np.subtract.at(change, np.searchsorted(times, end), weight)
+    return np.cumsum(change)
+
+
+def _licence_usage(
+    workload: Workload, platform: Platform, rows: Ints, submit: Ints, start: Ints, end: Ints
+) -> float | None:
+    usable = platform.copies > 0
+    first, last = (int(submit.min()), int(submit.max())) if len(rows) else (0, 0)
+    if first == last or not usable.any():
+        return None
+    shares: Floats = licence_time(workload, platform, rows, start, end, first, last)[usable]
+    return float((shares / platform.copies[usable]).mean() / (last - first))
+
+
+def licence_time(
+    workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints, begin: int, until: int
+) -> Floats:
+    """Microseconds x copies that each licence of the platform is held within [begin, until). Shape (licences,)."""
+    inside = np.maximum(np.minimum(end, until) - np.maximum(start, begin), 0).astype(np.float64)
+    job, licence = licence_items(workload, platform, rows)
+    return np.bincount(licence, inside[job], len(platform.licences)).astype(np.float64)
+
+
+def held_licence(workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints, licence: int) -> Steps:
+    """Copies of one licence of the platform that are held over time."""
+    job, asked = licence_items(workload, platform, rows)
+    mine = job[asked == licence]
+    return Steps.of(start[mine], end[mine], np.ones(len(mine), np.int64))
+
+
+def licence_items(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints]:
+    """For every copy that one of the jobs `rows` asks for: its place in rows, and the licence of the platform."""
+    place = {name: i for i, name in enumerate(platform.licences)}
+    known = np.array([place.get(name, -1) for name in workload.licences], np.int64)
+    asked = workload.jobs.licences
+    counts = np.diff(asked.first)[rows]
+    job = np.repeat(np.arange(len(rows)), counts)
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    licence = known[asked.items[np.repeat(asked.first[rows], counts) + within]] if len(job) else job
+    return job[licence >= 0], licence[licence >= 0]

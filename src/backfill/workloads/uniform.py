@@ -1,0 +1,21 @@
+"""Uniform numbers that are the same with every numpy and on every machine."""
+
+import numpy as np
+
+from backfill.model.workload import Floats
+
+
+class Uniform:
+    """Uniform numbers in the open interval (0, 1): the upper 52 bits of PCG64's words, each plus a half."""
+
+    def __init__(self, seed: int, *key: int) -> None:
+        self._bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key))
+
+    def __call__(self, count: int) -> Floats:
+        """The next numbers of the stream."""
+        words = self._bits.random_raw(count) >> np.uint64(12)
+        return (words.astype(np.float64) + 0.5) * 2.0**-52
+
+    def whole(self, count: int, low: int, high: int) -> Floats:
+        """Whole numbers from low to high, both included."""
+        return low + np.floor(self(count) * (high - low + 1))
