@@ -92,8 +92,8 @@ def verify(
     Columns that the schedule does not have are not checked: an end is then computed, and without nodes only the sums
     over the platform are compared (which on a platform of one node is everything). Of a resource or a licence that the
     platform does not name it has none, but a memory that it does not name is unlimited. A licence that stays on nodes
-    is a resource there: a job of one task may ask for it as for any licence, a gang by a column, per task. Where a speed is not 1, an end
-    may differ by a microsecond, the rounding of a division.
+    is a resource there: a job of one task may ask for it as for any licence, a gang by a column, per task.
+    Where a speed is not 1, an end may differ by a microsecond, the rounding of a division.
     """
     case = _read(_with_node_licences(workload, platform), platform, schedule)
     _check_starts(case, schedule, promises_bind)

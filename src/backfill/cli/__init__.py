@@ -19,6 +19,7 @@ from backfill.cli.import_log import import_log
 from backfill.cli.options import Verbose
 from backfill.cli.policies import policies
 from backfill.cli.report import report
+from backfill.cli.reproduce import reproduce
 from backfill.cli.simulate import simulate
 from backfill.cli.verify import verify
 from backfill.model.errors import BackfillError, UsageError
@@ -104,7 +105,7 @@ def _root(
     """A batch-job scheduler built around backfilling: simulate and compare policies on your own log."""
 
 
-for verb in (demo, simulate, compare, report, verify, generate, policies):
+for verb in (demo, simulate, compare, report, verify, generate, policies, reproduce):
     app.command(epilog=verb.examples)(verb)
 app.command("import", epilog=import_log.examples)(import_log)
 

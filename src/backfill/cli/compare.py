@@ -26,6 +26,7 @@ from backfill.cli.options import (
     Ties,
     Verbose,
     Warmup,
+    Workers,
     ZeroRun,
     examples,
     known_policies,
@@ -73,7 +74,7 @@ def compare(
     replications: Annotated[
         int, typer.Option("--replications", metavar="N", help="Draw a model's workload N times: seed, seed + 1, ...")
     ] = 1,
-    workers: Annotated[int, typer.Option("--workers", metavar="N", help="Processes that share the work.")] = 1,
+    workers: Workers = 1,
     check: Check = False,
     as_json: Json = False,
     report: Report = None,

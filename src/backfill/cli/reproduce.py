@@ -1,0 +1,107 @@
+"""backfill reproduce: the experiments of a paper, its figures and its claims."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.options import Quiet, Seed, Verbose, Workers, examples
+from backfill.cli.output import print_lines
+from backfill.model.errors import BadArgument, UsageError
+from backfill.traces.files import make_folder
+
+if TYPE_CHECKING:
+    from backfill.papers.claims import Claim
+
+QUICK = 3  # replications
+
+
+def known_papers(incomplete: str) -> list[str]:
+    """For the shell to complete."""
+    from backfill.papers import PAPERS
+
+    return [name for name in PAPERS if name.startswith(incomplete)]
+
+
+@examples(
+    "backfill reproduce",
+    "backfill reproduce farm --out farm --workers 4",
+    "backfill reproduce farm --quick",
+    "backfill reproduce farm --sensitivity --cluster tcp://127.0.0.1:8786",
+)
+def reproduce(
+    paper: Annotated[
+        str | None,
+        typer.Argument(metavar="[PAPER]", help="Without one: the list of papers.", autocompletion=known_papers),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="Where it all goes. [default: reproduced-PAPER]")
+    ] = None,
+    replications: Annotated[
+        int | None, typer.Option("--replications", metavar="N", help="Instead of the paper's own number.")
+    ] = None,
+    workers: Workers = 1,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="A running Dask cluster, instead of --workers.")
+    ] = None,
+    seed: Seed = 0,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Also sweep the parameters, and run the second readings.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK} replications, for a first look.")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a paper's experiments again: figures as PNG and SVG, and each of its claims, held or not."""
+    from backfill.papers import PAPERS
+
+    if paper is None:
+        for name, (_, what) in PAPERS.items():
+            print(f"{name}: {what}")
+        say.following("backfill reproduce PAPER --quick")
+        return
+    if paper not in PAPERS:
+        raise UsageError(f"unknown paper {paper!r}; known: {', '.join(PAPERS)}")
+    if quick and replications is not None:
+        raise UsageError("--quick is --replications 3; leave one of them out")
+    if cluster is not None and workers > 1:
+        raise UsageError("--cluster and --workers exclude each other")
+    if replications is not None and replications < 2:
+        raise BadArgument("replications", replications, "a whole number >= 2, since one has no interval")
+
+    from backfill.papers.experiments import executor
+    from backfill.papers.figures import check_plot
+    from backfill.papers.write import write
+
+    check_plot()
+    folder = out or f"reproduced-{paper}"
+    make_folder(folder)
+    with say.busy(f"preparing {paper}"):
+        module = import_module(f"backfill.papers.{PAPERS[paper][0]}")
+        module.prepare()
+    count = QUICK if quick else replications or module.REPLICATIONS
+    with executor(workers, cluster) as where, say.bar(f"reproduce {paper}", 1000) as bar:
+        tell = None if bar is None else lambda done, of: bar(1000 * done // of)
+        found = module.reproduce(replications=count, seed=seed, sensitivity=sensitivity, executor=where, progress=tell)
+    found.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})
+    write(found, folder)
+    _print(found.claims)
+    if count < module.REPLICATIONS:
+        say.note(f"a quick look: {count} replications instead of {module.REPLICATIONS}")
+    say.note(f"wrote {folder}/index.html, claims.json and {len(found.figures)} figures as PNG, SVG and CSV")
+    if count < module.REPLICATIONS:
+        say.following(f"backfill reproduce {paper} --workers 2")
+
+
+def _print(claims: "list[Claim]") -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for head in ("", "claim", "verdict", "measured"):
+        table.add_column(head, no_wrap=head == "verdict")
+    for claim in claims:
+        table.add_row(claim.id, claim.claim, Text(claim.verdict, "green" if claim.held else "red"), claim.measured)
+    print_lines(table)

@@ -1,0 +1,71 @@
+"""The claims of a paper, and what was measured of each."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from backfill.analysis.quantiles import two_sided_t
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over replications with its 95 % interval (Student's t); of one replication there is no interval."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Estimate":
+        """Of the values of the replications."""
+        n = len(values)
+        mean = math.fsum(values) / n
+        if n < 2:
+            return cls(mean, -math.inf, math.inf, n)
+        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+        half = two_sided_t(n - 1) * deviation / math.sqrt(n)
+        return cls(mean, mean - half, mean + half, n)
+
+    def plus(self, amount: float) -> "Estimate":
+        """The same, moved."""
+        return Estimate(self.mean + amount, self.low + amount, self.high + amount, self.count)
+
+    def negative(self) -> "Estimate":
+        """With the other sign."""
+        return Estimate(-self.mean, -self.high, -self.low, self.count)
+
+    def __str__(self) -> str:
+        if not math.isfinite(self.low):
+            return f"{self.mean:.4g}"
+        return f"{self.mean:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim: what the paper says, what was expected of it here, what was measured, and whether it holds."""
+
+    id: str
+    claim: str
+    expected: str
+    measured: str
+    held: bool | None  # None: it cannot be judged
+    low: float | None = None  # interval of the case that speaks most against it
+    high: float | None = None
+    note: str = ""
+
+    @classmethod
+    def of(cls, name: str, claim: str, expected: str, worst: Estimate, held: bool, where: str) -> "Claim":
+        """A claim that is judged by its worst case, which stands `where`."""
+        low, high = (worst.low, worst.high) if math.isfinite(worst.low) else (None, None)
+        return cls(name, claim, expected, f"{worst}, {where}", held, low, high)
+
+    @property
+    def verdict(self) -> str:
+        """For people."""
+        return {True: "held", False: "not reproduced", None: "not judged"}[self.held]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)

@@ -1,0 +1,179 @@
+"""Baraglia et al., CoreGRID 2007: the computational farm, its three figures, its two tables and its claims.
+
+One task is one farm with its stream of jobs, under all policies that are compared: common random numbers.
+docs/decisions/0009-farm-readings.md has the readings taken where the paper is silent.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from backfill import __version__, policies
+from backfill.api import simulate
+from backfill.model.workload import Workload
+from backfill.papers import farm_claims
+from backfill.papers.experiments import Executor, Progress, carry_out
+from backfill.papers.farm_claims import BF_MOD, BF_UNMOD, INTERARRIVALS, LABELS, POLICIES, PRIORITY, RATIOS, band
+from backfill.papers.figures import Figure
+from backfill.papers.sweep import Numbers, Sweep
+from backfill.papers.write import Reproduction
+from backfill.workloads.farm import farm
+
+TITLE = (
+    "Baraglia, Capannini, Pasquali, Puppin, Ricci, Techiouba: Backfilling strategies for scheduling streams of jobs on "
+    "computational farms, CoreGRID 2007"
+)
+REPLICATIONS = 30  # the paper has 20
+TABLE_INTERARRIVALS = (6, 12)
+WEIGHTS = ("w_aging", "w_deadline", "w_licences", "w_wait")
+KEPT = ("out_deadline", "system_usage", "system_usage_to_end", "system_usage_printed", "mean_slowdown", "licence_usage")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One farm under several policies. Plain data, so that it can be sent anywhere."""
+
+    seed: int
+    arguments: tuple[tuple[str, Any], ...]  # of the farm model
+    policies: tuple[str, ...] = POLICIES
+    params: tuple[tuple[str, float], ...] = ()  # of the policies with priorities
+    check: bool = False  # count the broken promises of bf-unmod
+
+
+def run(cell: Cell) -> dict[str, Numbers]:
+    """The metrics of each policy on one farm."""
+    log = farm(seed=cell.seed, **dict(cell.arguments))
+    return {policy: _numbers(log, policy, cell) for policy in cell.policies}
+
+
+def _numbers(log: Workload, policy: str, cell: Cell) -> Numbers:
+    result = simulate(log, None, policy, params=dict(cell.params) if policy in PRIORITY else None, seed=cell.seed)
+    found = {name: float(result.metrics[name] or 0.0) for name in KEPT}
+    if cell.check and policy == BF_UNMOD:
+        found["violations"] = float(len(result.verify()))  # BF_UNMOD binds itself, so late heads are among them
+    return found
+
+
+def prepare() -> None:
+    """Compile what the experiments need, once, before processes would all do it."""
+    for name in POLICIES:
+        _ = policies.get(name).entry
+
+
+def reproduce(
+    *,
+    replications: int = REPLICATIONS,
+    seed: int = 0,
+    sensitivity: bool = False,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Reproduction:
+    """All experiments: figures and claims; with `sensitivity` also other weights and the other reading of margins.
+
+    progress: is told how many of how many tasks are done.
+    """
+    plan = Plan(seed, replications)
+    main = plan.add({ia: {"interarrival": ia} for ia in INTERARRIVALS}, check=True)
+    tables = {
+        ia: plan.add(
+            {r: {"interarrival": ia, "ratio_low": r[0], "ratio_high": r[1]} for r in RATIOS}, policies=POLICIES[1:]
+        )
+        for ia in TABLE_INTERARRIVALS
+    }
+    percent = weighted = None
+    if sensitivity:
+        percent = plan.add({ia: {"interarrival": ia, "margin": "percent"} for ia in INTERARRIVALS})
+        weighted = {
+            (name, factor): plan.add(
+                {ia: {"interarrival": ia} for ia in INTERARRIVALS}, policies=PRIORITY, params=((name, factor),)
+            )
+            for name in WEIGHTS
+            for factor in (0.1, 10.0)
+        }
+    done = plan.carry_out(executor, progress)
+    sweep, by_ratio = done(main), {ia: done(each) for ia, each in tables.items()}
+    claims = [
+        *farm_claims.claims_of(sweep),
+        farm_claims.licence_usage_where_scarce(by_ratio),
+        farm_claims.deadlines_where_scarce(by_ratio),
+        farm_claims.nobody_starves_unless(sweep),
+    ]
+    figures = [*_figures(sweep), *_tables(by_ratio)]
+    setting = [
+        f"100 machines of 1 to 8 cpus, 20 licences, 1,000 jobs; {replications} farms, the same for all policies.",
+        "System usage is the cpus held over the cpus that the jobs in the system ask for, at most all there are, from "
+        "the first submit to the last. Weights and factors are the defaults of bf-mod, fixed before the runs.",
+    ]
+    if replications < REPLICATIONS:
+        setting.append(f"Quick look: {replications} replications instead of {REPLICATIONS}; no claim rests on it.")
+    if percent is not None and weighted is not None:
+        second, other = done(percent), {each: done(which) for each, which in weighted.items()}
+        figures += [*_figures(second, " (margins in percent)", "-percent"), *_sensitivity(sweep, other)]
+        claims += [replace(claim, id=f"{claim.id}, margins in percent") for claim in farm_claims.claims_of(second)]
+        claims.append(farm_claims.robust(sweep, other))
+    ordered = sorted(claims, key=lambda claim: claim.id)
+    return Reproduction(TITLE, setting, ordered, figures, {"version": f"backfill {__version__}"})
+
+
+class Plan:
+    """The tasks of all sweeps in one list, so that they share one executor and one bar."""
+
+    def __init__(self, seed: int, replications: int) -> None:
+        self.seeds = range(seed, seed + replications)
+        self.cells: list[Cell] = []
+
+    def add(self, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, range]:
+        """A sweep: x -> arguments of the farm. Returns where its tasks are."""
+        places = {}
+        for x, arguments in settings.items():
+            first = len(self.cells)
+            self.cells += [Cell(seed, tuple(arguments.items()), **more) for seed in self.seeds]
+            places[x] = range(first, len(self.cells))
+        return places
+
+    def carry_out(
+        self, executor: Executor | None, progress: Callable[[int, int], None] | None
+    ) -> Callable[[Mapping[Any, range]], Sweep]:
+        """Run all tasks. Returns what gives the results of a sweep."""
+        tell: Progress | None = None if progress is None else lambda done: progress(done, len(self.cells))
+        found = carry_out(run, self.cells, executor, tell)
+        return lambda places: Sweep({x: [found[i] for i in which] for x, which in places.items()})
+
+
+def _figures(sweep: Sweep, reading: str = "", suffix: str = "") -> list[Figure]:
+    at = [str(ia) for ia in INTERARRIVALS]
+    x = "mean inter-arrival time"
+    drawn = (
+        ("figure-1a", "Out Deadline", "jobs that miss their deadline, %", "out_deadline", True),
+        ("figure-1b", "System Usage", "system usage, %", "system_usage", True),
+        ("figure-2a", "Slow Down", "mean slowdown", "mean_slowdown", False),
+    )
+    return [
+        Figure(name + suffix, title + reading, x, y, at,
+               {LABELS[p]: [sweep.mean(ia, p, metric) for ia in INTERARRIVALS] for p in POLICIES}, percent)
+        for name, title, y, metric, percent in drawn
+    ]  # fmt: skip
+
+
+def _tables(by_ratio: Mapping[int, Sweep]) -> list[Figure]:
+    at = [band(ratio) for ratio in RATIOS]
+    return [
+        Figure(f"figure-2b-{number}-{ia}", f"{title}, inter-arrival {ia}", "License Ratio", y, at,
+               {LABELS[p]: [sweep.mean(r, p, metric) for r in RATIOS] for p in POLICIES[1:]}, True)
+        for number, title, y, metric in (
+            (1, "Licence usage", "licence usage, %", "licence_usage"),
+            (2, "Out Deadline", "jobs that miss their deadline, %", "out_deadline"),
+        )
+        for ia, sweep in by_ratio.items()
+    ]  # fmt: skip
+
+
+def _sensitivity(sweep: Sweep, other: Mapping[tuple[str, float], Sweep]) -> list[Figure]:
+    at = [str(ia) for ia in INTERARRIVALS]
+    return [
+        Figure(f"sensitivity-{name.replace('_', '-')}", f"Out Deadline of BF_MOD, {name} x 0.1, 1, 10",
+               "mean inter-arrival time", "jobs that miss their deadline, %", at,
+               {f"x {factor:g}": [each.mean(ia, BF_MOD, "out_deadline") for ia in INTERARRIVALS]
+                for factor, each in ((0.1, other[name, 0.1]), (1.0, sweep), (10.0, other[name, 10.0]))}, True)
+        for name in WEIGHTS
+    ]  # fmt: skip

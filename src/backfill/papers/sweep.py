@@ -1,0 +1,39 @@
+"""The results of a sweep, and what is made of them farm by farm."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from backfill.papers.claims import Estimate
+
+Numbers = dict[str, float]  # metric -> value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sweep:
+    """The results of one sweep: for every x, one result per replication."""
+
+    found: Mapping[Any, Sequence[Mapping[str, Numbers]]]
+
+    def values(self, x: Any, policy: str, metric: str) -> list[float]:
+        """One per replication."""
+        return [each[policy][metric] for each in self.found[x]]
+
+    def mean(self, x: Any, policy: str, metric: str) -> Estimate:
+        """Over the replications."""
+        return Estimate.of(self.values(x, policy, metric))
+
+    def changes(self, x: Any, a: str, b: str, metric: str) -> list[float]:
+        """Policy a less policy b, one per replication."""
+        return [p - q for p, q in zip(self.values(x, a, metric), self.values(x, b, metric), strict=True)]
+
+    def change(self, x: Any, a: str, b: str, metric: str) -> Estimate:
+        """The mean of the changes."""
+        return Estimate.of(self.changes(x, a, b, metric))
+
+    def ratio(self, x: Any, a: str, b: str, metric: str) -> Estimate:
+        """The ratio of the means of a and b, with the interval of the delta method."""
+        p, q = self.values(x, a, metric), self.values(x, b, metric)
+        mean = sum(p) / sum(q)
+        spread = Estimate.of([(one - mean * other) * len(q) / sum(q) for one, other in zip(p, q, strict=True)])
+        return Estimate(mean, mean + spread.low, mean + spread.high, spread.count)

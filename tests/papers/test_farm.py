@@ -1,0 +1,170 @@
+"""The farm reproduced: claims are judged by their intervals, and whoever runs the tasks, the bytes are the same."""
+
+import json
+import math
+import subprocess
+import time
+
+import pytest
+from tests.cli.test_other_verbs import COMMAND
+
+from backfill.model.errors import BackfillError
+from backfill.papers import farm_claims
+from backfill.papers.claims import Claim, Estimate
+from backfill.papers.experiments import carry_out, executor
+from backfill.papers.farm import POLICIES, REPLICATIONS, Cell, reproduce, run
+from backfill.papers.starvation import waits_of_the_starved
+from backfill.papers.sweep import Sweep
+from backfill.papers.write import write
+
+CALIBRATION = {  # interarrival -> Out Deadline %, System Usage %, Slow Down of the policies, from 3 replications
+    4: ((96.9, 78.2, 72.9, 72.8), (37, 93.3, 91.5, 91.3), (17.1, 4.64, 4.68, 4.71)),
+    12: ((96.8, 60.7, 52.6, 52.8), (39, 88.2, 86.4, 86.2), (13.3, 2.84, 2.91, 2.92)),
+}
+
+
+def test_an_interval_by_students_t():
+    found = Estimate.of([1.0, 2.0, 3.0])
+    assert (found.mean, found.count) == (2.0, 3)
+    assert found.high - 2 == pytest.approx(4.302652729911275 / math.sqrt(3))
+    assert 2 - found.low == pytest.approx(found.high - 2)
+    assert str(Estimate.of([1.0])) == "1"
+
+
+@pytest.mark.parametrize("interarrival", CALIBRATION)
+def test_numbers_lie_near_those_of_another_program(interarrival):
+    """4 points of Out Deadline and of usage, 15 % of Slow Down; FCFS differs more than that from farm to farm."""
+    cells = [Cell(seed, (("interarrival", interarrival),)) for seed in range(6)]
+    sweep = Sweep({interarrival: carry_out(run, cells)})
+    late, usage, slow = CALIBRATION[interarrival]
+    for i, policy in enumerate(POLICIES):
+        points, share = (4, 0.15) if policy != "fcfs" else (8, 0.4)
+        found = {name: sweep.mean(interarrival, policy, name).mean for name in sweep.found[interarrival][0][policy]}
+        assert 100 * found["out_deadline"] == pytest.approx(late[i], abs=points)
+        assert 100 * found["system_usage"] == pytest.approx(usage[i], abs=points)
+        assert found["mean_slowdown"] == pytest.approx(slow[i], rel=share)
+
+
+def made_up(late):
+    """A sweep in which every policy misses so many deadlines, farm by farm."""
+    numbers = {
+        policy: {"out_deadline": late[policy], "system_usage": 0.9, "mean_slowdown": 2.0, "violations": 0.0}
+        for policy in POLICIES
+    }
+    return Sweep({ia: [numbers, numbers] for ia in farm_claims.INTERARRIVALS})
+
+
+def test_a_claim_holds_where_every_interval_is_on_its_side():
+    good = made_up({"fcfs": 0.9, "bf-fcfs": 0.5, "bf-unmod": 0.3, "bf-mod": 0.3})
+    claim = farm_claims.deadlines_in_order(good)
+    assert (claim.held, claim.verdict) == (True, "held")
+    assert claim.high < 0
+    assert farm_claims.mod_like_unmod(good).held
+    assert not farm_claims.usage_above_fcfs(good).held
+
+
+def test_one_case_on_the_other_side_is_enough_against_a_claim():
+    bad = made_up({"fcfs": 0.9, "bf-fcfs": 0.5, "bf-unmod": 0.3, "bf-mod": 0.51})
+    claim = farm_claims.busy_gain_is_priority(bad)
+    assert (claim.held, claim.verdict) == (False, "not reproduced")
+    assert claim.measured.endswith("BF_MOD less BF_FCFS at 4")
+    assert not farm_claims.mod_like_unmod(bad).held
+
+
+def test_a_wide_job_starves_without_aging_and_not_with_it():
+    starved, aged, others = waits_of_the_starved()
+    assert starved > 10 * others
+    assert aged <= others
+
+
+def test_processes_give_the_same_bytes_as_this_one(tmp_path):
+    cells = [Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(5)]
+    alone = carry_out(run, cells)
+    with executor(2) as pool:
+        assert carry_out(run, cells, pool) == alone
+
+
+def waits_and_runs(cell):
+    """Long enough that a worker can be killed in the middle."""
+    time.sleep(0.3)
+    return run(cell)
+
+
+@pytest.fixture
+def cluster():
+    """A real Dask cluster on this machine: a scheduler and two workers that are processes of their own."""
+    distributed = pytest.importorskip("distributed", reason="needs the extra sweep")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, protocol="tcp"
+    ) as found:
+        yield found
+
+
+@pytest.mark.filterwarnings("ignore")  # Dask's own, about ports and about the worker that is killed
+def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(cluster):
+    cells = [Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(12)]
+    alone = carry_out(run, cells)
+    killed = []
+
+    def kill_one(done):
+        if done == 2:
+            worker = next(iter(cluster.workers.values()))
+            killed.append(worker.process.process._process.pid)
+            worker.process.process._process.kill()
+
+    with executor(cluster=cluster.scheduler_address) as dask:
+        assert carry_out(waits_and_runs, cells, dask, kill_one) == alone
+    assert killed
+
+
+def test_a_cluster_that_is_not_there_is_told(monkeypatch):
+    pytest.importorskip("distributed", reason="needs the extra sweep")
+    monkeypatch.setattr("backfill.papers.experiments.PATIENCE_S", 1)
+    with (
+        pytest.raises(BackfillError, match=r"the Dask cluster at .+ does not answer"),
+        executor(cluster="tcp://127.0.0.1:9"),
+    ):
+        pass
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return reproduce(replications=2)
+
+
+def test_every_claim_has_a_verdict_and_every_figure_its_files(quick, tmp_path):
+    assert [claim.id for claim in quick.claims] == [
+        "F0.1a", "F0.1b", "F0.1c", "F0.2", "F0.2b", "F0.3a", "F0.3b", "F0.4a", "F0.4b", "F0.5", "F0.6",
+    ]  # fmt: skip
+    assert REPLICATIONS == 30
+    write(quick, tmp_path / "out")
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {f"{figure.name}.{suffix}" for figure in quick.figures for suffix in ("png", "svg", "csv")} < files
+    assert {"index.html", "claims.json"} < files
+    claims = json.loads((tmp_path / "out" / "claims.json").read_text())
+    assert claims == [claim.to_dict() for claim in quick.claims]
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert all(claim.id in page for claim in quick.claims)
+    assert "Quick look: 2 replications instead of 30" in page
+
+
+def test_the_same_seed_gives_the_same_files(quick, tmp_path):
+    write(quick, tmp_path / "one")
+    write(reproduce(replications=2), tmp_path / "two")
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+
+
+def test_a_claim_without_an_interval_has_none_in_the_json():
+    claim = Claim.of("x", "", "", Estimate.of([1.0]), False, "here")
+    assert (claim.low, claim.high) == (None, None)
+
+
+def test_ctrl_c_ends_the_workers(tmp_path):
+    command = [*COMMAND, "reproduce", "farm", "--quick", "--workers", "2", "-q"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(3)
+        process.send_signal(2)
+        told = process.stderr.read()
+    assert (process.returncode, told) == (130, "backfill: interrupted\n")
+    assert not (tmp_path / "reproduced-farm" / "index.html").exists()
