@@ -202,3 +202,53 @@ def test_a_whole_number_may_be_infinite_where_its_bound_is():
     assert [every.allows(value) for value in (1, 3.0, math.inf, 2.5, 0, math.nan)] == [True] * 3 + [False] * 3
     assert get("k-reservations").params["k"].allows(math.inf)
     assert not Param(1, 1, 9, whole=True).allows(math.inf)
+
+
+LICENCES = """
+[[node]]
+name = "m"
+count = 2
+cpus = 4
+licences = []
+node_licences = {abaqus = 1}
+[[node]]
+name = "n"
+cpus = 4
+licences = ["matlab"]
+[[licence]]
+name = "matlab"
+copies = 1
+[[licence]]
+name = "none"
+copies = 0
+"""
+
+
+def test_jobs_that_can_never_have_their_licences_are_rejected_with_the_reason(backfill, tmp_path):
+    (tmp_path / "farm.toml").write_text(LICENCES)
+    asks = ["matlab:1", "abaqus:1", "none:1", "matlab:2", "abaqus:2", "unknown:1", "matlab:1;abaqus:1", "abaqus:1"]
+    rows = [f"j{i},0,10,{2 if i == 7 else 1},{each}" for i, each in enumerate(asks)]
+    (tmp_path / "jobs.csv").write_text("\n".join(["job,submit,runtime,tasks,licences", *rows]))
+    for policy in ("fcfs", "bf-fcfs", "bf-mod", "bf-unmod", "conservative"):
+        done = backfill(
+            "simulate", "jobs.csv", "--platform", "farm.toml", "--policy", policy, "--verify", "--schedule", "-"
+        )
+        assert done.code == 0
+        cells = [line.split(",") for line in done.out.splitlines()[1:]]
+        assert [(row[4], row[5] if row[4] == "REJECTED" else row[6]) for row in cells] == [
+            ("COMPLETED", "n"),
+            ("COMPLETED", "m1"),
+            ("REJECTED", "none"),
+            ("REJECTED", "matlab"),
+            ("REJECTED", "abaqus"),
+            ("REJECTED", "unknown"),
+            ("REJECTED", "nodes"),
+            ("REJECTED", "abaqus"),
+        ]
+
+
+def test_deadlines_before_the_submit_are_bad_input(backfill, tmp_path):
+    (tmp_path / "late.csv").write_text("job,submit,runtime,deadline\na,100,10,50\n")
+    done = backfill("simulate", "late.csv", "--cpus", "4")
+    assert done.code == 3
+    assert done.complaint == "late.csv:2: deadline is '50'; expected the submit, 100 s, or a later time"

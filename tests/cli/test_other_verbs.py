@@ -265,3 +265,28 @@ def test_ctrl_c_ends_a_compiled_policy_too_though_its_passes_are_slow(tmp_path):
     assert process.returncode == 130
     assert told == ["backfill: interrupted\n"]
     assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_generate_writes_the_farm_beside_its_jobs(backfill, tmp_path):
+    done = backfill("generate", "farm", "--jobs", "50", "--set", "machines=5", "--out", "jobs.csv")
+    assert "wrote jobs.toml: 5 nodes, 20 licences" in done.err
+    assert done.err.endswith("next: backfill simulate jobs.csv --platform jobs.toml\n")
+    words = ("--policy", "bf-mod", "--json", "-q")
+    from_files = json.loads(backfill("simulate", "jobs.csv", "--platform", "jobs.toml", *words).out)
+    drawn = json.loads(backfill("simulate", "model:farm?jobs=50&machines=5", *words).out)
+    assert from_files["metrics"] == drawn["metrics"]
+    assert from_files["platform"]["sha256"] == drawn["platform"]["sha256"]
+    assert {"out_deadline", "system_usage", "licence_usage"} < {*drawn["metrics"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("farm", "--out", "jobs.swf"), "model farm has licences and deadlines, which SWF cannot hold"),
+        (("lublin", "--jobs", "5", "--out", "a.csv", "--platform", "a.toml"), "has no platform of its own"),
+    ],
+)
+def test_generate_refuses_what_cannot_be_written(backfill, words, complaint):
+    done = backfill("generate", *words)
+    assert done.code == 2
+    assert complaint in done.complaint

@@ -11,7 +11,7 @@ from backfill import policies
 from backfill.core.setup import DEEP
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import SECOND
+from backfill.model.units import NEVER, SECOND
 from backfill.worlds.simulated import Options, simulate
 from tests.compiled import policy
 from tests.core.test_deep_queue import flood
@@ -43,7 +43,9 @@ def two_futures(draw, cases):
 def another(draw, job, platform, now):
     """A job of the same name with another size, time, priority and submit, no earlier than `now`."""
     changes = draw(times("walltime", 30)) | draw(demands(platform))
-    changes["submit"] += -(-now // SECOND) * SECOND
+    later = -(-now // SECOND) * SECOND
+    changes["submit"] += later
+    changes["deadline"] = min(changes["deadline"] + later, NEVER)
     if len(platform.nodes) == 1:
         changes["tasks"] = draw(st.integers(1, platform.nodes[0].capacity[0]))
     return replace(job, **changes)

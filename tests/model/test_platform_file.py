@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from backfill.model.errors import PlatformError
 from backfill.model.platform import Platform
 from backfill.model.platform_file import parse_platform
+from backfill.workloads.farm import farm
 
 
 def refusal(text: str) -> str:
@@ -183,3 +184,13 @@ def test_tables_of_anything_raise_nothing_but_a_platform_error(tables: list[tupl
 def test_no_text_raises_anything_but_a_platform_error(text: str):
     with pytest.raises(PlatformError):
         parse_platform("f", text)
+
+
+def test_a_platform_as_toml_is_read_as_the_same_platform():
+    platform = farm(5, 12, 3, seed=4).platform
+    again = parse_platform("f", platform.to_toml())
+    assert again.sha256 == platform.sha256
+    sites = parse_platform(
+        "f", '[[node]]\nname = "a \\"b\\""\nsite = "x"\nspeed = 1.5\ncpus = 2\n[[node]]\nmemory = 7\n'
+    )
+    assert parse_platform("f", sites.to_toml()).sha256 == sites.sha256

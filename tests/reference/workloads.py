@@ -162,13 +162,14 @@ def times(draw, seen: str, horizon: int) -> dict:
     """Often run time = walltime, sometimes more, less or nothing at all."""
     walltime = draw(small)
     estimate = draw(small) if seen == "any" else walltime
+    submit = draw(st.integers(0, horizon)) * SECOND
     return {
-        "submit": draw(st.integers(0, horizon)) * SECOND,
+        "submit": submit,
         "walltime": walltime * SECOND,
         "runtime": draw(st.one_of(st.just(walltime), st.just(0), small)) * SECOND,
         "estimate": estimate * SECOND,
         "priority": float(draw(st.integers(0, 3))),
-        "deadline": draw(st.sampled_from([NEVER, draw(st.integers(0, 40)) * SECOND])),
+        "deadline": draw(st.sampled_from([NEVER, submit + draw(small) * SECOND])),
     }
 
 

@@ -64,16 +64,18 @@ def workloads(draw: st.DrawFn, time_max: int = TIME_MAX) -> Workload:
     resources = ("cpus", *draw(st.lists(st.sampled_from(["memory", "gpus", "tape"]), unique=True)))
     licences = ("matlab", "a b:c")
     spans = st.one_of(st.integers(0, 5), st.integers(0, 10**6).map(lambda s: s * SECOND), st.integers(0, time_max))
+    submit = draw(column(n, st.one_of(spans, spans.map(lambda t: -t))))
+    margin = draw(column(n, st.one_of(spans, st.just(NEVER))))
     jobs = Jobs(
         job=np.array(ids, object),
-        submit=draw(column(n, st.one_of(spans, spans.map(lambda t: -t)))),
+        submit=submit,
         runtime=draw(column(n, spans)),
         walltime=draw(column(n, spans)),
         tasks=draw(column(n, st.integers(1, 2**20))),
         demand=np.column_stack([draw(column(n, st.sampled_from([0, 1, 3, 2**40 + 1]))) for _ in resources]),
         spread=draw(column(n, st.integers(0, 2))).astype(np.int8),
         licences=Ragged.of(draw(st.lists(st.lists(st.integers(0, 1), max_size=4), min_size=n, max_size=n))),
-        deadline=draw(column(n, st.one_of(spans, st.just(NEVER)))),
+        deadline=np.where(margin < NEVER, np.minimum(submit + margin, time_max), NEVER),
         priority=np.array(
             draw(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=n, max_size=n)), np.float64
         ),

@@ -252,7 +252,7 @@ def test_the_header_says_what_swf_cannot(tmp_path: Path):
     workload = Workload(jobs(job=np.array(["a_1", "b"], object), priority=np.array([1.0, 0])), name="a\nb", cpus=9)
     write_swf(workload, tmp_path / "w.swf")
     text = (tmp_path / "w.swf").read_text()
-    assert "; Computer: a b\n" in text
+    assert "; Computer: a?b\n" in text
     assert "; Note: the job numbers are new\n" in text
     assert "; Note: left out, as SWF has no field for it: priority\n" in text
     assert read_swf(tmp_path / "w.swf").jobs.job.tolist() == [1, 2]

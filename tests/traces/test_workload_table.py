@@ -134,7 +134,7 @@ def test_what_is_not_a_workload_table_is_refused():
     assert refusal("job,submit,run,runtime", "a,1,1,1") == "1: column 'runtime' and column 'run' are the same"
     assert refusal("job,submit,runtime", 'a,"1,1') == "2: is not CSV: unexpected end of data"
     assert refusal(b"job,submit,runtime", b"a,1,\xff") == "2: is not UTF-8 text: byte 0xff"
-    assert refusal("job,submit,runtime", "x" * 10**7) == "2: is not CSV: field larger than field limit (131072)"
+    assert refusal("job,submit,runtime", "x" * 10**7) == "2: has a cell of more than 131,072 characters"
     assert "no column job" in refusal("x" * 100_000)
     assert refusal("job,submit,runtime,tasks,memory", "a,0,1,1G,4000P") == (
         " job a: its 1073741824 tasks hold more than 2^62 of a resource"
@@ -212,12 +212,17 @@ def test_parquet_of_other_types_is_read_as_the_numbers_they_are():
     assert workload.jobs.demand.tolist() == [[2, 34_000_000_000], [1, 0]]
 
 
+def test_a_deadline_before_the_submit_is_refused():
+    said = refusal("job,submit,runtime,deadline", "a,100,10,50")
+    assert said == "2: deadline is '50'; expected the submit, 100 s, or a later time"
+
+
 def test_parquet_that_makes_no_sense_is_refused():
     columns = {"job": ["a"], "runtime": [1]}
     assert complaint(parquet(**columns, submit=[[1, 2]])).startswith(
-        "<bytes>: submit is 'List(Int64)'; expected a number"
+        "<bytes>: row 1: submit is 'List(Int64)'; expected a number"
     )
-    assert complaint(parquet(**columns, submit=[None])).startswith("<bytes>: submit is ''; expected a number")
+    assert complaint(parquet(**columns, submit=[None])).startswith("<bytes>: row 1: submit is ''; expected a number")
     assert complaint(parquet(**columns)) == "<bytes>: no column submit; the columns are 'job,runtime'"
     assert complaint(parquet(**columns, submit=[1])[:-9]).startswith("<bytes>: cannot be read as Parquet: ")
     assert complaint(parquet(**columns, submit=[1], nested=[{"a": 1}])) is None

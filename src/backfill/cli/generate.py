@@ -12,12 +12,13 @@ import typer
 
 from backfill.cli import say
 from backfill.cli.options import Quiet, Verbose, examples, known_models
-from backfill.model.errors import BadArgument
-from backfill.traces.files import check_writable
+from backfill.model.errors import BadArgument, UsageError
+from backfill.traces.files import check_writable, written_text
 
 
 @examples(
     "backfill generate lublin --jobs 10000 --cpus 128 --seed 1 --out jobs.swf",
+    "backfill generate farm --jobs 1000 --set interarrival=6 --out farm.csv",
     "backfill generate lublin --jobs 5000 --load 0.9 --set estimate_factor=5 --out - | backfill simulate -",
 )
 def generate(
@@ -34,10 +35,14 @@ def generate(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another argument of the model; repeatable.")
     ] = None,
+    platform: Annotated[
+        str | None,
+        typer.Option("--platform", metavar="OUT.toml", help="The model's own platform. [default: beside --out]"),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write a workload drawn from a published model."""
+    """Write a workload drawn from a published model, and the platform that it was made for, where there is one."""
     from backfill.traces.write import check_suffix, write
 
     suffix = ".swf"
@@ -53,6 +58,18 @@ def generate(
     ]
     text = model.removeprefix("model:") + (("&" if "?" in model else "?") + urlencode(pairs) if pairs else "")
     workload = make(text)
+    if workload.platform is None:
+        if platform is not None:
+            raise UsageError(f"model {model} has no platform of its own; leave out --platform")
+    elif suffix.startswith(".swf"):
+        raise UsageError(
+            f"model {model} has licences and deadlines, which SWF cannot hold; give --out a .csv or .parquet"
+        )
+    else:
+        platform = platform or str(Path(out).with_name(Path(out).name.removesuffix(suffix) + ".toml"))
+        check_writable(platform)
+        with written_text(platform) as text_file:
+            text_file.write(workload.platform.to_toml())
     if out == "-":
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "jobs.swf"
@@ -63,6 +80,11 @@ def generate(
     write(workload, out)
     say.note(f"wrote {out}: {len(workload):,} jobs")
     words = ["--cpus", str(workload.cpus)] if workload.cpus and not suffix.startswith(".swf") else []
+    if platform is not None:
+        say.note(
+            f"wrote {platform}: {len(workload.platform.nodes):,} nodes, {len(workload.platform.licences):,} licences"
+        )
+        words = ["--platform", platform]
     say.following(shlex.join(["backfill", "simulate", say.path(out), *words]))
 
 

@@ -99,6 +99,12 @@ class Platform:
             raise PlatformError(at(str(path), None, f"cannot be read: {error}")) from None
         return parse_platform(str(path), text)
 
+    def to_toml(self) -> str:
+        """The text of a platform file, which `read` reads as the same platform."""
+        from backfill.model.platform_file import platform_text
+
+        return platform_text(self)
+
     @property
     def cpus(self) -> int:
         """All processors together."""

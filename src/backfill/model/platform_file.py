@@ -1,5 +1,6 @@
 """The platform TOML: what may stand in it, as pydantic models, and the Platform that it describes."""
 
+import json
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -69,6 +70,29 @@ def parse_platform(file: str, text: str) -> Platform:
         return _platform(file, _File.model_validate(data))
     except ValidationError as error:
         raise _error(file, _complaint(data, error)) from None
+
+
+def platform_text(platform: Platform) -> str:
+    """The TOML that `parse_platform` reads as this platform. Every node has a table of its own."""
+    lines = [f"name = {_quoted(platform.name)}", ""]
+    for i, node in enumerate(platform.nodes):
+        lines += ["[[node]]", f"name = {_quoted(node)}"]
+        if platform.sites[platform.site[i]]:
+            lines.append(f"site = {_quoted(platform.sites[platform.site[i]])}")
+        if platform.speed[i] != 1:
+            lines.append(f"speed = {float(platform.speed[i])!r}")
+        lines += [f"{name} = {amount}" for name, amount in zip(platform.resources, platform.capacity[i], strict=True)]
+        if not platform.hosts[i].all():
+            hosted = [name for name, may in zip(platform.licences, platform.hosts[i], strict=True) if may]
+            lines.append(f"licences = [{', '.join(map(_quoted, hosted))}]")
+        lines.append("")
+    for licence, copies in zip(platform.licences, platform.copies.tolist(), strict=True):
+        lines += ["[[licence]]", f"name = {_quoted(licence)}", f"copies = {copies}", ""]
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _error(file: str, what: str) -> PlatformError:

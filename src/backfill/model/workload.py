@@ -139,6 +139,9 @@ class Jobs:
                 raise WorkloadError(
                     f"job {self.job[row]}: {name} is {values[row]}; expected {low} to {high} (times in microseconds)"
                 )
+        if (early := self.deadline < self.submit).any():
+            row = int(np.argmax(early))
+            raise WorkloadError(f"job {self.job[row]}: its deadline lies before its submit")
         held = self.tasks[:, None].astype(np.float64) * self.demand
         if (held > 2.0**62).any():
             row = int(np.argwhere(held > 2.0**62)[0][0])
@@ -232,7 +235,10 @@ class Workload:
         return self.with_jobs(self.jobs.take(np.arange(count)) if count < len(self) else self.jobs, jobs=count)
 
     def at_load(self, factor: float) -> "Workload":
-        """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond. Raises UsageError."""
+        """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond. Raises UsageError.
+
+        A deadline stays as far from its submit as it was.
+        """
         check_load(factor)
         if factor == 1 or not len(self):
             return self
@@ -241,7 +247,9 @@ class Workload:
             after_first = np.rint((self.jobs.submit - first) / factor)
         if first + after_first.max() > TIME_MAX:
             raise BadArgument("load", factor, "a factor that leaves every submit time below 10^11 s")
-        jobs = self.jobs.replace(submit=first + after_first.astype(np.int64))
+        submit = first + after_first.astype(np.int64)
+        deadline = np.where(self.jobs.deadline < NEVER, self.jobs.deadline - self.jobs.submit + submit, NEVER)
+        jobs = self.jobs.replace(submit=submit, deadline=deadline)
         return self.with_jobs(jobs, f"inter-arrival times divided by {factor:g}", load=factor)
 
 

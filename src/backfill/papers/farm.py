@@ -159,7 +159,7 @@ def _tables(by_ratio: Mapping[int, Sweep]) -> list[Figure]:
     at = [band(ratio) for ratio in RATIOS]
     return [
         Figure(f"figure-2b-{number}-{ia}", f"{title}, inter-arrival {ia}", "License Ratio", y, at,
-               {LABELS[p]: [sweep.mean(r, p, metric) for r in RATIOS] for p in POLICIES[1:]}, True)
+               {LABELS[p]: [sweep.mean(r, p, metric) for r in RATIOS] for p in POLICIES[1:]}, True, 1)
         for number, title, y, metric in (
             (1, "Licence usage", "licence usage, %", "licence_usage"),
             (2, "Out Deadline", "jobs that miss their deadline, %", "out_deadline"),

@@ -13,6 +13,7 @@ from backfill.traces.files import written, written_text
 # Okabe and Ito's palette, told apart without colour by its markers.
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+STYLES = ("-", "-", "-", (0, (4, 4)))  # where two lines lie on each other both are seen
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,6 +27,7 @@ class Figure:
     at: Sequence[str]  # values of x, in order
     lines: Mapping[str, Sequence[Estimate]]  # label -> one estimate per x
     percent: bool = False
+    first: int = 0  # style of the first line, so that a policy looks the same in all figures
 
     @property
     def rows(self) -> list[tuple[str, str, float, float, float, int]]:
@@ -65,7 +67,7 @@ def write_figure(figure: Figure, folder: Path) -> None:
 def _draw(figure: Figure, ax: Any) -> None:
     scale = 100 if figure.percent else 1
     places = range(len(figure.at))
-    for number, (label, line) in enumerate(figure.lines.items()):
+    for number, (label, line) in enumerate(figure.lines.items(), figure.first):
         half = [scale * (each.high - each.mean) if each.count > 1 else 0.0 for each in line]
         ax.errorbar(
             places,
@@ -74,6 +76,7 @@ def _draw(figure: Figure, ax: Any) -> None:
             label=label,
             color=COLOURS[number % len(COLOURS)],
             marker=MARKERS[number % len(MARKERS)],
+            linestyle=STYLES[number % len(STYLES)],
             capsize=3,
         )
     ax.set_xticks(places, figure.at)

@@ -10,7 +10,7 @@ import numpy as np
 from backfill.model.errors import MissingExtra, WorkloadError, at, quote
 from backfill.model.precedence import circle
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import NEVER, SECOND
+from backfill.model.units import NEVER, SECOND, seconds_text
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, written, written_text
@@ -63,7 +63,7 @@ def read_table(
     for name in {"procs", "tasks"} & set(table.names):
         columns["tasks"] = table.wholes(name, 1, _TASKS_MAX, 1)
     if "deadline" in table:
-        columns["deadline"] = table.times("deadline", blank=NEVER)
+        columns["deadline"] = _deadlines(table, submit)
     if "waited" in table:
         columns["waited"] = table.times("waited", low=0, blank=-1)
     if "start" in table:
@@ -107,6 +107,14 @@ def read_table(
             *oddities(jobs),
         ),
     )
+
+
+def _deadlines(table: Columns, submit: Ints) -> Ints:
+    deadlines = table.times("deadline", blank=NEVER)
+    if (early := deadlines < submit).any():
+        row = int(np.argmax(early))
+        raise table.fail("deadline", row, f"the submit, {seconds_text(int(submit[row]))} s, or a later time")
+    return deadlines
 
 
 def _ids(table: Columns, repeats: str) -> list[str]:
