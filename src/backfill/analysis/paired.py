@@ -1,24 +1,25 @@
 """Paired differences of schedules of the same workload, with 95 % intervals.
 
-For one log, the interval is that of a circular moving-block bootstrap: blocks of a week of submit times, which may
-begin on any of its days, are drawn with replacement until they are as long as the log, and the metrics of every policy
-are computed from the same drawn blocks. Jobs inside a week depend on each other, and stay together. For replications of
-a generated workload, which are independent, it is Student's t interval of the differences.
+For one log, the interval is that of a studentized circular moving-block bootstrap: eight blocks, each an eighth of the
+log by submit time, which may begin at each of 56 places, are drawn with replacement, and what their jobs add to the
+difference is added up. Jobs inside a block depend on each other, through a queue that may last for weeks, and stay
+together. For replications of a generated workload, which are independent, it is Student's t interval.
 
-Sources: Kuensch 1989, Ann. Stat. 17(3), 1217-1241; Politis and Romano 1992 (the circle, which gives the days at both
-ends the weight of the others); Hesterberg 2015, Am. Stat. 69(4), 371-386 (percentiles widened for few blocks); Politis
-and Romano 1995, J. Time Ser. Anal. 16(1), 67-103 (variance corrected for what weeks have to do with each other).
+Sources: Kuensch 1989, Ann. Stat. 17(3), 1217-1241; Politis and Romano 1992 (the circle, which gives the parts at both
+ends the weight of the others); Schmeiser 1982, Oper. Res. 30(3), 556-568 (few long blocks lose little); Goetze and
+Kuensch 1996, Ann. Stat. 24(5), 1914-1933 (studentized blocks); Politis and Romano 1995, J. Time Ser. Anal. 16(1),
+67-103 (variance corrected for what blocks have to do with each other).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from backfill.analysis.metrics import Counted, Metrics
-from backfill.analysis.quantiles import tail, two_sided_t
+from backfill.analysis.quantiles import two_sided_t
 from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Floats, Ints
 
@@ -33,15 +34,16 @@ PAIRED = (
     "max_queue",
 )
 RESAMPLES = 2000
-WEEK = 7 * 86_400 * SECOND
-PARTS = 7  # a block may begin at each seventh of its length: on each day of a week
-FEWEST_BLOCKS = 8  # a log of fewer weeks is cut into this many blocks
+BLOCKS = 8  # long ones, because queues are; the t of 7 degrees of freedom is 1.2 times that of many
+PARTS = 7  # of a block, which may begin with each of them
 FEWEST_JOBS = 30
-MOST_PARTS = PARTS * 52 * 40  # forty years
-_RANKS = 1000  # steps of the percentile of a resample
-_CHUNK = 250  # resamples whose percentiles are computed at once
+LONGEST_QUEUE = 3 / 4  # of the log; a longer one grows all along, and its waits are those of no other log
+FEWEST_SOURCES = 12  # parts from which the longest waits must come
 
+_OUTSIDE = RESAMPLES // 40  # resamples left out on either side of 95 %
 _SHORTER = 3  # parts of the shorter blocks that show how much the variance still grows with their length
+_FARTHEST = 50.0  # of the logarithm of a ratio, so that every number stays finite
+_AROUND_P95 = (93, 97)  # percentiles between which waits lie as close together as around the 95th
 Interval = tuple[float | None, float | None]
 NO_INTERVAL: Interval = (None, None)
 
@@ -63,19 +65,12 @@ class Pair:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Sample:
-    """A metric of one schedule, or the difference of two, in every resample."""
+class Value:
+    """A metric of one schedule, and how it comes about."""
 
-    values: Floats  # shape (resamples,), NaN where it has none
-    pull: Floats  # shape (parts,), by how much the jobs of each part pull it away from its value for the whole log
-
-    def __sub__(self, other: "Sample") -> "Sample":
-        return Sample(self.values - other.values, self.pull - other.pull)
-
-    def over(self, unit: Floats | float) -> "Sample":
-        """The values in another unit, or relative to others."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return Sample(self.values / unit, self.pull)
+    value: float
+    pull: Floats  # shape (parts,), what the jobs of each part add to or take from it; together nothing
+    sources: float = math.inf  # of how many parts it is made, as if they took equal shares
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -83,9 +78,8 @@ class Blocks:
     """How a log is cut into blocks, and which of them each resample draws."""
 
     part: Ints  # shape (jobs,), the seventh of a block in which each job was submitted
-    parts: int
-    starts: Ints  # shape (draws, resamples), the part with which each drawn block begins
-    length: int  # of a block, microseconds
+    starts: Ints  # shape (BLOCKS, resamples), the part with which each drawn block begins
+    step: int  # of a part, microseconds
 
     @classmethod
     def of(cls, submit: Ints, seed: int = 0, resamples: int = RESAMPLES) -> "Blocks | str":
@@ -95,96 +89,106 @@ class Blocks:
         """
         if len(submit) < FEWEST_JOBS:
             return f"no interval: fewer than {FEWEST_JOBS} jobs"
+        parts = BLOCKS * PARTS
         first, span = int(submit.min()), int(submit.max() - submit.min())
-        length = WEEK if span >= FEWEST_BLOCKS * WEEK else span // FEWEST_BLOCKS
-        if length < PARTS:
+        if span < parts:
             return "no interval: all jobs are submitted at once"
-        step = -(-length // PARTS)
+        step = span // parts + 1
         part = (submit - first) // step
-        parts = int(part.max()) + 1
-        if parts > MOST_PARTS:
-            return "no interval: the log is longer than forty years"
-        if len(np.unique(part // PARTS)) < FEWEST_BLOCKS // 2:
-            return f"no interval: jobs are submitted in fewer than {FEWEST_BLOCKS // 2} blocks"
-        draws = max(1, round(parts / PARTS))
-        words = np.random.PCG64(np.random.SeedSequence(seed)).random_raw(draws * resamples)
-        return cls(part, parts, (words % parts).astype(np.int64).reshape(draws, resamples), length)
+        if len(np.unique(part // PARTS)) < BLOCKS // 2:
+            return f"no interval: jobs are submitted in fewer than {BLOCKS // 2} blocks"
+        words = np.random.PCG64(np.random.SeedSequence(seed)).random_raw(BLOCKS * resamples)
+        return cls(part, (words % parts).astype(np.int64).reshape(BLOCKS, resamples), step)
+
+    @property
+    def log(self) -> int:
+        """The length of the log, microseconds."""
+        return BLOCKS * PARTS * self.step
 
     @property
     def method(self) -> str:
         """What a reader is told about the interval."""
-        week = self.length == WEEK
-        return f"block bootstrap, {'1 week' if week else f'1/{FEWEST_BLOCKS} of the log ({span_text(self.length)})'}"
+        return f"block bootstrap, 1/{BLOCKS} of the log ({span_text(PARTS * self.step)})"
 
-    def mean(self, values: Floats, of: Floats) -> Sample:
+    def mean(self, values: Floats, of: Floats) -> Value:
         """The sum of `values` over the sum of `of`, both of the jobs; always added up in the same order."""
-        above, below = (np.bincount(self.part, x, self.parts).astype(np.float64) for x in (values, of))
-        whole = [float(np.cumsum(x)[-1]) for x in (above, below)]
-        sums = []
-        for windows in (self._windows(above), self._windows(below)):
-            drawn = np.zeros(self.starts.shape[1])
-            for starts in self.starts:
-                drawn += windows[starts]
-            sums.append(drawn)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return Sample(sums[0] / sums[1], above - whole[0] / (whole[1] or 1) * below)
+        above, below = (np.bincount(self.part, x, BLOCKS * PARTS).astype(np.float64) for x in (values, of))
+        whole = _sum(below) or 1.0
+        value = _sum(above) / whole
+        return Value(value, (above - value * below) / whole)
 
-    def percentile(self, values: Ints, percent: float) -> Floats:
-        """A percentile of a value in each resample, to a step of 1/1000 in rank: the least step not below it."""
-        ranked = np.sort(values)
-        steps = np.unique(ranked[np.linspace(0, len(ranked) - 1, _RANKS + 1).astype(np.int64)])
-        cell = self.part * len(steps) + np.searchsorted(steps, values)
-        count = np.bincount(cell, minlength=self.parts * len(steps)).reshape(self.parts, len(steps))
-        below = np.cumsum(self._windows(count.astype(np.float64)), axis=1)
-        found = []
-        for first in range(0, self.starts.shape[1], _CHUNK):
-            starts = self.starts[:, first : first + _CHUNK]
-            resample = np.arange(starts.shape[1])
-            drawn = np.bincount((resample * self.parts + starts).ravel(), minlength=len(resample) * self.parts)
-            # Whole numbers below 2^53, so the order in which the product is added up does not matter.
-            total = drawn.reshape(len(resample), self.parts).astype(np.float64) @ below
-            found.append(steps[(total < total[:, -1:] * (percent / 100)).sum(axis=1).clip(max=len(steps) - 1)])
-        return np.concatenate(found).astype(np.float64)
+    def p95(self, values: Floats) -> Value:
+        """The 95th percentile: a job above it counts the more, the farther apart values lie around it."""
+        low, value, high = np.percentile(values, [_AROUND_P95[0], 95, _AROUND_P95[1]]).tolist()
+        apart = (high - low) * 100 / (_AROUND_P95[1] - _AROUND_P95[0])
+        above = (values > value).astype(np.float64)
+        longest = np.bincount(self.part, above, BLOCKS * PARTS).astype(np.float64)
+        sources = _sum(longest) ** 2 / _sum(longest**2) if longest.any() else math.inf
+        return Value(value, self.mean(above, np.ones(len(values))).pull * apart, sources)
 
-    def interval(self, sample: Sample) -> Interval:
-        """The 95 % interval: percentiles, widened for few blocks and for dependence between blocks."""
-        inside = np.sort(sample.values[np.isfinite(sample.values)])
-        if len(inside) < 0.9 * len(sample.values):
-            return NO_INTERVAL
-        out, middle = int(tail(self.parts / PARTS) * len(inside)), inside[len(inside) // 2]
-        wider = self._dependence(sample.pull)
-        low, high = (middle + wider * (x - middle) for x in (inside[out], inside[len(inside) - 1 - out]))
-        return float(low), float(high)
-
-    def _dependence(self, pull: Floats) -> float:
-        """By what to widen an interval, since a block still depends on the next one; 1 to 1.33.
-
-        The variance per part from blocks of k parts is V - c / k; blocks of two lengths give V.
-        """
-        shorter, whole = (float(np.cumsum(self._windows(pull, k) ** 2)[-1]) / k for k in (_SHORTER, PARTS))
-        if not whole > 0:
-            return 1.0
-        gain = _SHORTER / (PARTS - _SHORTER)  # (1 / PARTS) / (1 / _SHORTER - 1 / PARTS)
-        return math.sqrt(1 + gain * max(0.0, 1 - shorter / whole))
-
-    def _windows(self, values: Floats, length: int = PARTS) -> Floats:
-        """The sum over the block that begins with each part; the last parts are followed by the first."""
-        out = np.zeros_like(values)
-        for k in range(length):
-            out += np.roll(values, -k, axis=0)
-        return out
+    def interval(self, pull: Floats) -> tuple[float, float]:
+        """The 95 % interval of a value from its pull, as distances from the value."""
+        blocks = _windows(pull, PARTS)
+        error = math.sqrt(_sum(blocks**2) / len(blocks) * BLOCKS * BLOCKS / (BLOCKS - 1))
+        total, squares = np.zeros(self.starts.shape[1]), np.zeros(self.starts.shape[1])
+        for starts in self.starts:
+            drawn = blocks[starts]
+            total += drawn
+            squares += drawn * drawn
+        spread = np.sqrt(np.maximum(0, squares - total * total / BLOCKS) * BLOCKS / (BLOCKS - 1))
+        differ = spread > 1e-6 * error
+        if not differ.any():
+            return 0.0, 0.0
+        errors = np.sort(total[differ] / spread[differ])
+        out = len(errors) * _OUTSIDE // RESAMPLES
+        wide = error * _dependence(pull)
+        return -wide * float(errors[len(errors) - 1 - out]), -wide * float(errors[out])
 
 
-def resampled(blocks: Blocks, counted: Counted) -> dict[str, Sample]:
-    """The metrics of one schedule in each resample, where they are those of its jobs."""
+def _dependence(pull: Floats) -> float:
+    """By what to widen an interval, since a block still depends on the next one; 1 to 1.33.
+
+    The variance per part from blocks of k parts is V - c / k; blocks of two lengths give V.
+    """
+    shorter, whole = (_sum(_windows(pull, k) ** 2) / k for k in (_SHORTER, PARTS))
+    if not whole > 0:
+        return 1.0
+    gain = _SHORTER / (PARTS - _SHORTER)  # (1 / PARTS) / (1 / _SHORTER - 1 / PARTS)
+    return math.sqrt(1 + gain * max(0.0, 1 - shorter / whole))
+
+
+def _windows(values: Floats, length: int) -> Floats:
+    """The sum over the block that begins with each part; the last parts are followed by the first."""
+    out = np.zeros_like(values)
+    for k in range(length):
+        out += np.roll(values, -k)
+    return out
+
+
+def _sum(values: Floats) -> float:
+    """Always in the same order."""
+    return float(np.cumsum(values)[-1])
+
+
+def longest_queue(counted: Counted) -> int:
+    """The longest time, in microseconds, in which at every instant somebody waits."""
+    waits = np.flatnonzero(counted.wait > 0)
+    if not len(waits):
+        return 0
+    waits = waits[np.argsort(counted.eligible[waits], kind="stable")]
+    came, gone = counted.eligible[waits], np.maximum.accumulate(counted.start[waits])
+    first = np.flatnonzero(np.append(True, came[1:] > gone[:-1]))
+    return int((gone[np.append(first[1:] - 1, len(gone) - 1)] - came[first]).max())
+
+
+def values_of(blocks: Blocks, counted: Counted) -> dict[str, Value]:
+    """The metrics of one schedule that are those of its jobs."""
     wait, held = counted.wait.astype(np.float64), counted.held.astype(np.float64)
     long, one = held > 0, np.ones(len(counted))
     slowdown = np.where(long, (wait + held) / np.where(long, held, 1), 0)
-    mean_wait = blocks.mean(wait / SECOND, one)
-    late = blocks.percentile(counted.wait, 95) / SECOND
     return {
-        "mean_wait_s": mean_wait,
-        "p95_wait_s": Sample(np.where(np.isfinite(mean_wait.values), late, np.nan), mean_wait.pull),
+        "mean_wait_s": blocks.mean(wait / SECOND, one),
+        "p95_wait_s": blocks.p95(wait / SECOND),
         "mean_response_s": blocks.mean((wait + held) / SECOND, one),
         "mean_slowdown": blocks.mean(slowdown, long.astype(np.float64)),
         "mean_bounded_slowdown": blocks.mean(counted.bounded_slowdown, one),
@@ -196,19 +200,53 @@ def pairs_of_log(
 ) -> list[Pair]:
     """Every two policies, the later one minus the earlier one. Metrics of the whole run have no interval."""
     blocks = Blocks.of(counted[0].submit, seed) if counted else "no interval: nothing ran"
-    samples = [{} if isinstance(blocks, str) else resampled(blocks, each) for each in counted]
+    values = [{} if isinstance(blocks, str) else values_of(blocks, each) for each in counted]
+    queues = [longest_queue(each) for each in counted]
     found = []
     for b, a in combinations(range(len(names)), 2):
         for metric in PAIRED:
             x, y = metrics[a].get(metric), metrics[b].get(metric)
-            method, intervals = "no interval: one run has one value", [NO_INTERVAL] * 2
+            intervals = [NO_INTERVAL] * 2
             if isinstance(blocks, str):
                 method = blocks
-            elif metric in samples[a]:
-                method, change = blocks.method, samples[a][metric] - samples[b][metric]
-                intervals = [blocks.interval(each) for each in (change, change.over(samples[b][metric].values))]
+            elif metric not in values[a]:
+                method = "no interval: one run has one value"
+            else:
+                two = {names[p]: (queues[p], values[p][metric].sources) for p in (b, a)}
+                method = _why_none(two, blocks.log)
+                if not method:
+                    method = blocks.method
+                    intervals = _intervals(blocks, (x, values[a][metric]), (y, values[b][metric]))
             found.append(_pair((names[a], names[b], metric), x, y, intervals, method))
     return found
+
+
+def _why_none(two: Mapping[str, tuple[int, float]], log: int) -> str:
+    """Why two policies, with their longest queues and their sources, have no interval; empty where they have one."""
+    longest = max(two, key=lambda name: two[name][0])
+    fewest = min(two, key=lambda name: two[name][1])
+    if two[longest][0] > LONGEST_QUEUE * log:
+        queue = span_text(two[longest][0])
+        return (
+            f"no interval: under {longest} somebody waits for {queue} on end, too long beside a log of {span_text(log)}"
+        )
+    if two[fewest][1] < FEWEST_SOURCES:
+        return f"no interval: under {fewest} the longest waits come from too small a part of the log"
+    return ""
+
+
+def _intervals(blocks: Blocks, a: tuple[float | None, Value], b: tuple[float | None, Value]) -> list[Interval]:
+    """Of the difference, and of the relative one, on the scale of logarithms."""
+    (x, of_x), (y, of_y) = a, b
+    if x is None or y is None:
+        return [NO_INTERVAL] * 2
+    low, high = blocks.interval(of_x.pull - of_y.pull)
+    intervals: list[Interval] = [(x - y + low, x - y + high)]
+    if not x or not y:
+        return [*intervals, (-1.0, -1.0)]
+    factors = blocks.interval(of_x.pull / x - of_y.pull / y)
+    low, high = (float(f"{math.expm1(min(each, _FARTHEST)):.10g}") for each in factors)
+    return [*intervals, ((x - y + x * low) / y, (x - y + x * high) / y)]
 
 
 def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metrics]]) -> list[Pair]:

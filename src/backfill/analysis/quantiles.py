@@ -1,4 +1,4 @@
-"""The two numbers of statistics that intervals need, without a library for them."""
+"""Student's t, without a library for it."""
 
 import math
 
@@ -24,14 +24,3 @@ def _inside(angle: float, freedom: int) -> float:
         series += term
         term *= cosine * cosine * (k - 1) / k
     return 2 / math.pi * (angle + sine * series) if freedom % 2 else sine * series
-
-
-def tail(blocks: float, outside: float = 0.05) -> float:
-    """The share of resamples on either side of an interval from `blocks` > 1 blocks; below outside / 2, and near it.
-
-    A bootstrap of n values is too narrow by sqrt(1 - 1/n), and knows its own width no better than Student's t does.
-    Source: Hesterberg 2015, Am. Stat. 69(4), 371-386, the expanded percentile interval.
-    """
-    freedom = max(1, math.floor(blocks) - 1)
-    z = two_sided_t(freedom, outside) * math.sqrt((freedom + 1) / freedom)
-    return float(f"{math.erfc(z / math.sqrt(2)) / 2:.10g}")
