@@ -212,8 +212,8 @@ def test_the_method_says_how_long_blocks_are_or_why_there_is_no_interval(submit,
 def test_a_queue_that_lasts_for_most_of_the_log_leaves_no_interval():
     submit = np.arange(112) * DAY
     quick, slow, slower = (counted(submit, np.minimum(days, 112 - np.arange(112)) * DAY + 1, submit * 0) for days in
-                           (0, np.where(np.arange(112) < 80, 2, 0), np.where(np.arange(112) < 90, 2, 0)))  # fmt: skip
-    assert [longest_queue(each) for each in (quick, slow, slower)] == [1, 81 * DAY + 1, 91 * DAY + 1]
+                           (0, np.where(np.arange(112) < 70, 2, 0), np.where(np.arange(112) < 90, 2, 0)))  # fmt: skip
+    assert [longest_queue(each) for each in (quick, slow, slower)] == [1, 71 * DAY + 1, 91 * DAY + 1]
     metrics = [{"mean_wait_s": float(each.wait.mean()) / SECOND} for each in (quick, slow, slower)]
     pairs = pairs_of_log(["quick", "slow", "slower"], metrics, [quick, slow, slower])
     found = {(pair.b, pair.a): pair for pair in pairs if pair.metric == "mean_wait_s"}

@@ -37,7 +37,7 @@ RESAMPLES = 2000
 BLOCKS = 8  # long ones, because queues are; the t of 7 degrees of freedom is 1.2 times that of many
 PARTS = 7  # of a block, which may begin with each of them
 FEWEST_JOBS = 30
-LONGEST_QUEUE = 3 / 4  # of the log; a longer one grows all along, and its waits are those of no other log
+LONGEST_QUEUE = 2 / 3  # of the log; a longer one grows all along, and its waits are those of no other log
 FEWEST_SOURCES = 12  # parts from which the longest waits must come
 
 _OUTSIDE = RESAMPLES // 40  # resamples left out on either side of 95 %
