@@ -11,7 +11,7 @@ import backfill as bf
 from backfill.model.errors import BackfillError, UsageError
 from backfill.verbs import HEAD, head, place, start
 
-MODEL = "lublin?jobs=300&cpus=64&load=0.9&seed=3"
+MODEL = "lublin?jobs=300&cpus=64&load=0.4&seed=3"
 POLICIES = ["fcfs", "easy", "easy-sjbf"]
 
 
