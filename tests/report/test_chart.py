@@ -5,7 +5,7 @@ import pytest
 
 from backfill.analysis.series import Binned
 from backfill.model.units import SECOND
-from backfill.report.chart import count_chart, share_chart, tail_chart
+from backfill.report.chart import count_chart, share_chart, table, tail_chart
 
 
 def binned(means: list[float], length: float = 4 * 3600) -> Binned:
@@ -58,7 +58,27 @@ def test_a_tail_is_the_share_above_each_value_on_two_logarithmic_axes():
 
 def test_a_tail_of_times_has_marks_of_times():
     chart = tail_chart([np.array([0.0, 30.0, 7200.0])], seconds=True)
-    assert [tick.text for tick in chart.x_ticks] == ["1 s", "10 s", "1 min", "10 min", "1 h"]
+    assert [tick.text for tick in chart.x_ticks] == ["1 s", "10 s", "1 min", "10 min", "2.0 h"]
+
+
+def test_a_tail_ends_at_the_greatest_value():
+    values = np.sort(np.append(np.full(9999, 30.0), [900_000.0, 950_000.0]))
+    chart = tail_chart([values, values[:-1]], seconds=True)
+    assert (chart.x_ticks[-1].at, chart.x_ticks[-1].text) == (100, "11.0 d")
+    across, down = map(float, chart.paths[0].split("L")[-1].split())
+    assert across == 1000
+    assert down == pytest.approx(1000 * 4 / 5, abs=1)  # one of 10,001; the axis ends at 0.001%
+    assert float(chart.paths[1].split("L")[-1].split()[0]) < 1000
+
+
+def test_lines_over_time_are_rows_as_well():
+    rows = table([binned([float(i) for i in range(100)], 100 * 3600), binned([2.0] * 100, 100 * 3600)])
+    assert len(rows) == 20
+    assert rows[0] == ("0", [2.0, 2.0])
+    assert rows[1][0] == "0.2083"  # of a day
+    assert rows[19][1] == [97.0, 2.0]
+    assert [row for _, row in table([binned([1.0, 2.0])])] == [[1.0], [2.0]]
+    assert table([]) == table([Binned(np.zeros(1, np.int64), np.zeros(0), np.zeros(0, np.int64))]) == []
 
 
 def test_a_tail_of_nothing_is_empty():

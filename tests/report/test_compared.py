@@ -8,7 +8,7 @@ from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
 from backfill.report.compared import compared_table, compared_text
-from backfill.report.sentences import PAIRS_MOST, loser_sentence, pair_sentence, wait_sentence
+from backfill.report.sentences import PAIRS_MOST, chance, loser_sentence, pair_sentence, wait_sentence
 from backfill.report.terminal import as_text
 
 FAIR = Fairness(
@@ -33,13 +33,25 @@ def fair(**changed):
     [
         (pair(), "easy waits 41.0% less than fcfs, interval 38.0..44.0%"),
         (pair(5.0, 0.07, 0.02, 0.13), "easy waits 7.0% more than fcfs, interval 2.0..13.0%"),
-        (pair(-5.0, -0.18, -0.36, 0.02), "easy waits 18.0% less than fcfs, interval -2.0..36.0%, which may be chance"),
+        (
+            pair(-5.0, -0.18, -0.36, 0.02),
+            "easy waits 18.0% less than fcfs, but from 2.0% more to 36.0% less would be no surprise",
+        ),
         (pair(0.0, 0.0, 0.0, 0.0), "easy waits as long as fcfs"),
         (pair(0.0, None, None, None), "easy and fcfs never wait"),
         (pair(90.0, None, None, None), "easy waits 90 s, fcfs not at all"),
         (pair(None, None, None, None), "easy and fcfs have no wait to compare"),
         (pair(low=None, high=None, method="no interval: x"), "easy waits 41.0% less than fcfs (no interval: x)"),
-        (pair(-1.0, -0.002, -0.003, 0.0001), "easy waits 0.2% less than fcfs, interval 0.0..0.3%, which may be chance"),
+        (
+            pair(-1.0, -0.002, -0.003, 0.0001),
+            "easy waits 0.2% less than fcfs, but from no difference to 0.3% less would be no surprise",
+        ),
+        (
+            pair(5.0, 0.18, -0.02, 0.36),
+            "easy waits 18.0% more than fcfs, but from 2.0% less to 36.0% more would be no surprise",
+        ),
+        (pair(0.1, 0.0001, -0.0002, 0.002), "easy waits as long as fcfs, within 0.2%"),
+        (pair(-0.1, -0.0001, -0.05, 0.01), "easy waits as long as fcfs, within 5.0%"),
         (pair(9.0, 50.7, 40, 60), "easy waits 5,070.0% more than fcfs, interval 4,000.0..6,000.0%"),
     ],
 )
@@ -50,6 +62,7 @@ def test_a_pair_is_a_plain_sentence(pair, sentence):
 def test_users_who_wait_longer_are_counted_where_there_are_several():
     assert pair_sentence(pair(), FAIR).endswith("; of 214 users 9 wait longer")
     assert pair_sentence(pair(), fair(users_longer=1)).endswith("; of 214 users 1 waits longer")
+    assert pair_sentence(pair(), fair(users_longer=0)).endswith("; of 214 users none waits longer")
     assert "users" not in pair_sentence(pair(), fair(users=1))
     assert "users" not in pair_sentence(pair(), fair(later=0, earlier=0))
 
@@ -65,7 +78,11 @@ def test_who_loses():
 
 def test_the_longest_wait():
     wait = LongWait(policy="easy", job="7", user="", cpus=1, submit_s=0, wait_s=1e6, run_s=1, reason="head")
-    assert wait_sentence(wait) == "easy: job 7, 1 cpu, waited 11.6 d; started as head"
+    assert (
+        wait_sentence(wait)
+        == "easy: job 7, 1 cpu, waited 11.6 d, until it was first in order and enough was free for it"
+    )
+    assert wait_sentence(replace(wait, reason="other")).endswith("waited 11.6 d, other")
 
 
 METRICS = {"mean_wait_s": 353943.1, "p95_wait_s": 806040.0, "mean_bounded_slowdown": 6826.0, "utilization": 0.697}
@@ -74,12 +91,39 @@ METRICS = {"mean_wait_s": 353943.1, "p95_wait_s": 806040.0, "mean_bounded_slowdo
 def test_a_gap_stands_beside_its_policy():
     gaps = [
         Gap(policy=name, metric=metric, value=1.0, bound=1.0, how="area", ratio=ratio)
-        for name, *ratios in (("fcfs", 6798.2, 1.0011), ("easy", None, 1.0))
+        for name, *ratios in (("fcfs", 6.7982, 1.0011), ("easy", 2.5, 1.0))
         for metric, ratio in zip(("mean_wait_s", "makespan_s"), ratios, strict=True)
     ]
     lines = as_text(compared_table(["fcfs", "easy"], [METRICS, METRICS], gaps)).splitlines()
-    assert [line.split()[-2:] for line in lines[3:]] == [["6,798", "1.001"], ["-", "1.000"]]
+    assert [line.split()[-2:] for line in lines[3:]] == [["6.798", "1.001"], ["2.500", "1.000"]]
     assert max(map(len, lines)) <= 80
+    assert compared_text([], [], [], gaps)[-2:] == ["  mean wait 1.00 s (area)", "  makespan 1.00 s (area)"]
+
+
+def test_far_from_a_bound_the_ratios_stand_beside_it():
+    gaps = [
+        Gap(policy=name, metric="mean_wait_s", value=1.0, bound=52.1, how="jobs of 4096 or more cpus", ratio=ratio)
+        for name, ratio in (("fcfs", 6798.2), ("easy", 2.5))
+    ]
+    assert "bound" not in as_text(compared_table(["fcfs", "easy"], [METRICS, METRICS], gaps)).replace("bounded", "")
+    text = " ".join("\n".join(compared_text([], [], [], gaps)).split())
+    assert text.endswith("mean wait 52.1 s (jobs of 4,096 or more cpus); times the bound: fcfs 6,798, easy 2.500")
+
+
+def test_a_bound_of_0_says_what_it_means():
+    gaps = [Gap(policy="easy", metric="mean_wait_s", value=1.0, bound=0.0, how="nothing has to wait", ratio=None)]
+    assert "bound" not in as_text(compared_table(["easy"], [METRICS], gaps)).replace("bounded", "")
+    assert compared_text([], [], [], gaps)[-1] == "  mean wait: the bound is 0: some schedule might let nobody wait"
+
+
+@pytest.mark.parametrize(
+    ("intervals", "few"), [(2, "one"), (20, "one"), (30, "one or two"), (45, "about 2"), (100, "about 5")]
+)
+def test_many_intervals_are_put_in_proportion(intervals, few):
+    assert chance(intervals) == (
+        f"Each interval is right 19 times in 20 by itself; among {intervals} of them {few} may miss."
+    )
+    assert chance(1) == ""
 
 
 def test_without_bounds_there_is_no_column_for_them():

@@ -1,5 +1,7 @@
 """Differences and losers as the page tells them."""
 
+import re
+
 import pytest
 
 from backfill.analysis.bounds import Gap
@@ -7,6 +9,7 @@ from backfill.analysis.groups import Groups
 from backfill.analysis.paired import Pair
 from backfill.report.differences import Differences, Table
 from backfill.report.losers import by_name, crossings, gap_rows
+from backfill.report.values import BOUND_0
 
 
 def pair(relative=None, low=None, high=None, a="easy", b="fcfs", metric="mean_wait_s", difference=-60.0) -> Pair:
@@ -81,4 +84,16 @@ def test_classes_cross_in_a_table_per_policy():
 def test_gaps_stand_beside_their_bound():
     gaps = [Gap(policy=p, metric="mean_wait_s", value=v, bound=30.0, how="area", ratio=v / 30) for p, v in
             (("fcfs", 120.0), ("easy", 60.0))]  # fmt: skip
-    assert gap_rows(gaps) == [("mean wait", "30.0 s", "area", [("2.0 min", "4.000 ×"), ("60.0 s", "2.000 ×")])]
+    assert gap_rows(gaps) == [("mean wait", "30.0 s", "area", [("120.0 s", "4.000 ×"), ("60.0 s", "2.000 ×")])]
+    none = [Gap(policy="easy", metric="mean_wait_s", value=60.0, bound=0.0, how="nothing has to wait", ratio=None)]
+    assert gap_rows(none) == [("mean wait", "0 s", BOUND_0, [("60.0 s", "")])]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.9, 1.8, 4, 9, 19, 49, 99, 900, 5000, 5e5, 1e9])
+def test_the_marks_of_the_axis_are_round_factors(share):
+    ticks = Table.of([pair(share)], VALUES).ticks
+    assert [tick.at for tick in ticks] == sorted(100 - tick.at for tick in ticks)
+    assert ticks[len(ticks) // 2].text == "equal"
+    assert all(
+        re.fullmatch(r"equal|[×÷] (1\.[125]|[1235](0{0,3}|0,000|00,000|,000|,000,000))", tick.text) for tick in ticks
+    )

@@ -89,7 +89,7 @@ def test_each_chart_has_a_line_per_policy_named_in_its_legend():
     lines = [attrs["d"] for tag, attrs in page.tags if tag == "path" and (attrs["class"] or "").startswith("line")]
     assert sum(d == "M0 6H32" for d in lines) == 2 * FIGURES  # legends
     assert sum(d != "M0 6H32" for d in lines) == 2 * FIGURES
-    assert page.texts.count("hours since the first submit") == 3
+    assert page.texts.count("hours since the first submit") == 6  # below a figure and above its table
 
 
 def test_twenty_lines_look_different():
@@ -146,6 +146,29 @@ def test_names_stand_in_their_own_direction_and_are_cut():
 def test_a_page_of_nothing_and_a_page_of_no_jobs():
     assert "No results" in Parsed(render(page_of({}, "No results"))).texts
     assert "-" in Parsed(render(page_of({"easy": []}))).texts
+
+
+def test_a_page_of_no_jobs_says_so_and_leaves_out_what_would_be_empty():
+    text = render(page_of({"easy": [], "fcfs": []}))
+    page = Parsed(text)
+    assert "There is no job, so there is nothing to show." in page.texts
+    assert [attrs["href"] for tag, attrs in page.tags if tag == "a"] == ["#metrics", "#provenance"]
+    assert {"svg", "canvas", "script"}.isdisjoint(tag for tag, _ in page.tags)
+    assert "There is no job" not in render(page_of(TWO))
+
+
+def test_lines_over_time_stand_in_tables_too_and_are_told():
+    page = Parsed(render(page_of(TWO)))
+    assert sum(text.endswith(", as a table") for text in page.texts) == 3
+    labels = [attrs["aria-label"] for tag, attrs in page.tags if attrs.get("role") == "img"]
+    assert labels[0] == (
+        "Share of jobs that wait longer, by wait. "
+        "fcfs: half of the jobs above 60.0 min, at most 2.0 h; easy: half of the jobs above 0 s, at most 60.0 min"
+    )
+    assert labels[2:4] == [
+        "Utilization over time. fcfs: 50.0% on average; easy: 50.0% on average",
+        "Queue length over time. fcfs: 1.0 on average, at most 2; easy: 0.3 on average, at most 1",
+    ]
 
 
 def test_the_same_results_give_the_same_bytes():

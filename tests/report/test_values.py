@@ -1,15 +1,25 @@
 import pytest
 
-from backfill.report.values import heading, headline, number, texts
+from backfill.model.schedule import REASONS
+from backfill.report.values import UNTIL, WHY, grouped, heading, headline, number, texts
 
 
 def test_times_that_compare_share_a_unit():
-    assert texts("mean_wait_s", [353776.4, 6836.9, 5771.0]) == ["5,896.3 min", "113.9 min", "96.2 min"]
+    assert texts("mean_wait_s", [353776.4, 6836.9, 5771.0, 7320.0]) == ["98.27 h", "1.90 h", "1.60 h", "2.03 h"]
+    assert texts("p95_wait_s", [806_040.0, 37_800.0]) == ["223.9 h", "10.5 h"]
+    assert texts("makespan_s", [21_975_156.0, 21_975_150.0]) == ["254.3 d", "254.3 d"]
     assert texts("max_wait_s", [90.0, 0.0]) == ["90.0 s", "0 s"]
+
+
+def test_a_time_below_one_unit_still_shows_two_digits():
+    assert texts("mean_wait_s", [400 * 86_400.0, 43_200.0]) == ["400.00 d", "0.50 d"]
+    assert texts("mean_wait_s", [1.5, 0.5]) == ["1.50 s", "0.50 s"]
 
 
 def test_times_too_far_apart_for_one_unit_have_their_own():
     assert texts("mean_wait_s", [0.5, 400_000.0]) == ["0.5 s", "4.6 d"]
+
+    assert texts("mean_wait_s", [20 * 86_400.0, 1800.0]) == ["20.0 d", "30.0 min"]
 
 
 def test_what_is_not_defined_is_a_dash():
@@ -20,6 +30,15 @@ def test_what_is_not_defined_is_a_dash():
 def test_shares_are_percent_and_counts_whole():
     assert texts("utilization", [0.6856, 1.0]) == ["68.6%", "100.0%"]
     assert texts("max_queue", [1002, 0]) == ["1,002", "0"]
+
+
+def test_numbers_in_a_text_have_commas():
+    assert grouped("mean busy time, jobs of 4096 or more cpus") == "mean busy time, jobs of 4,096 or more cpus"
+    assert grouped("1/8 of 512, 1.2345, node1024") == "1/8 of 512, 1.2345, node1024"
+
+
+def test_every_reason_has_words():
+    assert set(WHY) == set(UNTIL) == set(REASONS)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from backfill.analysis.series import Binned
-from backfill.model.units import SECOND
+from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Floats
 
 SIDE = 1000
@@ -16,6 +16,8 @@ _MARKS = {"1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3600, "6 h": 
           "10 d": 864_000, "100 d": 8_640_000}  # fmt: skip
 _SHARES = (100, 10, 1, 0.1, 0.01, 0.001)  # percent
 _POINTS = 160
+_ROWS = 20  # of a table
+_APART = 8  # percent of the axis that two marks keep from each other
 _UNEQUAL = 8  # a count this many times another's peak puts both on a logarithmic axis
 
 
@@ -61,6 +63,8 @@ def count_chart(series: Sequence[Binned]) -> Chart:
 def tail_chart(samples: Sequence[Floats], seconds: bool) -> Chart:
     """The share of the values above each value, both axes logarithmic; samples are sorted, and no line begins below 1.
 
+    A line ends at its greatest value, with the share of those as great; the axis ends at the greatest of all.
+
     seconds: the values are spans of time, so their axis has marks such as `10 min`.
     """
     highest = max((float(values[-1]) for values in samples if len(values)), default=1.0)
@@ -69,30 +73,52 @@ def tail_chart(samples: Sequence[Floats], seconds: bool) -> Chart:
     lowest = next((i for i, share in enumerate(_SHARES) if share / 100 * most <= 1), len(_SHARES) - 1) or 1
     decades = float(lowest)
     marks = _MARKS if seconds else {f"{10**power:,}": 10**power for power in range(math.ceil(math.log10(top)) + 1)}
-    at = np.geomspace(1, top, _POINTS)
-    paths = []
-    for values in samples:
-        above = 1 - np.searchsorted(values, at, side="right") / max(len(values), 1)
-        seen = above > 0 if len(values) else np.zeros(_POINTS, np.bool_)
-        height = 1 + np.log10(np.where(seen, above, 1)) / decades
-        inside = seen & (height >= 0)
-        paths.append(_path(np.linspace(0, 1, _POINTS)[inside], height[inside]))
+    x_ticks = [Tick(100 * math.log(v) / math.log(top), text) for text, v in marks.items() if v <= top * (1 + 1e-9)]
+    if highest >= top:
+        end = Tick(100, span_text(highest * SECOND) if seconds else f"{highest:,.0f}")
+        x_ticks = [*(tick for tick in x_ticks if tick.at <= 100 - _APART), end]
     return Chart(
-        paths=paths,
-        x_ticks=[Tick(100 * math.log(v) / math.log(top), text) for text, v in marks.items() if v <= top * (1 + 1e-9)],
+        paths=[_tail(values, top, decades) for values in samples],
+        x_ticks=x_ticks,
         x_unit="",
         y_ticks=[Tick(100 * (1 - i / decades), f"{share:g}%") for i, share in enumerate(_SHARES[: lowest + 1])],
         logarithmic=True,
     )
 
 
+def table(series: Sequence[Binned]) -> list[tuple[str, list[float]]]:
+    """The same lines as rows: the begin of a part of the time, and the mean of each line in it."""
+    begin, _, _, size = _span(series)
+    bins = min((len(binned.mean) for binned in series), default=0)
+    first = np.unique(np.linspace(0, bins, _ROWS, endpoint=False).astype(np.int64))[:bins]
+    if not bins:
+        return []
+    means = [
+        np.add.reduceat(b.mean * np.diff(b.edges), first) / np.add.reduceat(np.diff(b.edges), first) for b in series
+    ]
+    at = (series[0].edges[first] - begin) / size
+    return [(f"{t:,.4g}", [float(each[i]) for each in means]) for i, t in enumerate(at.tolist())]
+
+
+def _tail(values: Floats, top: float, decades: float) -> str:
+    """The path of one line: evenly spaced on both axes, so that steps of few values and long ones are seen alike."""
+    if not len(values) or values[-1] < 1:
+        return ""
+    last = float(values[-1])
+    ranks = len(values) - np.geomspace(1, len(values), _POINTS).astype(np.int64)
+    at = np.unique(np.concatenate([np.geomspace(1, top, _POINTS), values[ranks]]))
+    at = at[(at >= 1) & (at < last)]
+    above = 1 - np.searchsorted(values, at, side="right") / len(values)
+    end = 1 - np.searchsorted(values, last, side="left") / len(values)
+    height = 1 + np.log10(np.append(above, end)) / decades
+    inside = height >= 0
+    return _path(np.log(np.append(at, last))[inside] / math.log(top), height[inside])
+
+
 def _chart(
     series: Sequence[Binned], heights: Sequence[Floats], y_ticks: list[Tick], logarithmic: bool = False
 ) -> Chart:
-    edges = [binned.edges for binned in series if len(binned.mean)]
-    begin = min((int(e[0]) for e in edges), default=0)
-    length = max((int(e[-1]) for e in edges), default=SECOND) - begin
-    unit, size = next((name, n * SECOND) for name, n in _SPANS if length >= 3 * n * SECOND or n == 1)
+    begin, length, unit, size = _span(series)
     middles = [((b.edges[1:] - begin) + (b.edges[:-1] - begin)) / (2 * length) for b in series]
     return Chart(
         paths=[_path(x, y) for x, y in zip(middles, heights, strict=True)],
@@ -101,6 +127,15 @@ def _chart(
         y_ticks=y_ticks,
         logarithmic=logarithmic,
     )
+
+
+def _span(series: Sequence[Binned]) -> tuple[int, int, str, int]:
+    """The time that the lines cover: begin and length in microseconds, and the unit for its axis."""
+    edges = [binned.edges for binned in series if len(binned.mean)]
+    begin = min((int(e[0]) for e in edges), default=0)
+    length = max((int(e[-1]) for e in edges), default=SECOND) - begin
+    unit, size = next((name, n * SECOND) for name, n in _SPANS if length >= 3 * n * SECOND or n == 1)
+    return begin, length, unit, size
 
 
 def _path(x: Floats, y: Floats) -> str:

@@ -10,17 +10,19 @@ from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metrics import Metrics
 from backfill.report.sentences import loser_sentence, one_by_one, wait_sentence
 from backfill.report.terminal import WIDTH, plain, policy_table
-from backfill.report.values import NONE, heading, texts
+from backfill.report.values import BOUND_0, EXPLAINED, cut, grouped, heading, texts
 
+NEAR = 10  # times a bound; where a policy is farther above it, the ratios stand beside the bound, not in a column
 COLUMNS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
 
 
 def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Sequence[Gap]) -> Table:
-    """A row for each policy: headline metrics, and how often the lower bound fits into its wait and its makespan."""
+    """A row for each policy: headline metrics, and how many times a lower bound it is, where no policy is far off."""
     columns = [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in COLUMNS]
     for metric, head in (("mean_wait_s", "wait/ bound"), ("makespan_s", "makespan/ bound")):
-        if some := [_ratio(gap) for gap in gaps if gap.metric == metric]:
-            columns.append((head, some))
+        ratios = [gap.ratio for gap in gaps if gap.metric == metric]
+        if ratios and all(ratio is not None and ratio <= NEAR for ratio in ratios):
+            columns.append((head, [f"{ratio:.3f}" for ratio in ratios]))
     return policy_table(names, columns)
 
 
@@ -31,15 +33,17 @@ def compared_text(
     gaps: Sequence[Gap],
     reality: str = "",
 ) -> list[str]:
-    """What stands below the table: how near to reality, each pair, who loses, the longest waits, the bounds."""
+    """What stands below the table: a word on it, how near to reality, pairs, who loses, longest waits, bounds."""
     told = one_by_one(fairness)
     longest = {wait.policy: wait for wait in reversed(waits)}
     lines = [
+        *_wrapped([f"bounded slowdown: {EXPLAINED['mean_bounded_slowdown']}"], ""),
+        "",
         *_part("against reality", [reality] if reality else []),
         *_part("pairs, 95% intervals", [sentences[i] for i in told]),
         *_part("who loses", [loser_sentence(fairness[i]) for i in told if fairness[i].b == fairness[0].b]),
         *_part("longest waits", [wait_sentence(longest[policy]) for policy in reversed(longest)]),
-        *_part("lower bounds, for any policy", list(dict.fromkeys(_bound(gap) for gap in gaps if gap.bound))),
+        *_part("lower bounds, for any policy", _bounds(gaps)),
     ]
     more = len(fairness) - len(told)
     return [*lines, f"{more} more pairs are in --json"] if more else lines
@@ -48,15 +52,31 @@ def compared_text(
 def _part(title: str, lines: Sequence[str]) -> list[str]:
     if not lines:
         return []
-    wrapped = [textwrap.fill(plain(line), WIDTH, initial_indent="  ", subsequent_indent="    ") for line in lines]
-    return [f"{title}:", *wrapped]
+    return [f"{title}:", *_wrapped(lines, "  ")]
 
 
-def _ratio(gap: Gap) -> str:
-    if gap.ratio is None:
-        return NONE
-    return f"{gap.ratio:.3f}" if gap.ratio < 10 else f"{gap.ratio:,.0f}"
+def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
+    return [textwrap.fill(plain(line), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ") for line in lines]
 
 
-def _bound(gap: Gap) -> str:
-    return f"{heading(gap.metric)} {texts(gap.metric, [gap.bound])[0]} ({gap.how})"
+def _bounds(gaps: Sequence[Gap]) -> list[str]:
+    """A line for each bound, with the policies that are far above it."""
+    by_metric: dict[str, list[Gap]] = {}
+    for gap in gaps:
+        by_metric.setdefault(gap.metric, []).append(gap)
+    return [_bound(each) for each in by_metric.values() if each[0].bound is not None]
+
+
+def _bound(gaps: Sequence[Gap]) -> str:
+    name, bound = heading(gaps[0].metric), gaps[0].bound
+    if not bound:
+        return f"{name}: {BOUND_0}"
+    said = f"{name} {texts(gaps[0].metric, [bound])[0]} ({grouped(gaps[0].how)})"
+    ratios = [(cut(gap.policy), gap.ratio) for gap in gaps if gap.ratio is not None]
+    if all(ratio <= NEAR for _, ratio in ratios):
+        return said
+    return f"{said}; times the bound: {', '.join(f'{policy} {_ratio(ratio)}' for policy, ratio in ratios)}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.3f}" if ratio <= NEAR else f"{ratio:,.0f}"

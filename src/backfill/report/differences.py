@@ -9,8 +9,9 @@ from backfill.analysis.paired import Pair
 from backfill.report.chart import Tick
 from backfill.report.values import NONE, heading, texts
 
-# How far the axis may reach to both sides.
-_FACTORS = (1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, 1e6)
+# How far the axis may reach to both sides, and the mark halfway, where there is room for one.
+_FACTORS = {1.1: None, 1.2: None, 1.5: None, 2.0: None, 3.0: None, 5.0: 2, 10.0: 3, 20.0: 5, 50.0: 5, 100.0: 10,
+            1000.0: 20, 10_000.0: 100, 1e6: 1000}  # fmt: skip
 MAIN = ("mean_wait_s", "mean_bounded_slowdown")  # shown at once; the other metrics where they are asked for
 
 
@@ -61,6 +62,7 @@ class Differences:
     main: Table
     pairs: list[Table]
     methods: list[str]  # of the intervals
+    intervals: int  # how many there are
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], values: dict[str, Metrics], against: str | None = None) -> "Differences":
@@ -69,8 +71,9 @@ class Differences:
         of_two: dict[tuple[str, str], list[Pair]] = {}
         for pair in pairs:
             of_two.setdefault((pair.a, pair.b), []).append(pair)
-        methods = dict.fromkeys(pair.method for pair in pairs if pair.low is not None)
-        return cls(Table.of(main, values), [Table.of(two, values) for two in of_two.values()], list(methods))
+        methods = [pair.method for pair in pairs if pair.low is not None]
+        tables = [Table.of(two, values) for two in of_two.values()]
+        return cls(Table.of(main, values), tables, list(dict.fromkeys(methods)), len(methods))
 
 
 def _difference(pair: Pair, values: dict[str, Metrics], reach: float) -> Difference:
@@ -115,7 +118,7 @@ def _reach(pairs: Sequence[Pair]) -> float:
     """The factor at both ends of the axis: the least that has all relative differences inside."""
     shares = [x for pair in pairs for x in (pair.relative, pair.relative_low, pair.relative_high) if x is not None]
     most = max((max(1 + x, 1 / (1 + x)) for x in shares if x > -1), default=1.0)
-    return next((factor for factor in _FACTORS if most <= factor), _FACTORS[-1])
+    return next((factor for factor in _FACTORS if most <= factor), max(_FACTORS))
 
 
 def _place(share: float | None, reach: float) -> float | None:
@@ -128,11 +131,7 @@ def _place(share: float | None, reach: float) -> float | None:
 
 
 def _ticks(reach: float) -> list[Tick]:
-    ends = (1 / reach, math.sqrt(1 / reach), 1.0, math.sqrt(reach), reach) if reach > 2 else (1 / reach, 1.0, reach)
-    return [Tick(_place(factor - 1, reach) or 0.0, _factor(factor)) for factor in ends]
-
-
-def _factor(factor: float) -> str:
-    if factor == 1:
-        return "equal"
-    return f"× {factor:,.3g}" if factor >= 1 else f"÷ {1 / factor:,.3g}"
+    marks = [mark for mark in (_FACTORS[reach], reach) if mark]
+    ticks = [Tick(_place(mark - 1, reach) or 0.0, f"× {mark:,.10g}") for mark in marks]
+    less = [Tick(100 - tick.at, tick.text.replace("×", "÷")) for tick in reversed(ticks)]
+    return [*less, Tick(50.0, "equal"), *ticks]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
 from backfill.model.units import SECOND, span_text
-from backfill.report.values import NONE, brief, heading, number, texts
+from backfill.report.values import BOUND_0, NONE, brief, grouped, heading, number, texts
 
 ROWS_MOST = 15  # users or groups that a table names
 WAITS_MOST = 5  # long waits per policy
@@ -111,15 +111,16 @@ def long_waits(waits: Sequence[LongWait]) -> list[LongWait]:
 
 
 def gap_rows(gaps: Sequence[Gap]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-    """Per bound: what of, its value, how it was found, and (value, how many times the bound) of each policy."""
+    """Per bound: what of, its value, how it was found, and (value, how many times the bound or "") of each policy."""
     by_metric: dict[str, list[Gap]] = {}
     for gap in gaps:
         by_metric.setdefault(gap.metric, []).append(gap)
     found = []
     for metric, each in by_metric.items():
-        least, *values = (texts(metric, [value])[0] for value in (each[0].bound, *(gap.value for gap in each)))
-        ratios = [NONE if gap.ratio is None else f"{number(gap.ratio)} ×" for gap in each]
-        found.append((heading(metric), least, each[0].how, list(zip(values, ratios, strict=True))))
+        least, *values = texts(metric, [each[0].bound, *(gap.value for gap in each)])
+        ratios = ["" if gap.ratio is None else f"{number(gap.ratio)} ×" for gap in each]
+        how = BOUND_0 if each[0].bound == 0 else grouped(each[0].how)
+        found.append((heading(metric), least, how, list(zip(values, ratios, strict=True))))
     return found
 
 

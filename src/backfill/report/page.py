@@ -2,37 +2,38 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from backfill.analysis.metrics import NOTHING, Counted, Metrics, Trim
-from backfill.analysis.series import window
+from backfill.analysis.series import Binned, window
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Workload
 from backfill.report import losers
-from backfill.report.chart import SIDE, count_chart, share_chart, tail_chart
+from backfill.report.chart import SIDE, count_chart, share_chart, table, tail_chart
 from backfill.report.differences import Differences
 from backfill.report.findings import Findings, Grouped
 from backfill.report.gantt import pack
 from backfill.report.reality import Reality, class_rows, replay_rows
-from backfill.report.sentences import one_by_one
+from backfill.report.sentences import chance, one_by_one
 from backfill.report.shown import BINS, QUANTILES, Shown, longest, quantiles
-from backfill.report.values import WHY, columns, cut, headline, texts
+from backfill.report.values import EXPLAINED, UNTIL, columns, cut, heading, headline, texts
 from backfill.traces.files import written
 
 SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
 CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
     "reality": ("against reality", "reality"),
-    "summary": ("summary", None),
+    "summary": ("summary", "headline"),
     "differences": ("differences", "pairs"),
     "bounds": ("optimum", "gaps"),
     "distributions": ("waits and slowdowns", "lines"),
@@ -42,6 +43,7 @@ CONTENTS = {  # id of a section -> its name, and the value without which the pag
     "metrics": ("all metrics", None),
     "provenance": ("where this comes from", None),
 }
+_NOTHING_FOUND: dict[str, Any] = {"pairs": (), "gaps": (), "groups": (), "reality": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,40 +120,93 @@ def write_page(path: str | Path, page: Page) -> None:
 def render(page: Page) -> str:
     """The page as HTML; every text from outside is escaped."""
     metrics = [run.metrics for run in page.runs]
-    script = _script() if page.shown else ""
+    nothing = _nothing(page)
+    chart = _jobs(page)
+    script = _script() if chart["gantt"] else ""
     values: dict[str, Any] = {
         "title": page.title,
         "policies": [run.policy for run in page.runs],
         "provenance": page.provenance,
-        "headline": columns(headline(metrics), metrics),
+        "nothing": nothing,
+        "headline": columns(headline(metrics), metrics) if not nothing else [],
+        "explained": {heading(name): text for name, text in EXPLAINED.items()},
         "everything": columns(list(dict.fromkeys(name for each in metrics for name in each)), metrics),
-        "lines": _lines(page.shown) if page.shown else None,
-        "why": WHY,
+        "lines": _lines(page) if page.shown and not nothing else None,
+        "until": UNTIL,
         "side": SIDE,
         "style": Markup(_static("report.css")),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        **_found(page),
-        **_jobs(page),
+        **(_found(page) if not nothing else _NOTHING_FOUND),
+        **chart,
     }
     values["contents"] = [(at, name) for at, (name, need) in CONTENTS.items() if not need or values[need]]
     return _TEMPLATES.get_template("page.html.j2").render(values)
 
 
-def _lines(shown: Sequence[Shown]) -> dict[str, Any]:
+def _nothing(page: Page) -> str:
+    """A sentence for a page of which no job counts; empty where there is one."""
+    if not page.runs or any(run.metrics.get("jobs") != 0 for run in page.runs):
+        return ""
+    if page.ran and not len(page.ran[0]):
+        return "There is no job, so there is nothing to show."
+    rejected = max(run.metrics.get("rejected_jobs") or 0 for run in page.runs)
+    if rejected:
+        return f"No job ran: {rejected:,} {'was' if rejected == 1 else 'were'} rejected."
+    ran = any(run.schedule is not None and run.schedule.ran.any() for run in page.runs)
+    return "No job counts: all that ran are left out at the begin or at the end." if ran else "No job ran."
+
+
+def _lines(page: Page) -> dict[str, Any]:
     """The figures, and what stands beside their lines."""
+    shown, policies = page.shown, [cut(run.policy) for run in page.runs]
+    held, queue, inside = ([getattr(each, name) for each in shown] for name in ("held", "queue", "inside"))
+    waits, slowdowns = ([quantiles(getattr(each, name)) for each in shown] for name in ("waits", "slowdowns"))
+    cpus = [each.cpus for each in shown]
     return {
-        "used": share_chart([each.held for each in shown], [each.cpus for each in shown]),
-        "queue": count_chart([each.queue for each in shown]),
-        "inside": count_chart([each.inside for each in shown]),
-        "queue_peaks": [f"most {each.queue.most.max(initial=0):,}" for each in shown],
-        "inside_peaks": [f"most {each.inside.most.max(initial=0):,}" for each in shown],
+        "used": share_chart(held, cpus),
+        "used_rows": [(when, _shares(row, cpus)) for when, row in table(held)],
+        "used_told": _each(policies, [f"{share} on average" for share in _shares(map(_mean, held), cpus)]),
+        **_counts("queue", policies, queue),
+        **_counts("inside", policies, inside),
         "waits": tail_chart([each.waits for each in shown], seconds=True),
+        "waits_told": _each(policies, [_spread("wait_s", each) for each in waits]),
+        "wait_table": _quantiles("wait_s", waits),
         "slowdowns": tail_chart([each.slowdowns for each in shown], seconds=False),
-        "wait_table": _quantiles("wait_s", [quantiles(each.waits) for each in shown]),
-        "slowdown_table": _quantiles("slowdown", [quantiles(each.slowdowns) for each in shown]),
+        "slowdowns_told": _each(policies, [_spread("slowdown", each) for each in slowdowns]),
+        "slowdown_table": _quantiles("slowdown", slowdowns),
         "bin": span_text(longest(shown) / BINS),
     }
+
+
+def _counts(name: str, policies: Sequence[str], series: Sequence[Binned]) -> dict[str, Any]:
+    """A figure of numbers of jobs over time."""
+    most = [f"{each.most.max(initial=0):,}" for each in series]
+    means = [f"{_mean(each):,.1f}" for each in series]
+    return {
+        name: count_chart(series),
+        f"{name}_peaks": [f"most {number}" for number in most],
+        f"{name}_rows": [(when, [f"{mean:,.1f}" for mean in row]) for when, row in table(series)],
+        f"{name}_told": _each(policies, [f"{a} on average, at most {b}" for a, b in zip(means, most, strict=True)]),
+    }
+
+
+def _shares(held: Iterable[float], cpus: Sequence[int]) -> list[str]:
+    return [f"{mean / max(whole, 1):.1%}" for mean, whole in zip(held, cpus, strict=True)]
+
+
+def _each(policies: Sequence[str], texts_: Sequence[str]) -> str:
+    """A text for each policy, for those who do not see the lines."""
+    return "; ".join(f"{policy}: {text}" for policy, text in zip(policies, texts_, strict=True))
+
+
+def _mean(binned: Binned) -> float:
+    return float(np.average(binned.mean, weights=np.diff(binned.edges))) if len(binned.mean) else 0.0
+
+
+def _spread(name: str, values: Sequence[float | None]) -> str:
+    half, *_, most = (texts(name, [value])[0] for value in values)
+    return f"half of the jobs above {half}, at most {most}"
 
 
 def _found(page: Page) -> dict[str, Any]:
@@ -159,12 +214,12 @@ def _found(page: Page) -> dict[str, Any]:
     found = page.findings
     policies = [run.policy for run in page.runs]
     told = one_by_one(found.fairness)
+    differences = Differences.of(found.pairs, _values(page), None if len(told) == len(found.fairness) else policies[0])
     counts, crossings = losers.crossings(found.groups, policies)
     return {
         "pairs": found.pairs,
-        "differences": Differences.of(
-            found.pairs, _values(page), None if len(told) == len(found.fairness) else policies[0]
-        ),
+        "differences": differences,
+        "chance": chance(differences.intervals),
         "sentences": [page.sentences[i] for i in told if page.sentences],
         "gaps": losers.gap_rows(found.gaps),
         "groups": losers.by_name(found.groups),
@@ -185,7 +240,7 @@ def _values(page: Page) -> dict[str, Metrics]:
 
 def _jobs(page: Page) -> dict[str, Any]:
     """The chart of every job."""
-    if not page.ran:
+    if not page.ran or not any(run.schedule is not None and run.schedule.ran.any() for run in page.runs):
         return {"gantt": None}
     workload, platform = page.ran
     schedules = [(cut(run.policy), run.schedule) for run in page.runs if run.schedule is not None]

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
 from backfill.model.units import SECOND, span_text
+from backfill.report.values import UNTIL
 
 LONGEST_NAME = 40  # of a user or a job, in a sentence
 
 PAIRS_MOST = 6  # that are told of one by one
+NOTHING = "0.0%"
 
 
 def one_by_one(fairness: Sequence[Fairness]) -> list[int]:
@@ -21,9 +23,8 @@ def pair_sentence(wait: Pair, fair: Fairness) -> str:
     """`easy waits 41.2% less than fcfs, interval 38.0..44.1%; of 214 users 9 wait longer`. wait: of the mean wait."""
     said = f"{wait.a} {_change(wait)}"
     if fair.users > 1 and (fair.later or fair.earlier):
-        said += (
-            f"; of {fair.users:,} users {fair.users_longer:,} {'waits' if fair.users_longer == 1 else 'wait'} longer"
-        )
+        longer = f"{fair.users_longer:,}" if fair.users_longer else "none"
+        said += f"; of {fair.users:,} users {longer} {'waits' if fair.users_longer < 2 else 'wait'} longer"
     return said
 
 
@@ -39,8 +40,26 @@ def _change(wait: Pair) -> str:
     if wait.relative_low is None or wait.relative_high is None:
         return f"{said} ({wait.method})"
     low, high = sorted((side * wait.relative_low, side * wait.relative_high))
-    unsure = ", which may be chance" if low <= 0 <= high else ""
-    return f"{said}, interval {_share(low).removesuffix('%')}..{_share(high)}{unsure}"
+    if _share(wait.relative) == NOTHING:
+        return f"waits as long as {wait.b}, within {_share(max(-low, high))}"
+    if low > 0:
+        return f"{said}, interval {_share(low).removesuffix('%')}..{_share(high)}"
+    return f"{said}, but from {_side(side * low)} to {_side(side * high)} would be no surprise"
+
+
+def _side(relative: float) -> str:
+    """A relative difference in words: `3.2% more`."""
+    share = _share(abs(relative))
+    return "no difference" if share == NOTHING else f"{share} {'less' if relative < 0 else 'more'}"
+
+
+def chance(intervals: int) -> str:
+    """What many 95% intervals side by side are worth; empty where there are less than two."""
+    if intervals < 2:
+        return ""
+    expected = intervals / 20
+    few = "one" if expected <= 1 else "one or two" if expected < 2 else f"about {expected:,.0f}"
+    return f"Each interval is right 19 times in 20 by itself; among {intervals:,} of them {few} may miss."
 
 
 def loser_sentence(fair: Fairness) -> str:
@@ -57,10 +76,11 @@ def loser_sentence(fair: Fairness) -> str:
 
 
 def wait_sentence(wait: LongWait) -> str:
-    """The longest wait under a policy, and why it ended."""
+    """The longest wait under a policy, and until when it lasted."""
     who = f" of user {_name(wait.user)}" if wait.user else ""
     cpus = f"{wait.cpus:,} {'cpu' if wait.cpus == 1 else 'cpus'}"
-    return f"{wait.policy}: job {_name(wait.job)}{who}, {cpus}, waited {_span(wait.wait_s)}; started as {wait.reason}"
+    until = UNTIL.get(wait.reason, wait.reason)
+    return f"{wait.policy}: job {_name(wait.job)}{who}, {cpus}, waited {_span(wait.wait_s)}, {until}"
 
 
 def _name(text: str) -> str:

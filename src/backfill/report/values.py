@@ -1,5 +1,6 @@
 """How metrics read: a heading and texts for people, the same in the terminal and on a page."""
 
+import re
 from collections.abc import Sequence
 
 from backfill.analysis.metrics import Metrics
@@ -24,6 +25,23 @@ WHY = {
     "thread": "thread",
     "resumed": "resumed",
 }
+# Until when a job waited, as far as the reason of its start tells.
+UNTIL = {
+    "head": "until it was first in order and enough was free for it",
+    "backfill": "until there was a hole for it that earlier jobs could not use",
+    "reserved": "until its reserved time came",
+    "moved-up": "until another job's end brought its reserved start forward",
+    "fit": "until enough was free for it",
+    "gang": "until all tasks of its gang could start together",
+    "thread": "until its thread's turn came",
+    "resumed": "until it was resumed",
+}
+# What a reader may not know of the headline metrics.
+EXPLAINED = {
+    "mean_bounded_slowdown": "how many times its run a job took, waiting included; runs below 10 s count as 10 s",
+    "p95_wait_s": "95 of 100 jobs wait no longer",
+}
+BOUND_0 = "the bound is 0: some schedule might let nobody wait"
 
 
 def heading(name: str) -> str:
@@ -39,7 +57,7 @@ def cut(name: str) -> str:
 def texts(name: str, values: Sequence[float | int | None]) -> list[str]:
     """Values of one metric to stand side by side: `-` where there is none.
 
-    Times share a unit where that stays readable, so that they compare at a glance; shares are in percent.
+    Times share a unit where all read well in it, so that they compare at a glance; shares are in percent.
     """
     if name.endswith("_s"):
         return _times(values)
@@ -65,10 +83,25 @@ def number(value: float) -> str:
 
 def _times(seconds: Sequence[float | int | None]) -> list[str]:
     some = [abs(value) for value in seconds if value]
-    if not some or max(some) > 1e4 * min(some):
+    unit = _unit(min(some), max(some)) if some else None
+    if unit is None:
         return [NONE if value is None else span_text(value * SECOND) for value in seconds]
-    unit, size = next((unit, size) for unit, size in _UNITS.items() if min(some) >= 2 * size or size == 1)
-    return [NONE if value is None else f"{value / size:,.1f} {unit}" if value else "0 s" for value in seconds]
+    size = _UNITS[unit]
+    digits = 1 if min(some) >= 2 * size else 2
+    return [NONE if value is None else f"{value / size:,.{digits}f} {unit}" if value else "0 s" for value in seconds]
+
+
+def _unit(least: float, most: float) -> str | None:
+    """The unit for times of this range: the largest that all reach and none has a thousand of, else that of the
+    longest if the shortest has two digits in it."""
+    units = [unit for unit, size in _UNITS.items() if most >= 2 * size or size == 1]
+    full = [unit for unit in units if least >= _UNITS[unit] and most < 1000 * _UNITS[unit]]
+    return next(iter(full), units[0] if least >= 0.095 * _UNITS[units[0]] else None)
+
+
+def grouped(text: str) -> str:
+    """Whole numbers of a text with commas: `jobs of 4,096 or more cpus`."""
+    return re.sub(r"(?<![\w.,])\d{4,}(?![\w.,]*\d)", lambda found: f"{int(found[0]):,}", text)
 
 
 def headline(all_metrics: Sequence[Metrics]) -> list[str]:

@@ -34,7 +34,9 @@ class Section {
       choose: (job) => this.choose(job, false),
       step: (by) => this.step(by),
     });
-    chart.place.addEventListener("drawn", () => this.tellRange());
+    chart.place.addEventListener("drawn", () => this.moved());
+    window.addEventListener("beforeprint", () => this.print());
+    window.addEventListener("afterprint", () => this.printed());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { chart.paint(chart.scheme); this.legend(); });
   }
 
@@ -44,6 +46,46 @@ class Section {
     this.legend();
     if (this.matches) this.search(this.find("input[type=search]").value);
     else if (this.chart.chosen >= 0) this.choose(this.chart.chosen, false);
+  }
+
+  // On paper every policy has its chart, in light colours; the page itself stays as it was.
+  print() {
+    const { chart, root } = this, chosen = chart.policy;
+    this.printed();
+    this.point(-1);
+    document.documentElement.classList.add("printing");
+    const used = new Set();
+    this.data.names.forEach((name, policy) => {
+      chart.show(policy);
+      chart.used.forEach((colour) => used.add(colour));
+      if (policy === chosen) return;
+      chart.draw();
+      root.append(this.picture(name));
+    });
+    chart.show(chosen);
+    chart.draw();
+    chart.used = used;
+    this.legend();
+  }
+
+  picture(name) {
+    const { front, raster, scale } = this.chart, all = document.createElement("canvas"), context = all.getContext("2d");
+    Object.assign(all, { width: front.width, height: front.height });
+    context.drawImage(raster.canvas, GUTTER * scale, 0);
+    context.drawImage(front, 0, 0);
+    const figure = document.createElement("figure"), heading = document.createElement("p");
+    figure.className = "printed";
+    heading.textContent = `${name}: ${this.range()}`;
+    figure.append(all, heading);
+    return figure;
+  }
+
+  printed() {
+    for (const figure of this.root.querySelectorAll(".printed")) figure.remove();
+    if (!document.documentElement.classList.contains("printing")) return;
+    document.documentElement.classList.remove("printing");
+    this.chart.paint(this.chart.scheme);
+    this.legend();
   }
 
   // The box beside the pointer; the line below the chart tells the same to those who cannot see it.
@@ -70,21 +112,31 @@ class Section {
   tell(text) { this.find("output").textContent = text; }
 
   choose(job, go, before = "") {
+    if (go) this.point(-1);
     this.chart.choose(job, go);
     if (job >= 0) this.say(job, before); else this.tell("");
   }
 
-  tellRange() {
+  // What the pointer was over lies elsewhere once the window has moved.
+  moved() {
+    const { from, ticks, row, rows, policy } = this.chart, now = [from, ticks, row, rows].join();
+    if (now !== this.window) this.point(-1);
+    this.window = now;
+    this.find(".range").textContent = `${this.data.names[policy]}: ${this.range()}`;
+  }
+
+  range() {
     const { from, ticks, row, rows } = this.chart, { tick, cpus, length } = this.data;
     const time = ticks === length ? "all of the time" : `${instant(from * tick)} to ${instant((from + ticks) * tick)}`;
     const whole = (number) => number.toLocaleString("en");
     const what = rows === cpus ? "all processors" : `processors ${whole(Math.floor(row))} to ${whole(Math.ceil(row + rows))}`;
-    this.find(".range").textContent = `${this.data.names[this.chart.policy]}: ${time}; ${what}.`;
+    return `${time}; ${what}.`;
   }
 
   search(text) {
     const wanted = text.trim(), { data, chart } = this;
     this.matches = null;
+    this.point(-1);
     if (!wanted) {
       chart.pick(null);
       this.choose(-1, false);
