@@ -11,7 +11,7 @@ from backfill.report.values import NONE, heading, texts
 
 # How far the axis may reach to both sides, and the mark halfway, where there is room for one.
 _FACTORS = {1.1: None, 1.2: None, 1.5: None, 2.0: None, 3.0: None, 5.0: 2, 10.0: 3, 20.0: 5, 50.0: 5, 100.0: 10,
-            1000.0: 20, 10_000.0: 100, 1e6: 1000}  # fmt: skip
+            200.0: 10, 500.0: 20, 1000.0: 20, 10_000.0: 100, 1e6: 1000}  # fmt: skip
 MAIN = ("mean_wait_s", "mean_bounded_slowdown")  # shown at once; the other metrics where they are asked for
 
 

@@ -117,7 +117,7 @@ def gap_rows(gaps: Sequence[Gap]) -> list[tuple[str, str, str, list[tuple[str, s
         by_metric.setdefault(gap.metric, []).append(gap)
     found = []
     for metric, each in by_metric.items():
-        least, *values = texts(metric, [each[0].bound, *(gap.value for gap in each)])
+        (least,), values = texts(metric, [each[0].bound]), texts(metric, [gap.value for gap in each])
         ratios = ["" if gap.ratio is None else f"{number(gap.ratio)} ×" for gap in each]
         how = BOUND_0 if each[0].bound == 0 else grouped(each[0].how)
         found.append((heading(metric), least, how, list(zip(values, ratios, strict=True))))

@@ -50,7 +50,7 @@ class Section {
 
   // On paper every policy has its chart, in light colours; the page itself stays as it was.
   print() {
-    const { chart, root } = this, chosen = chart.policy;
+    const { chart } = this, chosen = chart.policy;
     this.printed();
     this.point(-1);
     document.documentElement.classList.add("printing");
@@ -58,12 +58,10 @@ class Section {
     this.data.names.forEach((name, policy) => {
       chart.show(policy);
       chart.used.forEach((colour) => used.add(colour));
-      if (policy === chosen) return;
       chart.draw();
-      root.append(this.picture(name));
+      this.find(".key").before(this.picture(name));
     });
     chart.show(chosen);
-    chart.draw();
     chart.used = used;
     this.legend();
   }
