@@ -60,3 +60,12 @@ def small(results: list[bf.Result], tmp_path_factory: pytest.TempPathFactory) ->
     path = tmp_path_factory.mktemp("small") / "out.html"
     write_report(path, results, "backfill compare")
     return path
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison of which the first policy is far worse, so that numbers of all sizes stand side by side."""
+    path = tmp_path_factory.mktemp("compared") / "out.html"
+    log = bf.generate("lublin?jobs=3000&cpus=64&load=1.1&seed=5")
+    bf.compare(log, None, ["fcfs", "easy", "easy-sjbf"]).report(path)
+    return path

@@ -1,6 +1,7 @@
 """The chart of every job, used as people use it."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import backfill as bf
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.report.rows import lay_out
 
+CUT = """[...document.querySelectorAll(".wide")].filter((table) => table.scrollWidth > table.clientWidth + 1)
+    .map((table) => table.ariaLabel)"""
 CHART = "document.getElementById('gantt').section.chart"
 
 
@@ -248,6 +251,25 @@ def test_colours_are_named_in_words(page, scheme):
     assert all(text for text in page.locator(".key li").all_text_contents())
 
 
+@pytest.mark.parametrize("act", ["search", "zoom", "pan", "step"])
+def test_what_is_told_beside_the_pointer_goes_once_something_else_is_shown(page, act):
+    front, tip = page.locator("canvas.front"), page.locator(".tip")
+    page.mouse.move(*middle_of(page, "200"))
+    assert tip.is_visible()
+    if act == "search":
+        find(page, "job 300")
+        tells(page, "job 300; ")
+    else:
+        front.focus()
+        page.keyboard.press({"zoom": "+", "pan": "ArrowRight", "step": "n"}[act])
+        if act == "pan":
+            page.keyboard.press("+")
+    drawn(page)
+    assert tip.is_hidden()
+    page.mouse.move(*middle_of(page, "300"))
+    assert act in ("zoom", "pan", "step") or tip.locator("dd").first.text_content() == "300"
+
+
 HOSTILE = ['"><img src=x onerror=alert(1)>', "</script><script>alert(1)</script>", "x" * 10_000, "\u202egnol"]
 
 
@@ -284,13 +306,11 @@ gpus = 4
 @pytest.mark.parametrize(
     ("jobs", "cpus"),
     [
-        ("job,submit,runtime\n", 1),
         ("job,submit,runtime\na,5,0\n", 1),
-        ("job,submit,runtime,procs\na,0,10,99\n", 1),
-        ("job,submit,runtime,cpus,gpus\na,0,10,0,4\nb,0,10,0,4\nc,1,5,0,1\n", 0),
+        ("job,submit,runtime,cpus,gpus\na,0,10,0,4\nb,0,10,0,4\nc,1,5,0,1\n", 1),
         ("job,submit,runtime,after\na,0.25,10,\nb,0.5,1.125,a\n", 2),
     ],
-    ids=["no job", "no time", "rejected", "no cpus", "fractions"],
+    ids=["no time", "no cpus", "fractions"],
 )
 def test_odd_results_have_a_chart_too(open_page, tmp_path, jobs, cpus):
     (tmp_path / "jobs.csv").write_text(jobs)
@@ -304,6 +324,22 @@ def test_odd_results_have_a_chart_too(open_page, tmp_path, jobs, cpus):
     page.locator("canvas.front").hover(position={"x": 300, "y": 100})
     drawn(page)
     assert all(isinstance(value, int | float) for value in window(page))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "sentence"),
+    [
+        ("job,submit,runtime\n", "There is no job"),
+        ("job,submit,runtime,procs\na,0,10,99\n", "No job ran: 1 was rejected."),
+    ],
+    ids=["no job", "rejected"],
+)
+def test_where_nothing_ran_a_sentence_says_so(open_page, tmp_path, jobs, sentence):
+    (tmp_path / "jobs.csv").write_text(jobs)
+    bf.simulate(bf.read(tmp_path / "jobs.csv"), bf.Platform.pool(2)).report(tmp_path / "out.html")
+    page = open_page(tmp_path / "out.html", chart=False)
+    assert page.locator("main > p").text_content().startswith(sentence)
+    assert page.locator("main section").count() == 1
 
 
 def test_an_old_browser_is_told_what_it_lacks(open_page, small, browser):
@@ -332,6 +368,58 @@ def test_without_javascript_tables_and_figures_are_there(open_page, small):
 def test_nothing_sticks_out_of_the_page(open_page, small, more):
     page = open_page(small, **more)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 1920])
+def test_no_table_is_cut_on_a_desktop(open_page, compared, width):
+    page = open_page(compared, viewport={"width": width, "height": 900})
+    assert page.evaluate(CUT) == []
+
+
+def test_on_a_phone_a_shadow_shows_that_a_table_goes_on_and_names_stay(open_page, compared):
+    page = open_page(compared, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    assert page.evaluate(CUT)
+    table = page.locator("#summary .wide")
+    name = table.locator("tbody th").first
+    left = name.bounding_box()["x"]
+    table.evaluate("(it) => { it.scrollLeft = 100; }")
+    assert name.bounding_box()["x"] == left
+    assert table.evaluate("(it) => getComputedStyle(it).backgroundAttachment") == "local, scroll"
+
+
+@pytest.mark.parametrize("width", [390, 800, 1280])
+def test_marks_of_the_differences_do_not_overlap(open_page, compared, width):
+    page = open_page(compared, viewport={"width": width, "height": 900})
+    axes = page.evaluate(
+        """[...document.querySelectorAll("td.axis div")].map((axis) => [...axis.children]
+            .map((mark) => mark.getBoundingClientRect()).filter((box) => box.width)
+            .map((box) => [box.left, box.right]))"""
+    )
+    marks = [axis for axis in axes if axis]  # of the tables that are open
+    assert marks
+    for axis in marks:
+        assert len(axis) >= 3
+        assert all(right < left for (_, right), (left, _) in pairwise(axis))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_paper_every_policy_has_its_chart_in_light_colours(open_page, compared, scheme):
+    page = open_page(compared, color_scheme=scheme)
+    before = page.evaluate(f"{CHART}.ink.background[0]")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert [text.split(":")[0] for text in page.locator(".printed p").all_text_contents()] == [
+        "fcfs",
+        "easy",
+        "easy-sjbf",
+    ]
+    corners = page.locator(".printed canvas").evaluate_all(
+        "(all) => all.map((one) => one.getContext('2d').getImageData(one.width - 8, 8, 1, 1).data[0])"
+    )
+    assert min(corners) > 100
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator(".printed").count() == 0
+    assert page.evaluate(f"{CHART}.ink.background[0]") == before
+    assert page.evaluate(f"{CHART}.schedule.name") == "fcfs"
 
 
 def test_dark_pages_have_a_dark_chart(open_page, small):

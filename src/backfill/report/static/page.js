@@ -91,6 +91,7 @@ class Section {
     const tip = this.find(".tip");
     tip.hidden = job < 0;
     if (job >= 0) {
+      this.pointedIn = this.window();
       if (job !== this.pointed) tip.replaceChildren(...told(this.data, this.chart.schedule, job).flatMap(pair));
       const { clientWidth, clientHeight } = this.chart.place;
       tip.style.left = `${Math.max(0, Math.min(x + 14, clientWidth - tip.offsetWidth - 4))}px`;
@@ -117,10 +118,13 @@ class Section {
 
   // What the pointer was over lies elsewhere once the window has moved.
   moved() {
-    const { from, ticks, row, rows, policy } = this.chart, now = [from, ticks, row, rows].join();
-    if (now !== this.window) this.point(-1);
-    this.window = now;
-    this.find(".range").textContent = `${this.data.names[policy]}: ${this.range()}`;
+    if (this.window() !== this.pointedIn) this.point(-1);
+    this.find(".range").textContent = `${this.data.names[this.chart.policy]}: ${this.range()}`;
+  }
+
+  window() {
+    const { from, ticks, row, rows } = this.chart;
+    return [from, ticks, row, rows].join();
   }
 
   range() {
