@@ -7,6 +7,7 @@ from backfill.report.values import UNTIL, WHY, grouped, heading, headline, numbe
 def test_times_that_compare_share_a_unit():
     assert texts("mean_wait_s", [353776.4, 6836.9, 5771.0, 7320.0]) == ["98.27 h", "1.90 h", "1.60 h", "2.03 h"]
     assert texts("p95_wait_s", [806_040.0, 37_800.0]) == ["223.9 h", "10.5 h"]
+    assert texts("p95_wait_s", [879_120.0, 89_280.0]) == ["244.2 h", "24.8 h"]
     assert texts("makespan_s", [21_975_156.0, 21_975_150.0]) == ["254.3 d", "254.3 d"]
     assert texts("max_wait_s", [90.0, 0.0]) == ["90.0 s", "0 s"]
 

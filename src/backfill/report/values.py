@@ -92,10 +92,10 @@ def _times(seconds: Sequence[float | int | None]) -> list[str]:
 
 
 def _unit(least: float, most: float) -> str | None:
-    """The unit for times of this range: the largest that all reach and none has a thousand of, else that of the
-    longest if the shortest has two digits in it."""
+    """The unit for times of this range: the largest of which all have two, or one, and none a thousand; else that of
+    the longest if the shortest has two digits in it."""
     units = [unit for unit, size in _UNITS.items() if most >= 2 * size or size == 1]
-    full = [unit for unit in units if least >= _UNITS[unit] and most < 1000 * _UNITS[unit]]
+    full = [u for floor in (2, 1) for u in units if least >= floor * _UNITS[u] and most < 1000 * _UNITS[u]]
     return next(iter(full), units[0] if least >= 0.095 * _UNITS[units[0]] else None)
 
 
