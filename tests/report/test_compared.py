@@ -139,6 +139,10 @@ def test_of_many_pairs_those_with_the_first_policy_are_told():
     assert lines[-1] == "6 more pairs are in --json"
 
 
+def test_without_a_job_one_line_says_so():
+    assert compared_text(["x"], [fair(jobs=0, later=0)], [], []) == ["no job ran, so there is nothing to compare"]
+
+
 def test_names_that_would_turn_the_terminal_upside_down_do_not_reach_it():
     evil = "\x1b[31m\u202e" + "x" * 10_000
     wait = LongWait(policy=evil, job=evil, user=evil, cpus=1, submit_s=0, wait_s=1, run_s=1, reason="head")

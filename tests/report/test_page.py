@@ -145,7 +145,7 @@ def test_names_stand_in_their_own_direction_and_are_cut():
 
 def test_a_page_of_nothing_and_a_page_of_no_jobs():
     assert "No results" in Parsed(render(page_of({}, "No results"))).texts
-    assert "-" in Parsed(render(page_of({"easy": []}))).texts
+    assert "rejected jobs" in Parsed(render(page_of({"easy": []}))).texts
 
 
 def test_a_page_of_no_jobs_says_so_and_leaves_out_what_would_be_empty():
@@ -153,6 +153,7 @@ def test_a_page_of_no_jobs_says_so_and_leaves_out_what_would_be_empty():
     page = Parsed(text)
     assert "There is no job, so there is nothing to show." in page.texts
     assert [attrs["href"] for tag, attrs in page.tags if tag == "a"] == ["#metrics", "#provenance"]
+    assert "-" not in page.texts
     assert {"svg", "canvas", "script"}.isdisjoint(tag for tag, _ in page.tags)
     assert "There is no job" not in render(page_of(TWO))
 

@@ -34,6 +34,8 @@ def compared_text(
     reality: str = "",
 ) -> list[str]:
     """What stands below the table: a word on it, how near to reality, pairs, who loses, longest waits, bounds."""
+    if fairness and not any(each.jobs for each in fairness):
+        return ["no job ran, so there is nothing to compare"]
     told = one_by_one(fairness)
     longest = {wait.policy: wait for wait in reversed(waits)}
     lines = [

@@ -130,7 +130,7 @@ def render(page: Page) -> str:
         "nothing": nothing,
         "headline": columns(headline(metrics), metrics) if not nothing else [],
         "explained": {heading(name): text for name, text in EXPLAINED.items()},
-        "everything": columns(list(dict.fromkeys(name for each in metrics for name in each)), metrics),
+        "everything": columns(_names(metrics, known=bool(nothing)), metrics),
         "lines": _lines(page) if page.shown and not nothing else None,
         "until": UNTIL,
         "side": SIDE,
@@ -142,6 +142,12 @@ def render(page: Page) -> str:
     }
     values["contents"] = [(at, name) for at, (name, need) in CONTENTS.items() if not need or values[need]]
     return _TEMPLATES.get_template("page.html.j2").render(values)
+
+
+def _names(metrics: Sequence[Metrics], known: bool) -> list[str]:
+    """Of all metrics, or of those that have a value."""
+    names = dict.fromkeys(name for each in metrics for name in each)
+    return [name for name in names if not known or any(each.get(name) is not None for each in metrics)]
 
 
 def _nothing(page: Page) -> str:

@@ -38,7 +38,7 @@ UNTIL = {
 }
 # What a reader may not know of the headline metrics.
 EXPLAINED = {
-    "mean_bounded_slowdown": "how many times its run a job took, waiting included; runs below 10 s count as 10 s",
+    "mean_bounded_slowdown": "(wait + run) / run, where runs below 10 s count as 10 s",
     "p95_wait_s": "95 of 100 jobs wait no longer",
 }
 BOUND_0 = "the bound is 0: some schedule might let nobody wait"
