@@ -19,7 +19,7 @@ from backfill.model import notebook
 from backfill.model.errors import BackfillError, PolicyError, UsageError, at
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
-from backfill.model.units import SECOND
+from backfill.model.units import SECOND, counted
 from backfill.model.workload import Workload
 from backfill.traces import frames
 from backfill.worlds.estimates import Estimates
@@ -78,7 +78,7 @@ class Result:
         found = []
         if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
             why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
-            found.append(f"rejected {causes.total()} of {len(self.workload)} jobs, which can never run here: {why}")
+            found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs, which can never run here: {why}")
         if "memory" in self.workload.resources and not self.platform.limits("memory"):
             found.append("memory is not limited: the platform does not say how much it has")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
@@ -99,7 +99,7 @@ class Result:
     @property
     def title(self) -> str:
         """What was run on what, in a line."""
-        return f"{self.workload.name}: {len(self.workload):,} jobs on {self.platform.cpus:,} cpus"
+        return f"{self.workload.name}: {counted(len(self.workload), 'job')} on {counted(self.platform.cpus, 'cpu')}"
 
     @cached_property
     def replay(self) -> "Replay | None":

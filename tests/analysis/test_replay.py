@@ -58,7 +58,7 @@ def test_a_simulation_that_equals_reality_has_no_error():
     assert found.correlation == pytest.approx(1)
     assert found.explained.holds
     assert found.sentence() == (
-        "easy: mean wait 62 s against 62 s in reality (+0 %); 100% of the jobs start within 10 min of their real start"
+        "easy: mean wait 62 s against 62 s in reality (+0%); 100% of the jobs start within 10 min of their real start"
     )
     assert found.short == "in reality the mean wait was 62 s (easy: +0 %)"
 
@@ -154,7 +154,7 @@ def test_the_closest_has_the_mean_waits_by_class_and_says_so():
     assert closest([far, near]) is near
     assert reality([far, near]) == (
         "conservative comes closest to the waits of the log, class by class: mean wait 62 s against 62 s in "
-        "reality (+1 %); 100% of the jobs start within 10 min of their real start"
+        "reality (+1%); 100% of the jobs start within 10 min of their real start"
     )
     assert reality([far]).endswith(
         "; perhaps the real machine was larger, or started its jobs by other rules, "

@@ -2,8 +2,12 @@
 
 import json
 import math
+import os
+import signal
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from tests.cli.test_other_verbs import COMMAND
@@ -17,6 +21,7 @@ from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 from backfill.papers.write import write
 
+ROOT = Path(__file__).parents[2]
 CALIBRATION = {  # interarrival -> Out Deadline %, System Usage %, Slow Down of the policies, from 3 replications
     4: ((96.9, 78.2, 72.9, 72.8), (37, 93.3, 91.5, 91.3), (17.1, 4.64, 4.68, 4.71)),
     12: ((96.8, 60.7, 52.6, 52.8), (39, 88.2, 86.4, 86.2), (13.3, 2.84, 2.91, 2.92)),
@@ -91,30 +96,44 @@ def waits_and_runs(cell):
 
 
 @pytest.fixture
-def cluster():
-    """A real Dask cluster on this machine: a scheduler and two workers that are processes of their own."""
-    distributed = pytest.importorskip("distributed", reason="needs the extra sweep")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, protocol="tcp"
-    ) as found:
-        yield found
+def cluster(tmp_path):
+    """A real Dask cluster on this machine, started as its users would: (address, worker processes)."""
+    pytest.importorskip("distributed", reason="needs the extra sweep")
+    told = tmp_path / "scheduler.json"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+
+    def start(*words):
+        command = [sys.executable, "-m", "distributed.cli.dask_" + words[0], "--scheduler-file", str(told), *words[1:]]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, **quiet)
+
+    processes = [start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")]
+    processes += [start("worker", "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(2)]
+    try:
+        until = time.monotonic() + 60
+        while not told.exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        yield json.loads(told.read_text())["address"], processes[1:]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
-@pytest.mark.filterwarnings("ignore")  # Dask's own, about ports and about the worker that is killed
+@pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(cluster):
+    address, workers = cluster
     cells = [Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(12)]
     alone = carry_out(run, cells)
-    killed = []
 
     def kill_one(done):
-        if done == 2:
-            worker = next(iter(cluster.workers.values()))
-            killed.append(worker.process.process._process.pid)
-            worker.process.process._process.kill()
+        if done == 3:
+            workers[0].kill()
 
-    with executor(cluster=cluster.scheduler_address) as dask:
+    with executor(cluster=address) as dask:
         assert carry_out(waits_and_runs, cells, dask, kill_one) == alone
-    assert killed
+    assert workers[0].wait() == -signal.SIGKILL
+    assert workers[1].poll() is None
 
 
 def test_a_cluster_that_is_not_there_is_told(monkeypatch):

@@ -23,6 +23,7 @@ from backfill.analysis.quantiles import two_sided_t
 from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Floats, Ints
 
+FARM = ("out_deadline", "system_usage", "licence_usage")  # where a workload or a platform has them
 PAIRED = (
     "mean_wait_s",
     "p95_wait_s",
@@ -204,7 +205,7 @@ def pairs_of_log(
     queues = [longest_queue(each) for each in counted]
     found = []
     for b, a in combinations(range(len(names)), 2):
-        for metric in PAIRED:
+        for metric in _paired(metrics[a]):
             x, y = metrics[a].get(metric), metrics[b].get(metric)
             intervals = [NO_INTERVAL] * 2
             if isinstance(blocks, str):
@@ -249,6 +250,11 @@ def _intervals(blocks: Blocks, a: tuple[float | None, Value], b: tuple[float | N
     return [*intervals, ((x - y + x * low) / y, (x - y + x * high) / y)]
 
 
+def _paired(metrics: Metrics) -> list[str]:
+    """The metrics that are held against each other."""
+    return [*PAIRED, *(name for name in FARM if name in metrics)]
+
+
 def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metrics]]) -> list[Pair]:
     """Every two policies, the later one minus the earlier one; metrics[policy][replication], at least two of these.
 
@@ -256,7 +262,7 @@ def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metri
     """
     found = []
     for b, a in combinations(range(len(names)), 2):
-        for metric in PAIRED:
+        for metric in _paired(metrics[a][0]):
             values = [(x.get(metric), y.get(metric)) for x, y in zip(metrics[a], metrics[b], strict=True)]
             whole = [(x, y) for x, y in values if x is not None and y is not None]
             x, y = (np.array([pair[k] for pair in whole], np.float64) for k in (0, 1))

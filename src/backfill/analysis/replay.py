@@ -85,12 +85,12 @@ class Replay:
         there = f"in reality the mean wait was {span_text(self.recorded_s * SECOND)}"
         if not self.explained.holds:
             return f"{there}, which {self.explained.cpus:,} cpus cannot explain"
-        return there if self.relative is None else f"{there} ({self.policy}: {100 * self.relative:+,.0f} %)"
+        return there if self.relative is None else f"{there} ({self.policy}: {100 * self.relative:+,.0f}%)"
 
     @property
     def against(self) -> str:
         """`mean wait 7.4 h against 6.9 h in reality (+7 %)`."""
-        change = "" if self.relative is None else f" ({100 * self.relative:+,.0f} %)"
+        change = "" if self.relative is None else f" ({100 * self.relative:+,.0f}%)"
         here, there = span_text(self.simulated_s * SECOND), span_text(self.recorded_s * SECOND)
         return f"mean wait {here} against {there} in reality{change}"
 

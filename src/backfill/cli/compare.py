@@ -126,7 +126,7 @@ def compare(
     if lawless:
         raise NotLawful(f"the schedule of {', '.join(lawless)}")
     if check:
-        say.note(f"lawful: {len(found.results)} schedules of {len(workload)} jobs checked")
+        say.note(f"lawful: {len(found.results)} schedules of {len(workload):,} jobs checked")
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
     if report is None and log != "-":

@@ -122,7 +122,7 @@ def simulate(
             say.problem(line)
         raise NotLawful(f"the schedule of {result.policy.name}")
     if check:
-        say.note(f"lawful: {len(workload)} jobs checked")
+        say.note(f"lawful: {len(workload):,} jobs checked")
     same: dict[str, object] = {
         "--platform": platform,
         "--cpus": cpus,

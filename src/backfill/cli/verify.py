@@ -64,6 +64,6 @@ def verify(
         for line in violations:
             print(line)
         if not violations:
-            print(f"lawful: {len(workload)} jobs checked")
+            print(f"lawful: {len(workload):,} jobs checked")
     if violations:
         raise NotLawful(schedule)

@@ -50,6 +50,11 @@ def seconds_text(micros: int) -> str:
     return "-" + text if micros < 0 else text
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 job`, `1,000 jobs`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def span_text(micros: float) -> str:
     """A span for people: `42 s`, `17 min`, `3.2 h`, `5.1 d`."""
     seconds = micros / SECOND

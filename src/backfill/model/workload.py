@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from backfill.model import notebook
 from backfill.model.errors import BadArgument, WorkloadError, printable
-from backfill.model.units import NEVER, TIME_MAX, span_text
+from backfill.model.units import NEVER, TIME_MAX, counted, span_text
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -255,7 +255,7 @@ class Workload:
 
 def remarks(dropped: Mapping[str, int], notes: Sequence[str]) -> list[str]:
     """What was left out, and further notes, one sentence each."""
-    return [*(f"left out {n:,} {'job' if n == 1 else 'jobs'}: {why}" for why, n in dropped.items()), *notes]
+    return [*(f"left out {counted(n, 'job')}: {why}" for why, n in dropped.items()), *notes]
 
 
 def check_load(factor: float) -> None:

@@ -52,4 +52,4 @@ def class_rows(reality: Reality) -> list[tuple[str, str, str, str, list[str]]]:
 
 
 def _change(share: float | None) -> str:
-    return NONE if share is None else f"{share:+.0%}".replace("-", "\N{MINUS SIGN}")
+    return NONE if share is None else f"{share:+,.0%}".replace("-", "\N{MINUS SIGN}")

@@ -22,6 +22,7 @@ from backfill.analysis.paired import Pair
 from backfill.model.errors import InputError, at, quote
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Schedule
+from backfill.model.units import counted
 from backfill.model.workload import Ints, Ragged, Workload, remarks
 from backfill.report.findings import Findings, Grouped
 from backfill.report.page import Page, Run, write_page
@@ -125,7 +126,7 @@ def _page(found: dict[str, Any], folder: Path | None) -> Page:
             *found.get("notes", []),
         ],
     )
-    title = found.get("title", f"{told['name']}: {told['jobs']:,} jobs on {on['cpus']:,} cpus")
+    title = found.get("title", f"{told['name']}: {counted(told['jobs'], 'job')} on {counted(on['cpus'], 'cpu')}")
     said: dict[str, Any] = {
         "findings": _findings(found),
         "sentences": found.get("sentences", []),

@@ -7,11 +7,17 @@ from backfill.analysis.metrics import Metrics
 from backfill.model.units import SECOND, span_text
 
 HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization", "max_queue")
+FARM = ("out_deadline", "licence_usage")  # told where a workload or a platform has them
+SHARES = ("utilization", "out_deadline", "system_usage", "system_usage_to_end", "system_usage_printed", "licence_usage")
 TROUBLE = ("killed_jobs", "rejected_jobs")  # told where there are any
 
 NONE = "-"
 NAME_MAX = 80  # characters of a name that a table shows
-_HEADINGS = {"mean_bounded_slowdown": "bounded slowdown", "throughput_jobs_per_h": "jobs per hour"}
+_HEADINGS = {
+    "out_deadline": "missed deadlines",
+    "mean_bounded_slowdown": "bounded slowdown",
+    "throughput_jobs_per_h": "jobs per hour",
+}
 _UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 
 # Why a job started, in the words of the page; the keys are REASONS. static/words.js tells them at more length.
@@ -61,7 +67,7 @@ def texts(name: str, values: Sequence[float | int | None]) -> list[str]:
     """
     if name.endswith("_s"):
         return _times(values)
-    return [NONE if value is None else f"{value:.1%}" if name == "utilization" else number(value) for value in values]
+    return [NONE if value is None else f"{value:.1%}" if name in SHARES else number(value) for value in values]
 
 
 def columns(names: Sequence[str], metrics: Sequence[Metrics]) -> list[tuple[str, list[str]]]:
@@ -106,4 +112,5 @@ def grouped(text: str) -> str:
 
 def headline(all_metrics: Sequence[Metrics]) -> list[str]:
     """The names of the metrics worth a column, given those of all the results side by side."""
-    return [*HEADLINE, *(name for name in TROUBLE if any(metrics.get(name) for metrics in all_metrics))]
+    farm = [name for name in FARM if any(name in metrics for metrics in all_metrics)]
+    return [*HEADLINE, *farm, *(name for name in TROUBLE if any(metrics.get(name) for metrics in all_metrics))]

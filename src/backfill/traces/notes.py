@@ -22,7 +22,7 @@ def counted(found: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
 
 def told(counts: Mapping[str, int], jobs: int) -> list[str]:
     """`what: 3 of 100 jobs` for each."""
-    return [f"{what}: {count} of {jobs} jobs" for what, count in counts.items()]
+    return [f"{what}: {count:,} of {jobs:,} jobs" for what, count in counts.items()]
 
 
 def oddities(jobs: Jobs) -> list[str]:
