@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.test_other_verbs import COMMAND
 
 from backfill.model.errors import BackfillError
 from backfill.papers import farm_claims
@@ -20,6 +19,7 @@ from backfill.papers.farm import POLICIES, REPLICATIONS, Cell, reproduce, run
 from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 from backfill.papers.write import write
+from tests.cli.test_other_verbs import COMMAND
 
 ROOT = Path(__file__).parents[2]
 CALIBRATION = {  # interarrival -> Out Deadline %, System Usage %, Slow Down of the policies, from 3 replications
