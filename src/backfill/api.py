@@ -15,13 +15,12 @@ from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.policy import Policy, json_value
 from backfill.loading import load
-from backfill.model import notebook
+from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, UsageError, at
 from backfill.model.platform import Platform
-from backfill.model.schedule import Schedule
+from backfill.model.schedule import TEXTS, Schedule
 from backfill.model.units import SECOND, counted
 from backfill.model.workload import Workload
-from backfill.traces import frames
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Progress, Simulation
@@ -163,11 +162,11 @@ class Result:
 
     def to_polars(self) -> Any:
         """The schedule as a polars DataFrame, one row per job, times in seconds. Needs the extra `data`."""
-        return frames.to_polars(self.schedule)
+        return frames.to_polars(self.schedule.columns(), TEXTS)
 
     def to_pandas(self) -> Any:
         """The schedule as a pandas DataFrame, one row per job, times in seconds. Needs pandas."""
-        return frames.to_pandas(self.schedule)
+        return frames.to_pandas(self.schedule.columns(), TEXTS)
 
     def plot(self, kind: str = "utilization", ax: Any = None) -> Any:
         """Draw `gantt`, `utilization`, `queue`, `jobs`, `wait` or `slowdown` with matplotlib; returns the axes.

@@ -16,7 +16,7 @@ from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.analysis.replay import Replay, reality
 from backfill.api import SCHEMA, Result, as_policy, as_trim
 from backfill.core.policy import Policy
-from backfill.model import notebook
+from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
@@ -123,6 +123,18 @@ class Comparison:
         real = Reality(self.reality, [each.to_dict() for each in self.replays]) if self.replays else None
         write_report(path, self.results, command, *self.notes, *notes, title=self.title, names=self.names,
                      metrics=self.metrics, findings=self, sentences=self.sentences, reality=real)  # fmt: skip
+
+    def to_polars(self) -> Any:
+        """The metrics as a polars DataFrame, one row per policy. Needs the extra `data`."""
+        return frames.to_polars(self._columns(), ("policy",))
+
+    def to_pandas(self) -> Any:
+        """The metrics as a pandas DataFrame, one row per policy. Needs pandas."""
+        return frames.to_pandas(self._columns(), ("policy",))
+
+    def _columns(self) -> frames.Columns:
+        names = dict.fromkeys(name for each in self.metrics for name in each)
+        return {"policy": list(self.names), **{name: [each.get(name) for each in self.metrics] for name in names}}
 
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline

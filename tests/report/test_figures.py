@@ -7,6 +7,7 @@ import pytest
 
 import backfill as bf
 from backfill.model.errors import MissingExtra, UsageError
+from backfill.model.units import NEVER
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.report.figures import KINDS
 
@@ -74,6 +75,20 @@ def test_pandas_and_polars_get_the_same_table(result):
     assert list(theirs.columns) == ours.columns
     for name in ours.columns:
         assert theirs[name].tolist() == ours[name].to_list()
+
+
+def test_a_workload_and_a_comparison_are_tables_too():
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    log = bf.generate("farm?jobs=20&machines=4")
+    jobs = log.to_pandas()
+    assert jobs["submit"].tolist() == [t / 1e6 for t in log.jobs.submit.tolist()]
+    assert jobs["deadline"].isna().sum() == (log.jobs.deadline == NEVER).sum()
+    assert jobs["cpus"].tolist() == log.to_polars()["cpus"].to_list() == log.jobs.demand[:, 0].tolist()
+    found = bf.compare(log, None, ["fcfs", "easy"])
+    for table in (found.to_polars(), found.to_pandas()):
+        assert list(table["policy"]) == ["fcfs", "easy"]
+        assert list(table["mean_wait_s"]) == [each["mean_wait_s"] for each in found.metrics]
 
 
 def test_without_pandas_it_is_named(result, monkeypatch):

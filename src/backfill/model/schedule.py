@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model import frames
 from backfill.model.workload import Ints, Ragged
 
 STATES = ("COMPLETED", "TIMEOUT", "REJECTED")
 COMPLETED, TIMEOUT, REJECTED = range(3)
 NO_TIME = -(2**62)  # no such instant: a rejected job has no start, most jobs have no promise
+TEXTS = ("job", "state", "reason", "node")  # columns of a table that are texts
 # Why a job started; a closed list, the index is what the core writes.
 REASONS = ("head", "backfill", "reserved", "fit", "gang", "thread", "moved-up", "resumed")
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = range(8)
@@ -49,6 +51,18 @@ class Schedule:
             if isinstance(value, np.ndarray):
                 columns[name] = value[rows]
         return Schedule(**columns | {"held": held})
+
+    def columns(self) -> frames.Columns:
+        """What became of each job, for a table; times in seconds."""
+        why = (*REASONS, "")
+        reasons = zip(self.reason.tolist(), self.rejected_for, strict=True)
+        return {
+            "job": [str(job) for job in self.job.tolist()],
+            **{name: frames.seconds(getattr(self, name).tolist(), NO_TIME) for name in ("submit", "start", "end")},
+            "state": [STATES[state] for state in self.state.tolist()],
+            "reason": [why[code] or cause for code, cause in reasons],
+            "node": [self.node_text(row) for row in range(len(self))],
+        }
 
     def node_text(self, row: int) -> str:
         """`name`, or `a*2;b*3` for a gang that is spread; empty for a rejected job."""

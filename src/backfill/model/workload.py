@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model import notebook
+from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, WorkloadError, printable
 from backfill.model.units import NEVER, TIME_MAX, counted, span_text
 
@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 
 SPREAD = ("node", "site", "any")  # where a gang may sit; Jobs.spread holds the index
 ANY = SPREAD.index("any")
+LABELS = ("job", "user", "group", "project", "site", "status")  # columns of a table that are texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +214,29 @@ class Workload:
             *((f"left out: {why}", f"{count:,}") for why, count in self.dropped.items()),
         ]
         return notebook.table(self.name, [], facts) + notebook.paragraphs(self.notes)
+
+    def to_polars(self) -> Any:
+        """The jobs as a polars DataFrame, one row each, times in seconds. Needs the extra `data`."""
+        return frames.to_polars(self._columns(), LABELS)
+
+    def to_pandas(self) -> Any:
+        """The jobs as a pandas DataFrame, one row each, times in seconds. Needs pandas."""
+        return frames.to_pandas(self._columns(), LABELS)
+
+    def _columns(self) -> frames.Columns:
+        jobs = self.jobs
+        return {
+            "job": [str(job) for job in jobs.job.tolist()],
+            **{
+                name: frames.seconds(jobs[name].tolist(), NEVER)
+                for name in ("submit", "runtime", "walltime", "deadline")
+            },
+            "waited": frames.seconds(jobs.waited.tolist(), -1),
+            "tasks": jobs.tasks.tolist(),
+            **{name: jobs.demand[:, k].tolist() for k, name in enumerate(self.resources)},
+            "priority": jobs.priority.tolist(),
+            **{name: [jobs[name][row] for row in range(len(jobs))] for name in LABELS[1:]},
+        }
 
     @property
     def remarks(self) -> list[str]:
