@@ -16,6 +16,7 @@ from backfill import policies
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.read import read
+from backfill.workloads import generate
 from backfill.worlds.simulated import simulate
 from workloads import CPUS, synthetic
 
@@ -144,6 +145,32 @@ def nodes(quick: bool) -> Rows:
     )
 
 
+def farm(quick: bool) -> Rows:
+    """The computational farm: bf-mod against its slow twin on one run of the paper, and a farm of 1,000 machines."""
+    sys.path.insert(0, str(HERE.parent))
+    from tests.reference import world  # the twins are part of the tests
+    from tests.reference.workloads import from_model
+
+    log = generate(f"farm?jobs={300 if quick else 1000}&interarrival=4")
+    jobs, platform = from_model(log, Platform.of(log))
+    begin = time.perf_counter()
+    rows = world.run(jobs, platform, world.POLICIES["bf-mod"])
+    twin = [len(jobs) / (time.perf_counter() - begin)]
+    found, done = speeds(log, Platform.of(log), policies.get("bf-mod"), 5)
+    assert [row.start for row in rows] == done.schedule.start.tolist(), "the twin gives another schedule"
+    note = "100 machines, 20 licences, inter-arrival 4"
+    yield Result("bf-mod, the paper's farm", "jobs/s", found, against="its twin", yardstick=twin,
+                 ratio_target=Target(30), facts=work(done), note=note)  # fmt: skip
+    large = generate(f"farm?jobs={10_000 if quick else 100_000}&machines=1000&licences=100&need=0.06&load=0.9")
+    for name in ("bf-fcfs", "bf-mod"):
+        pool = Platform.of(large)
+        warm(log, Platform.of(log), policies.get(name))
+        done = simulate(large, pool, policies.get(name))
+        note = f"{len(large):,} jobs, 1,000 machines, 100 licences, load 0.9"
+        yield Result(f"{name}, large farm", "s", [done.elapsed_s], Target(60, most=True), less=True, facts=work(done),
+                     note=note)  # fmt: skip
+
+
 def memory(quick: bool) -> Rows:
     jobs = million(quick)
     for load in (0.9, 1.5):
@@ -188,6 +215,7 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "deep": deep,
     "index": index,
     "nodes": nodes,
+    "farm": farm,
     "memory": memory,
     "command": command,
 }
