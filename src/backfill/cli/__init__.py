@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import _thread
 import io
 import os
 import sys
@@ -38,7 +39,11 @@ def _interrupts_of_callbacks() -> Iterator[None]:
     before = sys.unraisablehook
 
     def keep(what: Any) -> None:
-        dropped.append(what.exc_type) if what.exc_type is KeyboardInterrupt else before(what)
+        if what.exc_type is KeyboardInterrupt:
+            dropped.append(what.exc_type)
+            _thread.interrupt_main()  # once more, until it falls outside such a call
+        else:
+            before(what)
 
     sys.unraisablehook = keep
     try:
