@@ -60,7 +60,7 @@ def test_a_simulation_that_equals_reality_has_no_error():
     assert found.sentence() == (
         "easy: mean wait 62 s against 62 s in reality (+0%); 100% of the jobs start within 10 min of their real start"
     )
-    assert found.short == "in reality the mean wait was 62 s (easy: +0 %)"
+    assert found.short == "in reality the mean wait was 62 s (easy: +0%)"
 
 
 def test_errors_are_told_by_class():

@@ -53,7 +53,7 @@ def test_headings_are_words():
     assert [heading(name) for name in ("mean_wait_s", "mean_bounded_slowdown", "out_deadline")] == [
         "mean wait",
         "bounded slowdown",
-        "out deadline",
+        "missed deadlines",
     ]
 
 
