@@ -3,6 +3,7 @@
 import json
 import math
 import subprocess
+import time
 
 import pytest
 
@@ -176,7 +177,8 @@ def test_running_out_of_memory_is_one_line_and_exit_1(backfill, monkeypatch):
     assert (done.code, done.complaint) == (1, "out of memory: Unable to allocate 7 TiB")
 
 
-def test_an_interrupt_that_a_callback_drops_is_told_as_one(backfill, monkeypatch):
+@pytest.mark.parametrize("fails_at_once", [True, False])
+def test_an_interrupt_that_a_callback_drops_is_told_as_one(backfill, monkeypatch, fails_at_once):
     class Dropping:
         def __del__(self) -> None:
             raise KeyboardInterrupt
@@ -184,6 +186,8 @@ def test_an_interrupt_that_a_callback_drops_is_told_as_one(backfill, monkeypatch
     def compiling(*_: object, **__: object) -> None:
         callback = Dropping()
         del callback
+        for _ in range(0 if fails_at_once else 10_000):
+            time.sleep(0.001)
         raise RuntimeError("no compiled object yet")
 
     monkeypatch.setattr("backfill.api.run", compiling)

@@ -164,7 +164,7 @@ def test_a_simulation_of_a_log_with_waits_ends_with_what_really_happened(backfil
     lines = [line for line in SWF.splitlines(keepends=True) if not line.startswith("2")]
     (tmp_path / "once.swf").write_text("".join(lines) + lines[2].replace("3 2 0", "2 1 99"))
     done = backfill("simulate", "once.swf", "-q")
-    assert done.out.splitlines()[-2:] == ["", "in reality the mean wait was 62 s (easy: -21 %)"]
+    assert done.out.splitlines()[-2:] == ["", "in reality the mean wait was 62 s (easy: -21%)"]
     found = json.loads(backfill("simulate", "once.swf", "-q", "--json").out)["replay"]
     assert (found["recorded_s"], found["explained"]["cpus"]) == (61.5, 4)
     assert "in reality" not in backfill("simulate", "tiny.csv", "--cpus", "4").out

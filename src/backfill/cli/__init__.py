@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 import typer
@@ -35,13 +36,15 @@ class _Interrupted(BackfillError):
 @contextmanager
 def _interrupts_of_callbacks() -> Iterator[None]:
     """Python drops a Ctrl-C that comes while the compiler calls back, and the compiler then fails with some error."""
-    dropped = []
+    dropped: list[Timer] = []
     before = sys.unraisablehook
 
     def keep(what: Any) -> None:
         if what.exc_type is KeyboardInterrupt:
-            dropped.append(what.exc_type)
-            _thread.interrupt_main()  # once more, until it falls outside such a call
+            # Again, from a thread: raised in this hook it would be dropped once more.
+            dropped.append(Timer(0.05, _thread.interrupt_main))
+            dropped[-1].daemon = True
+            dropped[-1].start()
         else:
             before(what)
 
@@ -53,6 +56,8 @@ def _interrupts_of_callbacks() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
+        for timer in dropped:
+            timer.cancel()
         sys.unraisablehook = before
 
 
