@@ -66,6 +66,19 @@ def licences_free(room, licence, count, begin, end):
     return True
 
 
+@kernel(inline=True)
+def first_node(room, peak, demand, job, tasks, pin, site, hosts, licence, begin, end):
+    """The most powerful node that holds so many tasks of a job and may host its licences; m where there is none."""
+    nodes = room.shape[0]
+    for block in range(peak.shape[0]):
+        if not holds(peak, block, demand, job, tasks):
+            continue
+        for node in range(block * BLOCK, min((block + 1) * BLOCK, nodes)):
+            if holds(room, node, demand, job, tasks) and may_use(node, pin, site, hosts, licence, begin, end):
+                return node
+    return nodes
+
+
 @kernel()
 def place_gang(room, peak, demand, job, tasks, spread, pin, site, hosts, licence, begin, end, placed):
     """Find nodes for all tasks of a job within `room` (m, k); write pairs (node, tasks) to `placed`.
@@ -76,14 +89,11 @@ def place_gang(room, peak, demand, job, tasks, spread, pin, site, hosts, licence
     """
     nodes = room.shape[0]
     if spread == NODE or tasks == 1:
-        for block in range(peak.shape[0]):
-            if not holds(peak, block, demand, job, tasks):
-                continue
-            for node in range(block * BLOCK, min((block + 1) * BLOCK, nodes)):
-                if holds(room, node, demand, job, tasks) and may_use(node, pin, site, hosts, licence, begin, end):
-                    placed[0, 0], placed[0, 1] = node, tasks
-                    return 1
-        return 0
+        node = first_node(room, peak, demand, job, tasks, pin, site, hosts, licence, begin, end)
+        if node == nodes:
+            return 0
+        placed[0, 0], placed[0, 1] = node, tasks
+        return 1
     first = 0
     while first < nodes:
         here = site[first] if spread == SITE else np.int64(-1)

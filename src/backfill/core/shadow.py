@@ -4,7 +4,7 @@ Source: Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; general
 """
 
 from backfill.core.errors import NONE
-from backfill.core.placement import holds, licences_free, may_use
+from backfill.core.placement import first_node, holds, licences_free, may_use
 from backfill.core.profile import FUTURE
 from backfill.core.record import kernel
 from backfill.core.verbs import place, place_in
@@ -65,13 +65,10 @@ def _replay_one_node(state, job):
     """When a job that sits on one node fits: room only grows, so a node is asked again only when it got some."""
     begin, end = state.licence_first[job], state.licence_first[job + 1]
     tasks, pin = state.tasks[job], state.pin[job]
-    first = state.nodes
-    for node in range(state.nodes):
-        if holds(state.room, node, state.demand, job, tasks) and may_use(
-            node, pin, state.site, state.hosts, state.licence, begin, end
-        ):
-            first = node
-            break
+    # Nothing was given back yet, so what the blocks have free is known.
+    first = first_node(
+        state.room, state.peak, state.demand, job, tasks, pin, state.site, state.hosts, state.licence, begin, end
+    )
     i = 0
     while i < state.active:
         t = max(state.limit[i], state.now)

@@ -1,4 +1,4 @@
-"""The schedulers of the computational farm: EASY around the job of the highest priority, by heuristics or by weights.
+"""The schedulers of the computational farm: EASY around the job of the highest priority.
 
 Source of BF_MOD and BF_UNMOD: Baraglia et al., CoreGRID 2007, sections 4 to 6; the readings that were taken where the
 text is silent are in docs/decisions/0009-farm-readings.md.
