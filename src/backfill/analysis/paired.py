@@ -19,7 +19,7 @@ from itertools import combinations
 import numpy as np
 
 from backfill.analysis.metrics import Counted, Metrics
-from backfill.analysis.quantiles import two_sided_t
+from backfill.analysis.quantiles import student
 from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Floats, Ints
 
@@ -272,21 +272,14 @@ def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metri
             if n < 2:
                 method = "no interval: fewer than 2 replications have a value"
             else:
-                intervals[0] = _student(change)
+                intervals[0] = student(change)[1:]
                 if base := _mean(y):
                     ratio = _mean(change) / base
-                    low, high = _student((change - ratio * y) / base)
+                    _, low, high = student((change - ratio * y) / base)
                     intervals[1] = (ratio + low, ratio + high)
             means = [_mean(each) if n else None for each in (x, y)]
             found.append(_pair((names[a], names[b], metric), means[0], means[1], intervals, method))
     return found
-
-
-def _student(values: Floats) -> tuple[float, float]:
-    n, mean = len(values), _mean(values)
-    deviation = math.sqrt(math.fsum((values - mean) ** 2) / (n - 1))
-    half = two_sided_t(n - 1) * deviation / math.sqrt(n)
-    return mean - half, mean + half
 
 
 def _mean(values: Floats) -> float:

@@ -1,6 +1,8 @@
-"""Student's t, without a library for it."""
+"""Student's t and its interval, without a library for it."""
 
 import math
+
+from backfill.model.workload import Floats
 
 
 def two_sided_t(freedom: int, outside: float = 0.05) -> float:
@@ -13,6 +15,15 @@ def two_sided_t(freedom: int, outside: float = 0.05) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if _inside(middle, freedom) < 1 - outside else (low, middle)
     return float(f"{math.tan(low) * math.sqrt(freedom):.10g}")
+
+
+def student(values: Floats) -> tuple[float, float, float]:
+    """The mean of at least two independent values, and its 95 % interval (Student's t)."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    deviation = math.sqrt(math.fsum((values - mean) ** 2) / (n - 1))
+    half = two_sided_t(n - 1) * deviation / math.sqrt(n)
+    return mean, mean - half, mean + half
 
 
 def _inside(angle: float, freedom: int) -> float:

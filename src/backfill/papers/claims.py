@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from backfill.analysis.quantiles import two_sided_t
+import numpy as np
+
+from backfill.analysis.quantiles import student
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,9 @@ class Estimate:
     @classmethod
     def of(cls, values: Sequence[float]) -> "Estimate":
         """Of the values of the replications."""
-        n = len(values)
-        mean = math.fsum(values) / n
-        if n < 2:
-            return cls(mean, -math.inf, math.inf, n)
-        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-        half = two_sided_t(n - 1) * deviation / math.sqrt(n)
-        return cls(mean, mean - half, mean + half, n)
+        if len(values) < 2:
+            return cls(values[0], -math.inf, math.inf, 1)
+        return cls(*student(np.array(values, np.float64)), len(values))
 
     def plus(self, amount: float) -> "Estimate":
         """The same, moved."""
