@@ -120,6 +120,14 @@ def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound
     ]
 
 
+def by_metric(all_gaps: Sequence[Gap]) -> dict[str, list[Gap]]:
+    """The gaps of each metric, in their order."""
+    found: dict[str, list[Gap]] = {}
+    for gap in all_gaps:
+        found.setdefault(gap.metric, []).append(gap)
+    return found
+
+
 def _makespan(jobs: _Jobs) -> tuple[str, int]:
     """The greatest of the lower bounds of the makespan, in microseconds, and the simplest argument that gives it."""
     found = [("longest job", int((jobs.release + jobs.least).max()))]

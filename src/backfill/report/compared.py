@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from backfill.analysis.bounds import Gap
+from backfill.analysis.bounds import Gap, by_metric
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metrics import Metrics
 from backfill.report.sentences import loser_sentence, one_by_one, wait_sentence
 from backfill.report.terminal import WIDTH, plain, policy_table
-from backfill.report.values import BOUND_0, EXPLAINED, FARM, cut, grouped, heading, texts
+from backfill.report.values import BOUND_0, EXPLAINED, cut, grouped, heading, texts
 
 NEAR = 10  # times a bound; where a policy is farther above it, the ratios stand beside the bound, not in a column
 COLUMNS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
@@ -18,7 +18,7 @@ COLUMNS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
 
 def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Sequence[Gap]) -> Table:
     """A row for each policy: headline metrics, and how many times a lower bound it is, where no policy is far off."""
-    shown = [*COLUMNS, *(name for name in FARM[:1] if any(name in each for each in metrics))]
+    shown = [*COLUMNS, *(["out_deadline"] if any("out_deadline" in each for each in metrics) else [])]
     columns = [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in shown]
     for metric, head in (("mean_wait_s", "wait/ bound"), ("makespan_s", "makespan/ bound")):
         ratios = [gap.ratio for gap in gaps if gap.metric == metric]
@@ -64,10 +64,7 @@ def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
 
 def _bounds(gaps: Sequence[Gap]) -> list[str]:
     """A line for each bound, with the policies that are far above it."""
-    by_metric: dict[str, list[Gap]] = {}
-    for gap in gaps:
-        by_metric.setdefault(gap.metric, []).append(gap)
-    return [_bound(each) for each in by_metric.values() if each[0].bound is not None]
+    return [_bound(each) for each in by_metric(gaps).values() if each[0].bound is not None]
 
 
 def _bound(gaps: Sequence[Gap]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backfill.analysis.bounds import Gap
+from backfill.analysis.bounds import Gap, by_metric
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
 from backfill.model.units import SECOND, span_text
 from backfill.report.values import BOUND_0, NONE, brief, grouped, heading, number, texts
@@ -112,11 +112,8 @@ def long_waits(waits: Sequence[LongWait]) -> list[LongWait]:
 
 def gap_rows(gaps: Sequence[Gap]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
     """Per bound: what of, its value, how it was found, and (value, how many times the bound or "") of each policy."""
-    by_metric: dict[str, list[Gap]] = {}
-    for gap in gaps:
-        by_metric.setdefault(gap.metric, []).append(gap)
     found = []
-    for metric, each in by_metric.items():
+    for metric, each in by_metric(gaps).items():
         (least,), values = texts(metric, [each[0].bound]), texts(metric, [gap.value for gap in each])
         ratios = ["" if gap.ratio is None else f"{number(gap.ratio)} ×" for gap in each]
         how = BOUND_0 if each[0].bound == 0 else grouped(each[0].how)
