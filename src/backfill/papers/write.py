@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from backfill.papers.claims import Claim
 from backfill.papers.figures import Figure, write_figure
+from backfill.report.templating import templates
 from backfill.traces.files import make_folder, written_text
 
 
@@ -36,10 +35,4 @@ def write(found: Reproduction, folder: str | Path) -> None:
         out.write(_TEMPLATES.get_template("paper.html.j2").render(found=found))
 
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("backfill.papers"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = templates("backfill.papers")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from backfill.analysis.metrics import NOTHING, Counted, Metrics, Trim
@@ -27,6 +26,7 @@ from backfill.report.gantt import pack
 from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.sentences import chance, one_by_one
 from backfill.report.shown import BINS, QUANTILES, Shown, longest, quantiles
+from backfill.report.templating import templates
 from backfill.report.values import EXPLAINED, UNTIL, columns, cut, heading, headline, texts
 from backfill.traces.files import written
 
@@ -270,12 +270,6 @@ def _script() -> str:
     return "".join(['"use strict";\n(() => {\n', *(_static(f"{name}.js") for name in SCRIPTS), "})();\n"])
 
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("backfill.report"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = templates("backfill.report")
 _TEMPLATES.filters["cut"] = cut
 _TEMPLATES.filters["span"] = lambda seconds: span_text(seconds * SECOND)

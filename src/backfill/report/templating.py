@@ -1,0 +1,14 @@
+"""How pages are made from templates: every text from outside is escaped, and a name without a value is an error."""
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+def templates(package: str) -> Environment:
+    """The templates in the folder `templates` of a package."""
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
