@@ -4,10 +4,10 @@
       a      0     3     100      100    |   0
       b      1     4      50       50    | 100    head: needs all nodes, shadow time 100
 
-Times are seconds. `nodes` are tasks of one processor each. More columns on the left: `estimate`, `priority`, `spread`,
-`site`, `licences` (numbers), `after` (names of jobs); on the right: `end`, `promise`, `reason`, `eligible`, `place`
-(node*tasks, nodes are numbers). Lists have `;` between, `-` stands for nothing. What follows the expected values is a
-comment.
+Times are seconds. `nodes` are tasks of one processor each. More columns on the left: `estimate`, `priority`,
+`admin_priority`, `spread`, `site`, `licences` (numbers), `after` (names of jobs); on the right: `end`, `promise`,
+`reason`, `eligible`, `place` (node*tasks, nodes are numbers). Lists have `;` between, `-` stands for nothing. What
+follows the expected values is a comment.
 """
 
 from collections.abc import Callable
@@ -80,6 +80,7 @@ def job_of(rows: dict[str, int], cells: dict[str, str]) -> Job:
         runtime=int(cells["runtime"]) * SECOND,
         estimate=int(cells.get("estimate", cells["walltime"])) * SECOND,
         priority=float(cells.get("priority", 0)),
+        admin_priority=float(cells.get("admin_priority", 0)),
         spread=cells.get("spread", "any"),
         site=None if site == "-" else int(site),
         licences=tuple(int(item) for item in items(cells.get("licences", "-"))),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from backfill.model.units import NEVER
 
@@ -26,6 +27,7 @@ class Job:
     site: int | None = None  # pins the job to a site
     after: tuple[int, ...] = ()  # rows of the jobs that must have ended
     priority: float = 0.0
+    admin_priority: float = 0.0
     deadline: Time = NEVER
     name: str = ""
 
@@ -88,6 +90,7 @@ class View:
     ended: bool  # at least one job ended since the last pass
     promises: dict[int, Reservation]  # row -> what the policy said of a job that still waits, in its last pass
     first_submit: Time  # of the whole log
+    memory: dict[str, Any] = field(default_factory=dict)  # what the policy wrote down in this run
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,18 @@ class Case:
 def brief(job: Job) -> str:
     plain = Job(row=job.row, submit=job.submit, runtime=job.runtime, walltime=job.walltime, name=job.name)
     words = [f"{name}={getattr(job, name)}" for name in ("submit", "runtime", "walltime")]
-    others = ("estimate", "tasks", "demand", "licences", "spread", "site", "after", "priority", "deadline")
+    others = (
+        "estimate",
+        "tasks",
+        "demand",
+        "licences",
+        "spread",
+        "site",
+        "after",
+        "priority",
+        "admin_priority",
+        "deadline",
+    )
     words += [f"{name}={getattr(job, name)!r}" for name in others if getattr(job, name) != getattr(plain, name)]
     return f"Job(row={job.row}, {', '.join(words)})"
 
@@ -169,6 +180,7 @@ def times(draw, seen: str, horizon: int) -> dict:
         "runtime": draw(st.one_of(st.just(walltime), st.just(0), small)) * SECOND,
         "estimate": estimate * SECOND,
         "priority": float(draw(st.integers(0, 3))),
+        "admin_priority": float(draw(few)),
         "deadline": draw(st.sampled_from([NEVER, submit + draw(small) * SECOND])),
     }
 
@@ -227,6 +239,7 @@ def as_model(jobs: list[Job], platform: Platform) -> tuple[Workload, model_platf
         spread=np.array([SPREAD.index(job.spread) for job in jobs], np.int8),
         licences=Ragged.of([job.licences for job in jobs]),
         priority=np.array([job.priority for job in jobs]),
+        admin_priority=np.array([job.admin_priority for job in jobs]),
         deadline=np.array([job.deadline for job in jobs], np.int64),
         site=Labels.of(["" if job.site is None else site_name(job.site) for job in jobs]),
         after=Ragged.of([job.after for job in jobs]),
@@ -278,6 +291,7 @@ def from_model(
             site=sites.get(jobs.site[row], -1) if jobs.site[row] else None,
             after=tuple(jobs.after[row].tolist()),
             priority=float(jobs.priority[row]),
+            admin_priority=float(jobs.admin_priority[row]),
             deadline=int(jobs.deadline[row]),
         )
         for row in range(len(jobs))

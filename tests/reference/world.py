@@ -3,11 +3,14 @@
 from collections import deque
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 from .conservative import conservative
 from .easy import ALL, easy
 from .farm import Weights, bf_mod, bf_unmod
 from .fcfs import fcfs
+from .flexible import Weights as Priorities
+from .flexible import flexible
 from .orders import SCORES
 from .placement import held, minus, place, whole
 from .words import Decision, Job, Placement, Platform, Policy, Reservation, Running, Start, Time, View
@@ -29,6 +32,12 @@ POLICIES: dict[str, Policy] = {
     "bf-mod": bf_mod(),
     "bf-unmod": bf_unmod(),
     "bf-mod:age_factor=0,k=2,w_licences=3": bf_mod(Weights(age_factor="0", k="2", w_licences="3")),
+    "flexible": flexible(),
+    "flexible:w_admin=-2,w_wait=0,w_xf=3,w_bypass=1.5": flexible(
+        Priorities(w_admin="-2", w_wait="0", w_xf="3", w_bypass="1.5")
+    ),
+    "flexible:w_user=10,w_wait=0,w_bypass=4": flexible(Priorities(w_user="10", w_wait="0", w_bypass="4")),
+    "flexible:w_wait=30,w_procs=-1,w_walltime=-600": flexible(Priorities(w_wait="30", w_procs="-1", w_walltime="-600")),
     "bf-unmod:w_deadline=0,boost=40": bf_unmod(Weights(w_deadline="0", boost="40")),
 }
 
@@ -78,6 +87,7 @@ class World:
         self.rejected: set[int] = set()
         self.promises: dict[int, Reservation] = {}
         self.timers: set[Time] = set()
+        self.memory: dict[str, Any] = {}  # the policy's own
 
     def next_instant(self) -> Time | None:
         submits = [self.to_come[0].submit] if self.to_come else []
@@ -154,6 +164,7 @@ class World:
             ended=ended,
             promises=self.promises,
             first_submit=self.first_submit,
+            memory=self.memory,
         )
         self.obey(view, self.policy(view))
 

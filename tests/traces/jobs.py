@@ -27,7 +27,18 @@ def same(a: Workload, b: Workload) -> bool:
         and [str(job) for job in x.job] == [str(job) for job in y.job]
         and all(
             np.array_equal(x[c], y[c])
-            for c in ("submit", "runtime", "walltime", "tasks", "demand", "spread", "deadline", "priority", "waited")
+            for c in (
+                "submit",
+                "runtime",
+                "walltime",
+                "tasks",
+                "demand",
+                "spread",
+                "deadline",
+                "waited",
+                "priority",
+                "admin_priority",
+            )
         )
         and all(
             [x[c][i] for i in range(len(x))] == [y[c][i] for i in range(len(y))]
@@ -40,6 +51,11 @@ def same(a: Workload, b: Workload) -> bool:
 
 def column(size: int, values: st.SearchStrategy[int]) -> st.SearchStrategy[np.ndarray]:
     return st.lists(values, min_size=size, max_size=size).map(lambda v: np.array(v, np.int64))
+
+
+def numbers(size: int) -> st.SearchStrategy[np.ndarray]:
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    return st.lists(finite, min_size=size, max_size=size).map(lambda v: np.array(v, np.float64))
 
 
 def labels(size: int, names: st.SearchStrategy[str]) -> st.SearchStrategy[Labels]:
@@ -76,9 +92,8 @@ def workloads(draw: st.DrawFn, time_max: int = TIME_MAX) -> Workload:
         spread=draw(column(n, st.integers(0, 2))).astype(np.int8),
         licences=Ragged.of(draw(st.lists(st.lists(st.integers(0, 1), max_size=4), min_size=n, max_size=n))),
         deadline=np.where(margin < NEVER, np.minimum(submit + margin, time_max), NEVER),
-        priority=np.array(
-            draw(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=n, max_size=n)), np.float64
-        ),
+        priority=draw(numbers(n)),
+        admin_priority=draw(numbers(n)),
         user=draw(labels(n, WORDS)),
         group=draw(labels(n, WORDS)),
         project=draw(labels(n, WORDS)),

@@ -67,6 +67,7 @@ def new_state(
         pin=column(jobs.site.codes, np.int32),
         deadline=column(jobs.deadline),
         priority=column(jobs.priority, np.float64),
+        admin_priority=column(jobs.admin_priority, np.float64),
         user=column(jobs.user.codes, np.int32),
         group=column(jobs.group.codes, np.int32),
         project=column(jobs.project.codes, np.int32),

@@ -26,6 +26,7 @@ STATE = [
     ("pin", int32[::1]),  # the site it must run on; -1 any
     ("deadline", int64[::1]),
     ("priority", float64[::1]),
+    ("admin_priority", float64[::1]),
     ("user", int32[::1]),
     ("group", int32[::1]),
     ("project", int32[::1]),

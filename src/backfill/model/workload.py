@@ -99,6 +99,7 @@ class Jobs:
     licences: Ragged = None  # type: ignore[assignment]  # indexes into Workload.licences, one item per copy
     deadline: Ints = None  # type: ignore[assignment]  # NEVER = none
     priority: Floats = None  # type: ignore[assignment]  # higher goes first
+    admin_priority: Floats = None  # type: ignore[assignment]  # the administrators' own; higher goes first
     user: Labels = None  # type: ignore[assignment]
     group: Labels = None  # type: ignore[assignment]
     project: Labels = None  # type: ignore[assignment]
@@ -116,6 +117,7 @@ class Jobs:
             "licences": lambda: Ragged.empty(n),
             "deadline": lambda: np.full(n, NEVER, np.int64),
             "priority": lambda: np.zeros(n),
+            "admin_priority": lambda: np.zeros(n),
             "after": lambda: Ragged.empty(n),
             "waited": lambda: np.full(n, -1, np.int64),
         }
@@ -235,6 +237,7 @@ class Workload:
             "tasks": jobs.tasks.tolist(),
             **{name: jobs.demand[:, k].tolist() for k, name in enumerate(self.resources)},
             "priority": jobs.priority.tolist(),
+            "admin_priority": jobs.admin_priority.tolist(),
             **{name: [jobs[name][row] for row in range(len(jobs))] for name in LABELS[1:]},
         }
 

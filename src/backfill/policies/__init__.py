@@ -18,6 +18,7 @@ TABLE = {
     **dict.fromkeys(_EASY.split(), "easy"),
     "conservative": "conservative",
     **dict.fromkeys(_FARM.split(), "farm"),
+    "flexible": "flexible",
 }
 
 

@@ -20,7 +20,8 @@ from backfill.traces.seconds import seconds_texts
 RESOURCES = ("cpus", "memory", "gpus")  # columns that are resources in any file
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
 _LABELS = ("user", "group", "project", "site", "status")
-_KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", "spread", "licences", "deadline", "priority",
+_PRIORITIES = ("priority", "admin_priority")
+_KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", "spread", "licences", "deadline", *_PRIORITIES,
           *_LABELS, "after", "waited", "start")  # fmt: skip
 _EXCLUSIVE = (
     ("procs", "tasks", "procs is short for tasks of one cpu"),
@@ -70,8 +71,8 @@ def read_table(
         start = table.times("start", blank=NO_TIME)
         columns["waited"] = np.where((start != NO_TIME) & (start >= submit), start - submit, -1)
         missing["a start before the submit, the wait taken as unknown"] = (start != NO_TIME) & (start < submit)
-    if "priority" in table:
-        columns["priority"] = table.numbers("priority", 0.0)
+    for name in {*_PRIORITIES} & set(table.names):
+        columns[name] = table.numbers(name, 0.0)
     if "spread" in table:
         columns["spread"] = _spread(table)
     columns["licences"], licences = _licences(table)
@@ -227,8 +228,9 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
         columns["licences"] = [_listed(f"{workload.licences[k]}:{n}" for k, n in count.items()) for count in counts]
     if in_use(jobs, "deadline"):
         columns["deadline"] = np.where(jobs.deadline == NEVER, NO_TIME, jobs.deadline)
-    if in_use(jobs, "priority"):
-        columns["priority"] = jobs.priority.tolist()
+    for name in _PRIORITIES:
+        if in_use(jobs, name):
+            columns[name] = jobs[name].tolist()
     for name in _LABELS:
         if in_use(jobs, name):
             names = (*jobs[name].names, None)

@@ -1,0 +1,89 @@
+"""Flexible backfilling: EASY over a queue sorted by administrative, user and scheduler priority, each with its weight.
+
+Source: the three priorities: Talby and Feitelson, IPPS 1999, as Baraglia et al., CoreGRID 2007, section 2, describe
+them; the terms of the scheduler's: the priority factors of Maui, Jackson, Snell and Clement, JSSPP 2001.
+"""
+
+import math
+
+from backfill.core.order import rounded
+from backfill.core.policy import Param, Policy, policy
+from backfill.core.queue import arrange_by, following, rewind
+from backfill.core.record import kernel
+from backfill.core.verbs import BACKFILL
+from backfill.policies.easy import backfill_behind_head
+
+MINUTE, HOUR = 60e6, 3600e6  # in microseconds
+TENTH = 0.1e6  # stands for a walltime of 0, as in the orders of the queue
+BYPASSED = 0  # memory: from here on, how often each waiting job was bypassed
+W_ADMIN, W_USER, W_WAIT, W_XF, W_BYPASS, W_PROCS, W_WALLTIME = range(7)  # parameters
+
+
+@kernel()
+def prioritise(state):
+    """Write -P of every waiting job to state.memory_f[job]."""
+    param = state.param
+    rewind(state, 0)
+    for _ in range(state.waiting):
+        job = following(state, 0)
+        wait, walltime = float(state.now - state.submit[job]), float(state.walltime[job])
+        state.memory_f[job] = -rounded(
+            param[W_ADMIN] * state.admin_priority[job]
+            + param[W_USER] * state.priority[job]
+            + param[W_WAIT] * (wait / MINUTE)
+            + param[W_XF] * (1.0 + wait / (walltime if walltime > 0.0 else TENTH))
+            + param[W_BYPASS] * state.memory_i[BYPASSED + job]
+            + param[W_PROCS] * state.need[job, 0]
+            + param[W_WALLTIME] * (walltime / HOUR)
+        )
+
+
+@kernel()
+def count_bypasses(state):
+    """Every waiting job has one bypass more for each job, submitted after it, that was backfilled in this pass."""
+    for i in range(state.decisions):
+        started = state.started[i]
+        if state.reason[started] == BACKFILL:
+            rewind(state, 0)
+            for _ in range(state.waiting):
+                job = following(state, 0)
+                if job < started:
+                    state.memory_i[BYPASSED + job] += 1
+
+
+@policy(
+    "flexible",
+    order="-P, the weighted sum of the administrative, the user's and the scheduler's priority",
+    reserve="the job of the highest priority, at its shadow time; another one as soon as its priority is higher",
+    fill="whoever cannot delay it, by priority",
+    source="Jackson, Snell and Clement, JSSPP 2001 (Maui); Talby and Feitelson, IPPS 1999",
+    sorts=True,
+    params={
+        "w_admin": Param(1, -math.inf, math.inf, "times", "weight of the administrative priority"),
+        "w_user": Param(1, -math.inf, math.inf, "times", "weight of the user's priority"),
+        "w_wait": Param(1, 0, math.inf, "points per min", "what a minute of waiting gives"),
+        "w_xf": Param(0, 0, math.inf, "points", "weight of the expansion factor, 1 + wait / walltime"),
+        "w_bypass": Param(0, 0, math.inf, "points", "what each job gives that was backfilled past it"),
+        "w_procs": Param(0, -math.inf, math.inf, "points", "what a processor gives; below 0 small jobs go first"),
+        "w_walltime": Param(0, -math.inf, math.inf, "points per h", "what an hour of walltime gives"),
+    },
+    memory={"bypassed": "jobs"},
+    memory_f={"score": "jobs"},
+)
+def flexible(state):
+    """EASY over the queue sorted by a weighted sum of three priorities, computed anew at every pass.
+
+    Promise: none; a job that gets a higher priority takes the reservation.
+    Cost: O(m + r + q log q) per pass; O(q) more per backfilled job where w_bypass is not 0.
+    Slow twin: tests/reference/flexible.py.
+    """
+    prioritise(state)
+    arrange_by(state, 0, 0)
+    backfill_behind_head(state)
+    if state.param[W_BYPASS] != 0.0:
+        count_bypasses(state)
+
+
+def family() -> dict[str, Policy]:
+    """Its only member."""
+    return {"flexible": flexible}
