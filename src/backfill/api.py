@@ -60,7 +60,8 @@ class Result:
     @property
     def name(self) -> str:
         """The policy with its parameters and the variant of the rules that it ran under, where not the default."""
-        given = params_text(self.params)
+        usual = {key: param.default for key, param in self.policy.params.items()}
+        given = params_text({key: value for key, value in self.params.items() if value != usual.get(key)})
         name = f"{self.policy.name}:{given}" if given else self.policy.name
         return ", ".join([name, *self.variant])
 

@@ -13,6 +13,11 @@ def test_one_that_comes_twice_is_told_apart_by_them():
     assert names == ["k-reservations:k=4", "easy", "k-reservations:k=8"]
 
 
+def test_only_what_sets_them_apart_is_told():
+    names = names_of([("x", {"k": 4, "w": 1, "order": "sjf"}), ("x", {"k": 4, "w": 2, "order": "sjf"})])
+    assert names == ["x:w=1,order=sjf", "x:w=2,order=sjf"]
+
+
 @pytest.mark.parametrize("policies", [[("easy", {}), ("easy", {})], [("x", {"k": 4.0}), ("x", {"k": 4})]])
 def test_the_same_policy_twice_is_refused(policies):
     with pytest.raises(UsageError, match="is given twice"):

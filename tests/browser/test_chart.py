@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import backfill as bf
+from backfill.model.units import NEVER
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.report.rows import lay_out
 
@@ -81,10 +82,11 @@ def test_the_browser_knows_each_schedule_to_the_second(page, results, policy):
     assert end == ((result.schedule.end - begin) // 10**6).tolist()
 
 
-@pytest.mark.parametrize("nodes", [1, 4])
+@pytest.mark.parametrize("nodes", [1, 4, "farm"])
 def test_the_browser_lays_jobs_out_as_the_figures_do(open_page, tmp_path, nodes):
-    log = bf.generate("lublin?jobs=300&cpus=32&load=0.9&seed=2")
-    result = bf.simulate(log, bf.Platform.pool(32, nodes=nodes), policy="easy")
+    log = bf.generate("farm?jobs=300&machines=20" if nodes == "farm" else "lublin?jobs=300&cpus=32&load=0.9&seed=2")
+    platform = None if nodes == "farm" else bf.Platform.pool(32, nodes=nodes)
+    result = bf.simulate(log, platform, policy="easy")
     result.report(tmp_path / "out.html")
     page = open_page(tmp_path / "out.html")
     pieces = page.evaluate(
@@ -242,6 +244,59 @@ def test_policies_share_one_window_and_the_chosen_job(page, results):
     assert window(page) == before
     assert page.locator(".range").text_content().startswith("conservative: ") or drawn(page) is None
     assert page.evaluate(f"{CHART}.schedule.name") == "conservative"
+
+
+@pytest.fixture(scope="module")
+def farm() -> bf.Result:
+    return bf.simulate(bf.generate("farm?machines=10&licences=4&jobs=120&interarrival=50&seed=2"), policy="bf-mod")
+
+
+@pytest.fixture
+def farm_page(open_page, farm, tmp_path):
+    farm.report(tmp_path / "out.html")
+    return open_page(tmp_path / "out.html")
+
+
+def test_deadlines_decide_the_colours_where_there_are_any(farm_page, farm):
+    due, end = farm.workload.jobs.deadline, farm.schedule.end
+    expected = np.where(due == NEVER, 2, np.where(end > due, 1, 0))
+    assert farm_page.locator("#gantt select").input_value() == "due"
+    assert farm_page.evaluate(f"Array.from({CHART}.shade)") == expected.tolist()
+    assert farm_page.locator(".key").text_content() == "met its deadlinemissed its deadlinehas none"
+
+
+def test_a_search_for_missed_goes_through_the_jobs_that_missed_their_deadlines(farm_page, farm):
+    missed = int((farm.schedule.end > farm.workload.jobs.deadline).sum())
+    find(farm_page, "missed")
+    tells(farm_page, f"Jobs that missed their deadlines: {missed} jobs, ")
+    farm_page.locator("[data-do=next]").click()
+    tells(farm_page, f"1 of {missed}: job ")
+    assert re.search(r"licences l\d.*deadline day \d+, [\d:]+: missed by ", told(farm_page))
+
+
+def test_licences_are_rows_below_the_machines(farm_page, farm):
+    cpus, copies = farm.platform.cpus, int(farm.platform.copies.sum())
+    assert window(farm_page)[2:] == [0, cpus + copies]
+    assert farm_page.locator(".range").text_content() == "bf-mod: all of the time; all processors and licences."
+    farm_page.evaluate(f"{CHART}.look(0, {CHART}.ticks, {cpus}, {copies})")
+    drawn(farm_page)
+    assert farm_page.locator(".range").text_content() == "bf-mod: all of the time; licences."
+
+
+@pytest.mark.parametrize("scheme", ["due", "wait"])
+def test_late_jobs_are_marked_whatever_the_colours_tell(farm_page, farm, scheme):
+    late = int(np.flatnonzero(farm.schedule.end > farm.workload.jobs.deadline)[0])
+    farm_page.locator("#gantt select").select_option(scheme)
+    drawn(farm_page)
+    marked = farm_page.evaluate(
+        f"""() => {{ const c = {CHART}, ink = c.ink.late, found = [];
+            const context = c.front.getContext('2d'), fill = context.fillRect;
+            context.fillRect = function (...box) {{ found.push(this.fillStyle); fill.apply(this, box); }};
+            c.bring({late}); c.draw();
+            delete context.fillRect;
+            return found.filter((colour) => colour === ink).length; }}"""
+    )
+    assert marked >= 1
 
 
 @pytest.mark.parametrize("scheme", ["wait", "why", "user"])

@@ -42,6 +42,7 @@ def test_a_policy_by_name_by_text_and_as_a_function(log):
     assert plain.schedule.start.tolist() == on4(log, "fcfs").schedule.start.tolist()
     assert on4(log, "k-reservations:k=2").params == {"k": 2}
     assert on4(log, "k-reservations:k=2", params={"k": 3}).name == "k-reservations:k=3"
+    assert on4(log, "k-reservations:order=sjf", params={"k": 4}).name == "k-reservations:order=sjf"
     with pytest.raises(UsageError, match="expected a name"):
         on4(log, 3)
 

@@ -10,6 +10,7 @@ import pytest
 
 import backfill as bf
 from backfill.model.schedule import REASONS
+from backfill.model.units import NEVER
 from backfill.model.workload import Jobs, Workload
 from backfill.report.gantt import pack
 
@@ -47,7 +48,7 @@ def test_starts_and_ends_come_back(result):
     assert (submit + of["back"] + of["wait"] == (result.schedule.start - begin) // 10**6).all()
     assert (of["held"] == (result.schedule.end - result.schedule.start) // 10**6).all()
     assert (np.cumsum(of["id"]) == result.workload.jobs.job.astype(int)).all()
-    assert [header["why"][code] for code in of["why"] // 2] == [REASONS[code] for code in result.schedule.reason]
+    assert [header["why"][code] for code in of["why"] // 4] == [REASONS[code] for code in result.schedule.reason]
 
 
 def test_policies_share_the_columns_of_jobs(result):
@@ -87,10 +88,28 @@ def test_runs_of_nodes_stand_there_once():
     assert of["tasks"].tolist() == [4]
 
 
+def test_deadlines_and_licences_stand_there_once_and_who_was_late_for_each_policy():
+    farm = bf.generate("farm?machines=4&licences=3&jobs=50&interarrival=60&seed=1")
+    results = [bf.simulate(farm, policy=name) for name in ("fcfs", "bf-mod")]
+    header, columns = unpacked(pack(farm, farm.platform, [(r.name, r.schedule) for r in results]).text)
+    of = dict(columns)
+    assert header["licences"] == list(farm.platform.licences)
+    assert header["copies"] == farm.platform.copies.tolist()
+    due, submit = farm.jobs.deadline, farm.jobs.submit
+    assert (of["due"] == -1).tolist() == (due == NEVER).tolist()
+    far = (of["due"] * header["tick"] - (due - submit) / 10**6)[due < NEVER]
+    assert np.abs(far).max() <= 2 * header["tick"]
+    assert of["licences"].tolist() == [len(set(farm.jobs.licences[job].tolist())) for job in range(50)]
+    assert of["copies"].sum() == len(farm.jobs.licences.items)
+    late = [values // 2 % 2 == 1 for name, values in columns if name == "why"]
+    assert [each.tolist() for each in late] == [(r.schedule.end > due).tolist() for r in results]
+    assert late[0].sum() > late[1].sum() > 0
+
+
 def test_a_rejected_job_has_no_start_and_a_cause():
     log = Workload(Jobs(job=np.array([1]), submit=np.zeros(1, np.int64), runtime=np.array([10**6]),
                         walltime=np.array([10**6]), tasks=np.array([9])))  # fmt: skip
     header, columns = unpacked(packed(bf.simulate(log, bf.Platform.pool(4))).text)
     of = dict(columns)
     assert of["wait"].tolist() == [-1]
-    assert header["why"][of["why"][0] // 2] == "cpus"
+    assert header["why"][of["why"][0] // 4] == "cpus"

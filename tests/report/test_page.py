@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import backfill as bf
 from backfill.analysis.metrics import metrics
+from backfill.analysis.series import Steps
 from backfill.model.errors import BackfillError
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME, Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
 from backfill.report.page import Page, Provenance, Run, render, write_page
+from backfill.report.shown import Licence
 
 POOL = Platform.pool(4)
 COMMAND = "backfill compare log.swf --policy fcfs --policy easy"
@@ -170,6 +173,42 @@ def test_lines_over_time_stand_in_tables_too_and_are_told():
         "Utilization over time. fcfs: 50.0% on average; easy: 50.0% on average",
         "Queue length over time. fcfs: 1.0 on average, at most 2; easy: 0.3 on average, at most 1",
     ]
+
+
+def test_every_licence_has_a_curve_and_a_row():
+    farm = bf.generate("farm?machines=6&licences=12&jobs=60&interarrival=30")
+    results = [bf.simulate(farm, policy=name) for name in ("fcfs", "bf-mod")]
+    page = Parsed(
+        render(Page.of("t", [Run(r.name, r.metrics, r.schedule) for r in results], MADE, farm, farm.platform))
+    )
+    plots = [fields["aria-label"] for tag, fields in page.tags if fields.get("class") == "plot"]
+    curves = [label for label in plots if label.startswith("Use of licence")]
+    assert len(curves) == 12
+    held = [copies_held(r, farm) for r in results]
+    span = max(int(r.schedule.end.max()) for r in results) - int(farm.jobs.submit.min())
+    for licence, name in enumerate(farm.platform.licences):
+        shares = [f"{each[licence] / span / farm.platform.copies[licence]:.1%}" for each in held]
+        label = next(label for label in curves if label.startswith(f"Use of licence {name} "))
+        assert label.endswith(f" fcfs: {shares[0]} on average; bf-mod: {shares[1]} on average")
+        row = page.texts.index(name, page.texts.index("copies"))
+        assert page.texts[row + 2 : row + 6 : 2] == shares
+    assert "4 more, used less" in page.texts
+
+
+def copies_held(result, farm) -> list[int]:
+    """Microseconds x copies of each licence."""
+    length = result.schedule.end - result.schedule.start
+    return [
+        sum(int(length[job]) for job in range(len(farm)) if licence in farm.jobs.licences[job])
+        for licence in range(len(farm.licences))
+    ]
+
+
+def test_a_licence_counts_as_all_in_use_only_while_every_copy_is():
+    held = Steps(np.array([0, 10, 20, 40]), np.array([1, 2, 1, 0]))
+    assert Licence.of("l", 2, held, (0, 100)).all_held == 0.1
+    assert Licence.of("l", 1, held, (5, 25)).all_held == 1
+    assert Licence.of("l", 3, held, (0, 100)).all_held == 0
 
 
 def test_the_same_results_give_the_same_bytes():

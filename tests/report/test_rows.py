@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import backfill as bf
-from backfill.report.rows import Holes, lay_out
+from backfill.report.rows import Holes, lanes, lay_out
 
 WORKLOADS = st.builds(
     lambda seed, nodes: (bf.generate(f"lublin?jobs=60&cpus=16&seed={seed}"), bf.Platform.pool(16, nodes=nodes)),
@@ -46,6 +46,25 @@ def test_every_job_has_its_rows_and_no_two_share_one(case):
         others = pieces[(pieces[:, 1] < high) & (pieces[:, 2] > low) & (pieces[:, 0] != job), 0]
         apart = (schedule.end[others] <= schedule.start[job]) | (schedule.start[others] >= schedule.end[job])
         assert apart.all()
+
+
+def test_licences_have_rows_below_those_of_the_nodes():
+    farm = bf.generate("farm?machines=6&licences=3&jobs=60&interarrival=30&seed=2")
+    platform, result = farm.platform, bf.simulate(farm, policy="bf-mod")
+    names, floor = lanes(farm, platform)
+    assert names == [*platform.nodes, *platform.licences]
+    pieces = lay_out(farm, platform, result.schedule)
+    lane = np.searchsorted(floor, pieces[:, 1], side="right") - 1
+    assert (pieces[:, 2] <= floor[lane + 1]).all()
+    held = np.zeros((len(farm), 3), np.int64)
+    below = lane >= 6
+    np.add.at(held, (pieces[below, 0], lane[below] - 6), (pieces[:, 2] - pieces[:, 1])[below])
+    asked = [np.bincount(farm.jobs.licences[job], minlength=3).tolist() for job in range(len(farm))]
+    assert held.tolist() == asked
+    for job, low, high in pieces[below].tolist():
+        others = pieces[(pieces[:, 1] < high) & (pieces[:, 2] > low) & (pieces[:, 0] != job), 0]
+        s = result.schedule
+        assert ((s.end[others] <= s.start[job]) | (s.start[others] >= s.end[job])).all()
 
 
 @pytest.mark.parametrize("nodes", [1, 4])

@@ -10,15 +10,16 @@ from backfill.model.errors import BadArgument, MissingExtra
 from backfill.model.platform import Platform
 from backfill.model.schedule import REASONS, Schedule
 from backfill.model.units import SECOND
-from backfill.model.workload import Floats, Workload
-from backfill.report.rows import lay_out
-from backfill.report.values import WHY
+from backfill.model.workload import Floats, Ints, Workload
+from backfill.report.rows import lanes, lay_out
+from backfill.report.values import WHY, cut
 
 KINDS = ("gantt", "utilization", "queue", "jobs", "wait", "slowdown")
 # Okabe and Ito's palette; the keys are REASONS.
 COLOURS = dict(zip(REASONS, ("#56b4e9", "#e69f00", "#009e73", "#999999", "#d55e00", "#0072b2", "#cc79a7", "#f0e442"),
                    strict=True))  # fmt: skip
 _BINS = 500
+_ROOM = 0.025  # share of the height from which a node or licence has its name beside it
 _HOUR, _DAY = 3600 * SECOND, 86_400 * SECOND
 
 
@@ -65,17 +66,44 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) 
     name, unit = _unit(end - begin)
     job, low, high = lay_out(workload, platform, schedule).T
     left, right = (schedule.start[job] - begin) / unit, (schedule.end[job] - begin) / unit
-    corners = np.stack([np.stack(c, -1) for c in ((left, low), (left, high), (right, high), (right, low))], 1)
+    deadline = workload.jobs.deadline[job]
+    late = schedule.end[job] > deadline
+    due = (np.maximum(schedule.start[job], deadline)[late] - begin) / unit
     words = [REASONS[code] for code in schedule.reason[job].tolist()]
     ax.add_collection(
-        PolyCollection(corners, facecolors=[COLOURS[w] for w in words], edgecolors="white", linewidths=0.2)
+        PolyCollection(
+            _boxes(left, right, low, high), facecolors=[COLOURS[w] for w in words], edgecolors="white", linewidths=0.2
+        )
     )
-    ax.set(xlim=(0, max((end - begin) / unit, 1e-9)), ylim=(max(platform.cpus, 1), 0), ylabel="processors")
+    ax.add_collection(
+        PolyCollection(
+            _boxes(due, right[late], low[late], high[late]),
+            facecolors="none",
+            edgecolors="black",
+            hatch="////",
+            linewidths=0,
+        )
+    )
+    names, floor = lanes(workload, platform)
+    ax.set(xlim=(0, max((end - begin) / unit, 1e-9)), ylim=(max(floor[-1], 1), 0), ylabel="processors")
     ax.set_xlabel(f"{name} since the first submit")
-    there = [word for word in REASONS if word in set(words)]
-    if there:
-        ax.legend(handles=[Patch(color=COLOURS[w], label=WHY[w]) for w in there], loc="lower left",
-                  bbox_to_anchor=(0, 1), ncols=4, frameon=False)  # fmt: skip
+    if len(names) > 1:
+        named = np.flatnonzero(np.diff(floor) >= _ROOM * floor[-1])
+        ax.set_yticks((floor[named] + floor[named + 1]) / 2, [cut(names[i]) for i in named.tolist()])
+        ax.set_ylabel("" if len(named) else "processors, node after node")
+        ax.hlines(floor[1:-1], *ax.get_xlim(), colors="lightgrey", linewidths=0.5)
+    if len(names) > len(platform.nodes):
+        ax.axhline(platform.cpus, color="black", linewidth=1)
+    handles = [Patch(color=COLOURS[w], label=WHY[w]) for w in REASONS if w in set(words)]
+    if late.any():
+        handles.append(Patch(facecolor="white", edgecolor="black", hatch="////", label="after its deadline"))
+    if handles:
+        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
+
+
+def _boxes(left: Floats, right: Floats, low: Ints, high: Ints) -> Any:
+    """The corners of rectangles: shape (rectangles, 4, 2)."""
+    return np.stack([np.stack(c, -1) for c in ((left, low), (left, high), (right, high), (right, low))], 1)
 
 
 def _line(kind: str, workload: Workload, platform: Platform, schedule: Schedule, ax: Any, label: str) -> None:

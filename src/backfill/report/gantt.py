@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from backfill.analysis.series import window
 from backfill.model.platform import Platform
 from backfill.model.schedule import REASONS, TIMEOUT, Schedule
-from backfill.model.units import SECOND
+from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Ints, Workload
+from backfill.report.rows import licence_lanes, licences_of
 from backfill.report.values import cut
 
 BYTES_MAX = 9_000_000  # of the text; the page has to stay below 10 MB
@@ -67,6 +68,12 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
         ("walltime", jobs.walltime[rows] // clock.tick),
         ("user", np.searchsorted(users, codes) - (users[:1] < 0).sum()),
     ]
+    if (jobs.deadline[rows] < NEVER).any():
+        columns.append(("due", np.where(jobs.deadline[rows] < NEVER, clock.ticks(jobs.deadline[rows]) - submit, -1)))
+    lanes = licence_lanes(workload, platform)
+    if len(lanes):
+        job, lane, copies = licences_of(workload, platform, rows)
+        columns += [("licences", np.bincount(job, minlength=len(rows))), ("licence", lane), ("copies", copies)]
     ids = _whole_ids(jobs.job[rows])
     if ids is not None:
         columns.append(("id", np.diff(ids, prepend=0)))
@@ -79,7 +86,7 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
             ("held", held - usual),
             ("back", np.where(ran, eligible - submit, 0)),
             ("wait", np.where(ran, start - eligible, -1)),
-            ("why", _why(schedule, rows, words)),
+            ("why", _why(schedule, rows, words, jobs.deadline[rows])),
         ]
         usual = held if place == 0 else usual
         if len(platform.nodes) > 1:
@@ -90,6 +97,8 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
         "jobs": len(rows),
         "cpus": platform.capacity[:, 0].tolist(),
         "nodes": [cut(name) for name in platform.nodes] if len(platform.nodes) > 1 else [],
+        "copies": platform.copies[lanes].tolist(),
+        "licences": [cut(platform.licences[licence]) for licence in lanes.tolist()],
         "users": [cut(jobs.user.names[code]) for code in users.tolist() if code >= 0],
         "ids": None if ids is not None else [cut(str(job)) for job in jobs.job[rows].tolist()],
         "why": list(words),
@@ -126,13 +135,15 @@ def _instants(schedule: Schedule) -> tuple[Ints, Ints, Ints]:
     return schedule.start, schedule.end, np.maximum(schedule.eligible, schedule.submit)
 
 
-def _why(schedule: Schedule, rows: Ints, words: dict[str, int]) -> Ints:
-    """Twice the index of why a job started, or of what stood against it; odd where the job was killed."""
+def _why(schedule: Schedule, rows: Ints, words: dict[str, int], deadline: Ints) -> Ints:
+    """Four times the index of why a job started, or of what stood against it; +1 if killed, +2 if late."""
     codes: Ints = schedule.reason[rows].astype(np.int64)
     for at in np.flatnonzero(codes < 0).tolist():
         codes[at] = words.setdefault(cut(str(schedule.rejected_for[rows[at]])), len(words))
-    killed: Ints = (schedule.state[rows] == TIMEOUT).astype(np.int64)
-    return 2 * codes + killed
+    killed = schedule.state[rows] == TIMEOUT
+    late = schedule.ran[rows] & (schedule.end[rows] > deadline)
+    packed: Ints = 4 * codes + 2 * late + killed
+    return packed
 
 
 def _runs(schedule: Schedule, rows: Ints) -> list[tuple[str, Ints]]:

@@ -16,7 +16,7 @@ from backfill.analysis.metrics import NOTHING, Counted, Metrics, Trim
 from backfill.analysis.series import Binned, window
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
-from backfill.model.units import SECOND, span_text
+from backfill.model.units import NEVER, SECOND, span_text
 from backfill.model.workload import Workload
 from backfill.report import losers
 from backfill.report.chart import SIDE, count_chart, share_chart, table, tail_chart
@@ -24,12 +24,14 @@ from backfill.report.differences import Differences
 from backfill.report.findings import Findings, Grouped
 from backfill.report.gantt import pack
 from backfill.report.reality import Reality, class_rows, replay_rows
+from backfill.report.rows import licence_lanes
 from backfill.report.sentences import chance, one_by_one
 from backfill.report.shown import BINS, QUANTILES, Shown, longest, quantiles
 from backfill.report.templating import templates
 from backfill.report.values import EXPLAINED, UNTIL, columns, cut, heading, headline, texts
 from backfill.traces.files import written
 
+LICENCES, AT_ONCE = 100, 8  # so many have a figure, and these are seen at once; the table has all
 SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
 CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
     "reality": ("against reality", "reality"),
@@ -181,7 +183,30 @@ def _lines(page: Page) -> dict[str, Any]:
         "slowdowns": tail_chart([each.slowdowns for each in shown], seconds=False),
         "slowdowns_told": _each(policies, [_spread("slowdown", each) for each in slowdowns]),
         "slowdown_table": _quantiles("slowdown", slowdowns),
+        "licences": _licences(policies, shown),
         "bin": span_text(longest(shown) / BINS),
+    }
+
+
+def _licences(policies: Sequence[str], shown: Sequence[Shown]) -> dict[str, Any] | None:
+    """The use of each licence: figures, those in use most first, and a table."""
+    rows = [*zip(*(each.licences for each in shown), strict=True)]
+    if not rows:
+        return None
+    most = sorted(range(len(rows)), key=lambda i: -max(_mean(each.held) / max(each.copies, 1) for each in rows[i]))
+    cells = [[(_shares([_mean(each.held)], [each.copies])[0], f"{each.all_held:.1%}") for each in row] for row in rows]
+    return {
+        "at_once": AT_ONCE,
+        "rows": [(cut(row[0].name), f"{row[0].copies:,}", told) for row, told in zip(rows, cells, strict=True)],
+        "figures": [
+            {
+                "name": cut(rows[i][0].name),
+                "copies": f"{rows[i][0].copies:,} " + ("copy" if rows[i][0].copies == 1 else "copies"),
+                "chart": share_chart([each.held for each in rows[i]], [each.copies for each in rows[i]]),
+                "told": _each(policies, [f"{mean} on average" for mean, _ in cells[i]]),
+            }
+            for i in most[:LICENCES]
+        ],
     }
 
 
@@ -250,7 +275,13 @@ def _jobs(page: Page) -> dict[str, Any]:
         return {"gantt": None}
     workload, platform = page.ran
     schedules = [(cut(run.policy), run.schedule) for run in page.runs if run.schedule is not None]
-    return {"gantt": pack(workload, platform, schedules), "jobs": len(workload), "nodes": len(platform.nodes)}
+    return {
+        "gantt": pack(workload, platform, schedules),
+        "jobs": len(workload),
+        "nodes": len(platform.nodes),
+        "deadlines": bool((workload.jobs.deadline < NEVER).any()),
+        "licences": len(licence_lanes(workload, platform)) > 0,
+    }
 
 
 def _quantiles(name: str, values: Sequence[Sequence[float | None]]) -> list[tuple[str, list[str]]]:

@@ -1,7 +1,8 @@
-"""On which processor rows each job is drawn; `static/rows.js` is the same rule for the page, and a test compares them.
+"""On which rows each job is drawn; `static/rows.js` is the same rule for the page, and a test compares them.
 
-A schedule says on which node a job runs and with how many processors, not with which. So it gets the lowest hole of
-that node that takes it whole, else the lowest free rows, in pieces.
+A row is a processor, node after node, or a copy of a licence, below them. A schedule says on which node a job runs and
+with how many processors, not with which. So it gets the lowest hole of that node that takes it whole, else the lowest
+free rows, in pieces; and likewise of each licence that it holds.
 """
 
 from bisect import bisect_left
@@ -10,13 +11,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from backfill.analysis.farm import licence_items
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.workload import Ints, Workload
 
 
 class Holes:
-    """The free rows of one node: holes [low, high) in order."""
+    """The free rows of one node or licence: holes [low, high) in order."""
 
     def __init__(self, floor: int, top: int) -> None:
         self.low, self.high = [floor], [top]
@@ -58,10 +60,31 @@ class Holes:
             high.insert(i, end)
 
 
+def licence_lanes(workload: Workload, platform: Platform) -> Ints:
+    """The licences of the platform that have rows: those that some job asks for."""
+    return np.unique(licence_items(workload, platform, np.arange(len(workload)))[1])
+
+
+def lanes(workload: Workload, platform: Platform) -> tuple[list[str], Ints]:
+    """The names of nodes and then of licences that have rows, and the first row of each and one beyond the last."""
+    licences = licence_lanes(workload, platform)
+    tall = np.concatenate([[0], platform.capacity[:, 0], platform.copies[licences]])
+    return [*platform.nodes, *(platform.licences[i] for i in licences.tolist())], np.cumsum(tall)
+
+
+def licences_of(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """What each of the jobs `rows` asks for, in order: (its place in `rows`, place among the licences with rows,
+    copies), one item per licence."""
+    job, licence = licence_items(workload, platform, rows)
+    shown = licence_lanes(workload, platform)
+    pairs, copies = np.unique(job * max(len(shown), 1) + np.searchsorted(shown, licence), return_counts=True)
+    return pairs // max(len(shown), 1), pairs % max(len(shown), 1), copies
+
+
 def lay_out(workload: Workload, platform: Platform, schedule: Schedule) -> Ints:
-    """The pieces of all jobs in order of start: shape (pieces, 3), job (its row), lowest processor row and the one
-    above the highest."""
-    floor = np.concatenate([[0], np.cumsum(platform.capacity[:, 0])]).tolist()
+    """The pieces of all jobs in order of start: shape (pieces, 3), job (its number in the table), lowest row and the
+    one above the highest."""
+    floor = lanes(workload, platform)[1].tolist()
     holes = [Holes(low, high) for low, high in pairwise(floor)]
     rank = np.argsort(workload.jobs.submit, kind="stable")
     place = np.empty(len(rank), np.int64)
@@ -70,22 +93,22 @@ def lay_out(workload: Workload, platform: Platform, schedule: Schedule) -> Ints:
     starts = ran[np.lexsort((place[ran], schedule.start[ran]))].tolist()
     ends = ran[np.lexsort((place[ran], schedule.end[ran]))]
     ends = ends[schedule.end[ends] > schedule.start[ends]].tolist()
+    licences = _licences(workload, platform)
     taken: dict[int, list[tuple[int, int, int]]] = {}
     found: list[tuple[int, int, int]] = []
     ended = 0
     for job in starts:
         while ended < len(ends) and schedule.end[ends[ended]] <= schedule.start[job]:
-            for node, low, high in taken.pop(ends[ended]):
-                holes[node].give(low, high)
+            for lane, low, high in taken.pop(ends[ended]):
+                holes[lane].give(low, high)
             ended += 1
-        pieces = [
-            (node, low, high) for node, rows in _wanted(workload, schedule, job) for low, high in holes[node].take(rows)
-        ]
+        wanted = [*_wanted(workload, schedule, job), *licences.get(job, ())]
+        pieces = [(lane, low, high) for lane, rows in wanted for low, high in holes[lane].take(rows)]
         found += [(job, low, high) for _, low, high in pieces]
         taken[job] = pieces
         if schedule.end[job] == schedule.start[job]:
-            for node, low, high in taken.pop(job):
-                holes[node].give(low, high)
+            for lane, low, high in taken.pop(job):
+                holes[lane].give(low, high)
     return np.array(found, np.int64).reshape(-1, 3)
 
 
@@ -94,3 +117,11 @@ def _wanted(workload: Workload, schedule: Schedule, job: int) -> Iterator[tuple[
     each = int(workload.jobs.demand[job, 0])
     for node, tasks in schedule.held[job].reshape(-1, 2).tolist():
         yield node, tasks * each
+
+
+def _licences(workload: Workload, platform: Platform) -> dict[int, list[tuple[int, int]]]:
+    """Job -> (lane, copies) of its licences; their lanes come after those of the nodes."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for job, lane, copies in zip(*licences_of(workload, platform, np.arange(len(workload))), strict=True):
+        found.setdefault(int(job), []).append((len(platform.nodes) + int(lane), int(copies)))
+    return found

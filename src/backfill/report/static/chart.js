@@ -11,7 +11,7 @@ class Chart {
     this.place = place;
     this.front = place.querySelector("canvas.front"); // axes, labels, outlines; takes the focus
     this.raster = new Raster(place.querySelector("canvas.back"));
-    this.scheme = "wait";
+    this.scheme = data.due ? "due" : "wait";
     this.dim = null;
     this.chosen = -1;
     this.drawn = this.stretched = null; // the window that the picture shows, and that of the one kept for previews
@@ -61,24 +61,24 @@ class Chart {
 
   // The window: from which tick, how many ticks, from which row, how many rows.
   whole() {
-    Object.assign(this, { from: 0, ticks: this.data.length, row: 0, rows: this.data.cpus });
+    Object.assign(this, { from: 0, ticks: this.data.length, row: 0, rows: this.data.rows });
     this.later();
   }
 
   look(from, ticks, row = this.row, rows = this.rows) {
-    const { length, cpus } = this.data;
+    const { length, rows: all } = this.data;
     this.ticks = Math.min(Math.max(ticks, Math.min(30, length)), length);
-    this.rows = Math.min(Math.max(rows, Math.min(4, cpus)), cpus);
+    this.rows = Math.min(Math.max(rows, Math.min(4, all)), all);
     this.from = Math.min(Math.max(from, 0), length - this.ticks);
-    this.row = Math.min(Math.max(row, 0), cpus - this.rows);
+    this.row = Math.min(Math.max(row, 0), all - this.rows);
     this.later();
   }
 
   // at: what stays where it is, as a share of the window.
   zoom(factor, at = 0.5, factorRows = 1, atRow = 0.5) {
-    const { length, cpus } = this.data;
+    const { length, rows: all } = this.data;
     const ticks = Math.min(Math.max(this.ticks / factor, Math.min(30, length)), length);
-    const rows = Math.min(Math.max(this.rows / factorRows, Math.min(4, cpus)), cpus);
+    const rows = Math.min(Math.max(this.rows / factorRows, Math.min(4, all)), all);
     this.look(this.from + (this.ticks - ticks) * at, ticks, this.row + (this.rows - rows) * atRow, rows);
   }
 

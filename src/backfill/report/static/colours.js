@@ -1,13 +1,20 @@
-// Colours of jobs by what people ask: why it started, how long it waited, whose it is. They stand in report.css.
+// Colours of jobs by what people ask: whether it met its deadline, how long it waited, why it started, whose it is. They stand in report.css.
 
 const WAITS = [[0, "no wait"], [600, "up to 10 min"], [3600, "up to 1 h"], [21600, "up to 6 h"], [86400, "up to 1 d"],
   [Infinity, "more than 1 d"]];
 const MANY = 8; // colours of users; then they come again
 
+const DUE = ["met its deadline", "missed its deadline", "has none"];
+
 const SCHEMES = {
+  due: {
+    name: "t",
+    of: (data, schedule, job) => (data.dueAt(job) < 0 ? 2 : isLate(schedule, job) ? 1 : 0),
+    texts: () => DUE.map((text, i) => [i, text]),
+  },
   why: {
     name: "w",
-    of: (data, schedule, job) => Math.min(schedule.why[job] >> 1, MANY - 1),
+    of: (data, schedule, job) => Math.min(schedule.why[job] >> 2, MANY - 1),
     texts: (data) => Object.keys(WHY).map((word) => [data.words.indexOf(word), WHY[word][0]]),
   },
   wait: {
@@ -31,7 +38,7 @@ function inkOf(element, scheme) {
   };
   const colours = Array.from({ length: MANY }, (_, i) => rgb(`--${SCHEMES[scheme].name}${i}`));
   return { background: rgb("--idle"), colours, text: style.getPropertyValue("--ink"),
-    soft: style.getPropertyValue("--soft"), rule: style.getPropertyValue("--rule") };
+    late: style.getPropertyValue("--late"), soft: style.getPropertyValue("--soft"), rule: style.getPropertyValue("--rule") };
 }
 
 // A colour per job, and which colours occur.

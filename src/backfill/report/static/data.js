@@ -28,10 +28,13 @@ function running(differences) {
 class Data {
   constructor(header, bytes, from) {
     Object.assign(this, { tick: header.tick, length: header.length, count: header.jobs, users: header.users,
-      nodes: header.nodes, ids: header.ids, words: header.why, names: header.policies });
-    this.floor = new Float64Array(header.cpus.length + 1); // the first processor row of each node
-    header.cpus.forEach((cpus, node) => { this.floor[node + 1] = this.floor[node] + cpus; });
-    this.cpus = this.floor[header.cpus.length] || 1;
+      nodes: header.nodes, licenceNames: header.licences, ids: header.ids, words: header.why, names: header.policies });
+    const tall = [...header.cpus, ...header.copies];
+    this.floor = new Float64Array(tall.length + 1); // the first row of each node, then of each licence
+    tall.forEach((rows, lane) => { this.floor[lane + 1] = this.floor[lane] + rows; });
+    this.platform = header.cpus.length; // nodes
+    this.cpus = this.floor[this.platform];
+    this.rows = this.floor[tall.length] || 1;
     this.places = header.columns.map(([name, count]) => {
       const place = { name, count, from };
       from += 4 * count;
@@ -42,12 +45,24 @@ class Data {
     for (const { name, count, from: at } of this.places.slice(0, first)) this[name] = column(bytes, at, count);
     running(this.submit);
     if (this.id) running(this.id);
+    if (this.licences) this.licencesEnd = running(Int32Array.from(this.licences));
     this.perPolicy = (this.places.length - first) / this.names.length;
     this.first = first;
     this.schedules = [];
   }
 
   jobName(job) { return this.ids ? this.ids[job] : String(this.id[job]); }
+
+  // The deadline of a job in ticks; -1 where there is none.
+  dueAt(job) { return this.due && this.due[job] >= 0 ? this.submit[job] + this.due[job] : -1; }
+
+  // The licences of a job: use(its lane, copies).
+  eachLicence(job, use) {
+    if (!this.licences) return;
+    for (let i = this.licencesEnd[job] - this.licences[job]; i < this.licencesEnd[job]; i++) {
+      use(this.licence[i], this.copies[i]);
+    }
+  }
 
   userName(job) { return this.user[job] < 0 ? "" : this.users[this.user[job]]; }
 
@@ -73,3 +88,5 @@ class Data {
     return found;
   }
 }
+
+function isLate(schedule, job) { return (schedule.why[job] & 2) > 0; }

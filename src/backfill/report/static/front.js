@@ -17,7 +17,8 @@ function drawFront(chart, view) {
   context.rect(box.left, 0, box.wide, box.tall);
   context.clip();
   context.translate(box.left, 0);
-  names(chart, context, view);
+  borders(chart, context, view);
+  marks(chart, context, view);
   outline(chart, context, view);
   context.restore();
   context.strokeStyle = ink.soft;
@@ -40,25 +41,34 @@ function timeAxis(chart, context, { left, wide, tall }) {
 }
 
 function rowAxis(chart, context, { left, tall }) {
-  const { data, row, rows } = chart;
+  const { data, row, rows } = chart, { nodes, licenceNames, cpus, floor } = data;
   context.textAlign = "right";
   context.textBaseline = "middle";
   context.fillStyle = chart.ink.soft;
   const y = (at) => ((at - row) / rows) * tall;
   const write = (text, at) => context.fillText(text, left - 8, Math.min(Math.max(at, 7), tall - 7), left - 10);
-  const nodes = data.nodes.length, perNode = (tall / rows) * (data.cpus / Math.max(nodes, 1));
-  if (nodes) {
-    const every = Math.max(1, roundStep(18 / perNode));
-    for (let node = 0; node < nodes; node++) {
-      const top = y(data.floor[node]), bottom = y(data.floor[node + 1]);
-      if (bottom < 0 || top > tall) continue;
-      if (node % every === 0) write(data.nodes[node], (Math.max(top, 0) + Math.min(bottom, tall)) / 2);
-      if (perNode >= 4) context.fillRect(left - 4, Math.round(top), 4, 1);
-    }
+  const lanes = (texts, first) => {
+    const perLane = ((floor[first + texts.length] - floor[first]) / texts.length) * (tall / rows);
+    const every = Math.max(1, roundStep(18 / perLane));
+    let last = -Infinity;
+    texts.forEach((text, i) => {
+      const top = y(floor[first + i]), bottom = y(floor[first + i + 1]);
+      if (bottom < 0 || top > tall) return;
+      const middle = (Math.max(top, 0) + Math.min(bottom, tall)) / 2;
+      if (i % every === 0 && middle - last >= 12) {
+        write(text, middle);
+        last = middle;
+      }
+      if (perLane >= 4) context.fillRect(left - 4, Math.round(top), 4, 1);
+    });
+  };
+  if (licenceNames.length) lanes(licenceNames, data.platform);
+  if (nodes.length) {
+    lanes(nodes, 0);
     return;
   }
   const step = Math.max(1, roundStep((rows * 40) / tall));
-  for (let at = Math.ceil(row / step) * step; at <= row + rows; at += step) {
+  for (let at = Math.ceil(row / step) * step; at <= Math.min(row + rows, cpus); at += step) {
     context.fillRect(left - 5, Math.min(Math.round(y(at)), tall - 1), 5, 1);
     write(at.toLocaleString("en"), y(at));
   }
@@ -71,27 +81,53 @@ function boxOf(chart, view, job, low, high) {
   return { x, y: (low * view.perRow - view.top) / scale, wide: end - x, tall: ((high - low) * view.perRow) / scale };
 }
 
-function names(chart, context, view) {
+// Lines between nodes and between licences that are high enough for it, and a strong one between the two.
+function borders(chart, context, view) {
+  const { data, scale, width, height, ink } = chart, { floor, platform } = data;
+  const y = (row) => Math.round((row * view.perRow - view.top) / scale);
+  context.fillStyle = ink.rule;
+  for (let lane = 1; lane < floor.length - 1; lane++) {
+    const at = y(floor[lane]);
+    if (at > 0 && at < height / scale && at - y(floor[lane - 1]) >= 6) context.fillRect(0, at - 1, width / scale, 1);
+  }
+  if (data.licenceNames.length) {
+    context.fillStyle = ink.text;
+    context.fillRect(0, y(floor[platform]) - 1, width / scale, 2);
+  }
+}
+
+// The deadlines of jobs and the names of those that have room for one.
+function marks(chart, context, view) {
   const found = [];
   let seen = 0;
   chart.each(chart.from, chart.from + chart.ticks, (job, low, high) => {
     if (low > chart.row + chart.rows || high < chart.row) return false;
     const at = boxOf(chart, view, job, low, high);
-    if (at.wide > 34 && at.tall > 13) found.push([job, at]);
+    if (at.tall > 5) found.push([job, at]);
     return ++seen > LABELS_MOST;
   });
   if (seen > LABELS_MOST) return;
+  for (const [job, at] of found) deadlineOf(chart, context, view, job, at);
   context.textAlign = "left";
   context.textBaseline = "middle";
-  for (const [job, at] of found) {
-    const [red, green, blue] = chart.ink.colours[chart.shade[job]];
-    const light = 0.3 * red + 0.59 * green + 0.11 * blue >= 130;
-    context.fillStyle = chart.dim && chart.dim[job] ? chart.ink.soft : light ? "#000" : "#fff";
-    const text = chart.data.jobName(job), left = Math.max(at.x, 0) + 4;
-    if (context.measureText(text).width < at.x + at.wide - left - 4) {
-      context.fillText(text, left, at.y + at.tall / 2);
-    }
-  }
+  for (const [job, at] of found) if (at.wide > 34 && at.tall > 13) nameOf(chart, context, job, at);
+}
+
+function nameOf(chart, context, job, at) {
+  const [red, green, blue] = chart.ink.colours[chart.shade[job]];
+  const light = 0.3 * red + 0.59 * green + 0.11 * blue >= 130;
+  context.fillStyle = chart.dim && chart.dim[job] ? chart.ink.soft : light ? "#000" : "#fff";
+  const text = chart.data.jobName(job), left = Math.max(at.x, 0) + 4;
+  if (context.measureText(text).width < at.x + at.wide - left - 4) context.fillText(text, left, at.y + at.tall / 2);
+}
+
+// A missed deadline is a mark where it fell; where colours tell something else, what ran beyond it is underlined.
+function deadlineOf(chart, context, view, job, at) {
+  if (!isLate(chart.schedule, job)) return;
+  const due = (chart.data.dueAt(job) * view.perTick - view.left) / chart.scale, x = Math.max(due, at.x);
+  context.fillStyle = chart.ink.late;
+  if (due > at.x) context.fillRect(x, at.y, 2, at.tall - 1);
+  if (chart.scheme !== "due") context.fillRect(x, at.y + at.tall - 4, Math.max(at.x + at.wide - x - 1, 2), 3);
 }
 
 function outline(chart, context, view) {
@@ -105,5 +141,21 @@ function outline(chart, context, view) {
       context.lineWidth = line;
       context.strokeRect(at.x, at.y, wide, tall);
     }
+    untilDue(chart, context, view, at);
   }
+}
+
+// From the end of the chosen job to its deadline.
+function untilDue(chart, context, view, at) {
+  const due = chart.data.dueAt(chart.chosen);
+  if (due < 0 || isLate(chart.schedule, chart.chosen)) return;
+  const x = (due * view.perTick - view.left) / chart.scale, y = at.y + at.tall / 2;
+  context.setLineDash([3, 3]);
+  context.beginPath();
+  context.moveTo(at.x + at.wide, y);
+  context.lineTo(x, y);
+  context.stroke();
+  context.setLineDash([]);
+  context.fillStyle = context.strokeStyle;
+  context.fillRect(x - 1, at.y, 3, at.tall);
 }

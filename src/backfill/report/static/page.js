@@ -128,11 +128,14 @@ class Section {
   }
 
   range() {
-    const { from, ticks, row, rows } = this.chart, { tick, cpus, length } = this.data;
+    const { from, ticks, row, rows } = this.chart, { tick, cpus, length, licenceNames } = this.data;
     const time = ticks === length ? "all of the time" : `${instant(from * tick)} to ${instant((from + ticks) * tick)}`;
     const whole = (number) => number.toLocaleString("en");
-    const what = rows === cpus ? "all processors" : `processors ${whole(Math.floor(row))} to ${whole(Math.ceil(row + rows))}`;
-    return `${time}; ${what}.`;
+    const inSight = [];
+    if (row === 0 && row + rows >= cpus) inSight.push("all processors");
+    else if (row < cpus) inSight.push(`processors ${whole(Math.floor(row))} to ${whole(Math.min(Math.ceil(row + rows), cpus))}`);
+    if (licenceNames.length && row + rows > cpus) inSight.push("licences");
+    return `${time}; ${inSight.join(" and ")}.`;
   }
 
   search(text) {
@@ -144,13 +147,13 @@ class Section {
       this.choose(-1, false);
       return;
     }
-    const found = this.found(wanted.toLowerCase());
+    const found = wanted === "missed" && data.due ? this.missed() : this.found(wanted.toLowerCase());
     const dim = new Uint8Array(data.count).fill(1);
     for (const job of found.jobs) dim[job] = 0;
     chart.pick(found.jobs.length ? dim : null);
     if (!found.jobs.length) {
       this.choose(-1, false);
-      this.tell(`No job and no user is called ${wanted}.`);
+      this.tell(wanted === "missed" && data.due ? "No job missed its deadline." : `No job and no user is called ${wanted}.`);
       return;
     }
     const { start, wait } = chart.schedule;
@@ -177,6 +180,10 @@ class Section {
     const jobs = this.those((job) => (kind !== "job" && users.has(data.user[job]))
       || (kind !== "user" && data.jobName(job).toLowerCase().startsWith(wanted)));
     return { what: `What begins with ${wanted}`, jobs, other: "" };
+  }
+
+  missed() {
+    return { what: "Jobs that missed their deadlines", jobs: this.those((job) => isLate(this.chart.schedule, job)), other: "" };
   }
 
   those(fits) {

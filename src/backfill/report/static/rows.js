@@ -1,5 +1,6 @@
-// On which processor rows each job is drawn. A schedule says on which node a job runs and with how many processors, not
-// with which; so it gets the lowest hole of that node that takes it whole, else the lowest free rows, in pieces.
+// On which rows each job is drawn: processors, node after node, and below them the copies of each licence. A schedule says
+// on which node a job runs and with how many processors, not with which; so it gets the lowest hole of that node that
+// takes it whole, else the lowest free rows, in pieces, and likewise of each licence.
 // report/rows.py is the same rule in Python, and a test compares the two.
 
 class Holes {
@@ -78,40 +79,44 @@ function layOut(data, schedule) {
   const firstRun = schedule.runs && running(Int32Array.from(schedule.runs));
   let room = 2 * data.count + 16;
   let pieces = { job: new Int32Array(room), low: new Int32Array(room), high: new Int32Array(room), node: null };
-  let nodeOf = new Int32Array(room);
+  let laneOf = new Int32Array(room);
   const of = new Int32Array(data.count + 1).fill(-1);
   let n = 0;
   const grow = (old) => { const more = new Int32Array(room); more.set(old); return more; };
-  let job = 0, node = 0;
+  let job = 0, lane = 0;
   const use = (low, high) => {
     if (n === room) {
       room *= 2;
       pieces = { job: grow(pieces.job), low: grow(pieces.low), high: grow(pieces.high) };
-      nodeOf = grow(nodeOf);
+      laneOf = grow(laneOf);
     }
     pieces.job[n] = job;
     pieces.low[n] = low;
     pieces.high[n] = high;
-    nodeOf[n++] = node;
+    laneOf[n++] = lane;
   };
   const giveBack = (left) => {
-    for (let k = of[left]; k < n && pieces.job[k] === left; k++) holes[nodeOf[k]].give(pieces.low[k], pieces.high[k]);
+    for (let k = of[left]; k < n && pieces.job[k] === left; k++) holes[laneOf[k]].give(pieces.low[k], pieces.high[k]);
   };
   let ended = 0;
   for (const next of starts) {
     while (ended < ends.length && schedule.end[ends[ended]] <= schedule.start[next]) giveBack(ends[ended++]);
     job = next;
     of[job] = n;
-    node = 0;
+    lane = 0;
     if (!firstRun) {
       holes[0].take(data.procs[job], use);
     } else {
       for (let run = firstRun[job] - schedule.runs[job]; run < firstRun[job]; run++) {
-        for (node = schedule.node[run]; node < schedule.node[run] + schedule.nodes[run]; node++) {
-          holes[node].take(schedule.tasks[run] * data.each[job], use);
+        for (lane = schedule.node[run]; lane < schedule.node[run] + schedule.nodes[run]; lane++) {
+          holes[lane].take(schedule.tasks[run] * data.each[job], use);
         }
       }
     }
+    data.eachLicence(job, (licence, copies) => {
+      lane = data.platform + licence;
+      holes[lane].take(copies, use);
+    });
     if (!schedule.held[job]) giveBack(job);
   }
   const blocks = Math.ceil(n / BLOCK);

@@ -30,9 +30,11 @@ function instant(seconds, withSeconds = true) {
 
 // All that the chart knows of one job: [term, text] pairs.
 function told(data, schedule, job) {
-  const at = (tick) => instant(tick * data.tick), word = data.words[schedule.why[job] >> 1];
+  const at = (tick) => instant(tick * data.tick), word = data.words[schedule.why[job] >> 2];
   const size = plural(data.procs[job], "cpu");
-  const facts = [["job", data.jobName(job)], ["size", size]];
+  const facts = [["job", data.jobName(job)], ["size", size]], licences = [];
+  data.eachLicence(job, (licence, copies) => licences.push(data.licenceNames[licence] + (copies > 1 ? ` × ${copies}` : "")));
+  if (licences.length) facts.push(["licences", licences.join(", ")]);
   if (data.users.length) facts.splice(1, 0, ["user", data.userName(job) || "not known"]);
   if (schedule.start[job] < 0) return [...facts, ["never ran", `rejected for ${word}`]];
   const ran = span(schedule.held[job] * data.tick), asked = span(data.walltime[job] * data.tick);
@@ -44,7 +46,16 @@ function told(data, schedule, job) {
     ["submitted", at(data.submit[job])],
     ["started", at(schedule.start[job])],
     ["ran", `${ran} of ${asked} asked for${killed}`],
+    ...deadline(data, schedule, job),
   ];
+}
+
+// What became of a job's deadline, where it has one.
+function deadline(data, schedule, job) {
+  const due = data.dueAt(job);
+  if (due < 0) return [];
+  const off = span(Math.abs(schedule.end[job] - due) * data.tick);
+  return [["deadline", `${instant(due * data.tick)}: ${isLate(schedule, job) ? `missed by ${off}` : `met, ${off} before it`}`]];
 }
 
 // The distances between marks of a time axis, in seconds.
