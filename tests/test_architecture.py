@@ -16,12 +16,13 @@ FILES = sorted(ROOT.rglob("*.py"))
 # part -> the other parts it may import. A part is a folder or a module at the top, or the package itself.
 BELOW = {"loading", "analysis", "worlds", "workloads", "traces", "policies", "core", "model", "data"}
 ARROWS: dict[str, set[str]] = {
-    "cli": {"comparison", "runs", "api", "report", "papers", "live", "jit", *BELOW},
-    "papers": {"api", "report", *BELOW},
+    "cli": {"comparison", "runs", "executors", "api", "report", "papers", "live", "jit", *BELOW},
+    "papers": {"executors", "api", "report", *BELOW},
     "live": {"api", "report", *BELOW},
     "package": {"comparison", "api", *BELOW},
-    "comparison": {"runs", "api", "report", *BELOW},
-    "runs": {"api", *BELOW},
+    "comparison": {"runs", "executors", "api", "report", *BELOW},
+    "runs": {"executors", "api", *BELOW},
+    "executors": {"model"},
     "api": {"report", *BELOW},
     "report": BELOW,
     "verbs": {"core"},

@@ -16,6 +16,7 @@ from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.analysis.replay import Replay, reality
 from backfill.api import SCHEMA, Result, as_policy, as_trim
 from backfill.core.policy import Policy
+from backfill.executors import Executor
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
@@ -184,6 +185,7 @@ def compare(
     *,
     replications: int = 1,
     workers: int = 1,
+    executor: Executor | None = None,
     seed: int = 0,
     warmup: str | int | Trim | None = None,
     cooldown: str | int | Trim | None = None,
@@ -199,6 +201,7 @@ def compare(
     pool:         None takes the size of the machine from the log.
     policies:     as for `simulate`, each alone or with its parameters: `("k-reservations", {"k": 4})`.
     workers:      processes that share the work. With more than one, a script needs `if __name__ == "__main__"`.
+    executor:     carries out the runs instead: anything with the `submit` of a `concurrent.futures.Executor`.
     progress:     is told now and then how many runs are done, with the share of those under way.
     The other arguments are those of `simulate`. Ctrl-C ends it early: what is whole by then is returned, and it says
     what is missing; where nothing is, KeyboardInterrupt rises.
@@ -215,22 +218,23 @@ def compare(
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
     trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}
     source = _source(log, seed)
-    first = source(0)
+    first, elsewhere = source(0), workers > 1 or executor is not None
     plan = Plan(
         source=source,
         platform=pool,
         policies=[
-            (text if workers > 1 and isinstance(text, str) else policy, {**policy.given, **params})
+            (text if elsewhere and isinstance(text, str) else policy, {**policy.given, **params})
             for (text, _), (policy, params) in zip(given, chosen, strict=True)
         ],
         options=options,
         **trims,
+        fixed=isinstance(log, Workload),
         made={0: first},
     )
     for policy, _ in chosen:
         _ = policy.compiled and policy.entry  # once, before processes would all do it
     runs = [Run(p, r) for r in range(replications) for p in range(len(chosen))]
-    done, interrupted = carry_out(plan, runs, workers, progress)
+    done, interrupted = carry_out(plan, runs, workers, progress, executor)
     if not any(run.replication == 0 for run in done):
         raise KeyboardInterrupt
     with held_back() as pressed:

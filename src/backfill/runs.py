@@ -1,4 +1,4 @@
-"""Many runs: policies x replications, one after the other in this process or side by side in several."""
+"""Many runs: policies x replications, one after the other in this process, or side by side elsewhere."""
 
 import pickle
 import signal
@@ -6,14 +6,15 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from multiprocessing import connection, get_context
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from typing import Any
 
 from backfill.analysis.bounds import Bound, bounds
 from backfill.analysis.metrics import Counted, Metrics, Trim
 from backfill.api import simulate
 from backfill.core.policy import Policy
+from backfill.executors import Executor, gather, processes
 from backfill.model.errors import BackfillError, PolicyError, UsageError, WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
@@ -51,6 +52,7 @@ class Plan:
     options: Options
     warmup: Trim
     cooldown: Trim
+    fixed: bool  # there is one workload, the same in every replication
     made: dict[int, Workload] = field(default_factory=dict)  # the last workload, by replication
 
     def workload(self, replication: int) -> Workload:
@@ -88,13 +90,28 @@ class Plan:
 
 
 def carry_out(
-    plan: Plan, runs: Sequence[Run], workers: int = 1, progress: Progress | None = None
+    plan: Plan,
+    runs: Sequence[Run],
+    workers: int = 1,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> tuple[dict[Run, Done], bool]:
-    """What the runs leave behind, and whether Ctrl-C ended them before all were done."""
+    """What the runs leave behind, and whether Ctrl-C ended them before all were done.
+
+    executor: where they are carried out, instead of in this process and `workers` - 1 others.
+    """
     done: dict[Run, Done] = {}
+    tell = progress or (lambda _: None)
     try:
-        if workers > 1 and len(runs) > 1:
-            _in_processes(plan, runs, min(workers, len(runs)), progress, done)
+        if executor is not None:
+            _check_can_be_sent(plan)
+            sent = plan if plan.fixed else replace(plan, made={})
+            gather({executor.submit(_alone, sent, run): run for run in runs}, done, lambda: tell(len(done)))
+        elif workers > 1 and len(runs) > 1:
+            _check_can_be_sent(plan)
+            shares = get_context("spawn").Array("d", len(runs), lock=False)
+            with processes(min(workers, len(runs)), _begin, plan, shares) as pool:
+                gather({pool.submit(_one, i, run): run for i, run in enumerate(runs)}, done, lambda: tell(sum(shares)))
         else:
             for count, run in enumerate(runs):
                 done[run] = plan.carry_out(run, None if progress is None else _after(count, progress))
@@ -127,69 +144,29 @@ def _after(count: int, progress: Progress) -> Progress:
     return lambda share: progress(count + share)
 
 
-def _in_processes(
-    plan: Plan, runs: Sequence[Run], workers: int, progress: Progress | None, done: dict[Run, Done]
-) -> None:
-    """Fill `done`. Processes are spawned, take one run at a time, and are ended when the last is done or one fails."""
-    _check_can_be_sent(plan)
-    context = get_context("spawn")
-    left = iter(runs)
-    under_way: dict[Any, tuple[Run, float]] = {}  # connection -> what it does, and which share of it is done
-    processes = []
-    try:
-        for _, run in zip(range(workers), left, strict=False):  # in this order, which takes no run too many
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, plan), daemon=True)
-            process.start()
-            theirs.close()  # so that the end of the process is the end of the connection
-            processes.append(process)
-            ours.send(run)
-            under_way[ours] = (run, 0.0)
-        while under_way:
-            for ready in connection.wait(list(under_way)):
-                _hear(ready, under_way, left, done)
-            if progress is not None:
-                progress(len(done) + sum(share for _, share in under_way.values()))
-    finally:
-        for process in processes:
-            process.terminate()
-            process.join()
+_HERE: list[Any] = []  # in a process of many: the plan, and which share of each run is done
 
 
-def _hear(ready: Any, under_way: dict[Any, tuple[Run, float]], left: Any, done: dict[Run, Done]) -> None:
-    """Take one message from a process, and give it the next run where it is done with one."""
-    try:
-        told = ready.recv()
-    except (EOFError, ConnectionResetError):
-        raise BackfillError("a worker process ended; memory may have run out: try fewer --workers") from None
-    if isinstance(told, BaseException):
-        raise told
-    run = under_way[ready][0]
-    if isinstance(told, float):
-        under_way[ready] = (run, told)
-        return
-    done[run] = told
-    if (following := next(left, None)) is not None:
-        ready.send(following)
-        under_way[ready] = (following, 0.0)
-    else:
-        del under_way[ready]
-
-
-def _work(pipe: Any, plan: Plan) -> None:
-    """What a process does: runs that come through the pipe, until it is ended. Ctrl-C is for its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _begin(plan: Plan, shares: Any) -> None:
     warnings.simplefilter("ignore")
-    while True:
-        try:
-            run = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send(plan.carry_out(run, lambda share: pipe.send(float(share))))
-        except Exception as error:
-            same = type(error) in (PolicyError, WorkloadError, UsageError, MemoryError)
-            pipe.send(error if same else BackfillError(f"{type(error).__name__}: {error}"))
+    _HERE[:] = [plan, shares]
+
+
+def _one(place: int, run: Run) -> Done:
+    plan, shares = _HERE
+    done = _alone(plan, run, lambda share: shares.__setitem__(place, share))
+    shares[place] = 1
+    return done
+
+
+def _alone(plan: Plan, run: Run, tell: Progress | None = None) -> Done:
+    """A run in another process. Only errors that can be sent back as they are leave it."""
+    try:
+        return plan.carry_out(run, tell)
+    except Exception as error:
+        if type(error) in (PolicyError, WorkloadError, UsageError, MemoryError):
+            raise
+        raise BackfillError(f"{type(error).__name__}: {error}") from None
 
 
 def _check_can_be_sent(plan: Plan) -> None:

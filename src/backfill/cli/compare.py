@@ -8,6 +8,7 @@ from backfill.cli import say
 from backfill.cli.inputs import Replicated, check_outputs, inputs
 from backfill.cli.options import (
     Check,
+    Cluster,
     Cooldown,
     Cpus,
     JobCount,
@@ -45,6 +46,7 @@ INTERRUPTED = 130
     "backfill compare KTH-SP2.swf.gz --policy fcfs --policy easy --policy conservative",
     "backfill compare jobs.csv --cpus 64 --policy easy --policy k-reservations:k=8 --report out.html",
     "backfill compare 'model:lublin?jobs=5000&cpus=128' --policy easy --policy easy-sjbf --replications 20 --workers 4",
+    "backfill compare 'model:farm' --policy bf-fcfs --policy bf-mod --replications 100 --cluster tcp://127.0.0.1:8786",
 )
 def compare(
     log: Log,
@@ -75,6 +77,7 @@ def compare(
         int, typer.Option("--replications", metavar="N", help="Draw a model's workload N times: seed, seed + 1, ...")
     ] = 1,
     workers: Workers = 1,
+    cluster: Cluster = None,
     check: Check = False,
     as_json: Json = False,
     report: Report = None,
@@ -95,6 +98,7 @@ def compare(
     from backfill.analysis.metrics import Trim
     from backfill.analysis.names import names_of
     from backfill.cli.run import compare_all, named
+    from backfill.executors import executor
     from backfill.worlds.estimates import Estimates
     from backfill.worlds.options import Options
 
@@ -103,18 +107,20 @@ def compare(
     texts = policies or []
     chosen = [named(text, []) for text in texts]
     names_of([(policy.name, policy.in_full(params)) for policy, params in chosen])
-    workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
-    found = compare_all(
-        Replicated(log, seed, zero_run, jobs, load) if replications > 1 else workload,
-        None if workload.platform is pool else pool,
-        texts,
-        [policy for policy, _ in chosen],
-        options,
-        replications=replications,
-        workers=workers,
-        warmup=first,
-        cooldown=last,
-    )
+    with executor(workers if cluster else 1, cluster) as where:
+        workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
+        found = compare_all(
+            Replicated(log, seed, zero_run, jobs, load) if replications > 1 else workload,
+            None if workload.platform is pool else pool,
+            texts,
+            [policy for policy, _ in chosen],
+            options,
+            replications=replications,
+            workers=workers,
+            executor=where,
+            warmup=first,
+            cooldown=last,
+        )
     for text in found.notes:
         say.note(text)
     lawless = _lawless(found) if check else []

@@ -64,6 +64,9 @@ Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of everything th
 Warmup = Annotated[str, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")]
 Cooldown = Annotated[str, typer.Option("--cooldown", metavar="SPAN|N", help="Leave the last jobs out of the metrics.")]
 Workers = Annotated[int, typer.Option("--workers", metavar="N", help="Processes that share the work.")]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", metavar="ADDRESS", help="A running Dask cluster, instead of --workers.")
+]
 Check = Annotated[bool, typer.Option("--verify", help="Check the schedule independently; exit 5 if it fails.")]
 Save = Annotated[str | None, typer.Option("--save", metavar="DIR", help="Keep the result, for `backfill report DIR`.")]
 Report = Annotated[str | None, typer.Option("--report", metavar="OUT.html", help="Write an HTML page.")]

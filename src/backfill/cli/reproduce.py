@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.options import Quiet, Seed, Verbose, Workers, examples
+from backfill.cli.options import Cluster, Quiet, Seed, Verbose, Workers, examples
 from backfill.cli.output import print_lines
 from backfill.model.errors import BadArgument, UsageError
 from backfill.traces.files import make_folder
@@ -42,9 +42,7 @@ def reproduce(
         int | None, typer.Option("--replications", metavar="N", help="Instead of the paper's own number.")
     ] = None,
     workers: Workers = 1,
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="ADDRESS", help="A running Dask cluster, instead of --workers.")
-    ] = None,
+    cluster: Cluster = None,
     seed: Seed = 0,
     sensitivity: Annotated[
         bool, typer.Option("--sensitivity", help="Also sweep the parameters, and run the second readings.")
@@ -65,12 +63,10 @@ def reproduce(
         raise UsageError(f"unknown paper {paper!r}; known: {', '.join(PAPERS)}")
     if quick and replications is not None:
         raise UsageError("--quick is --replications 3; leave one of them out")
-    if cluster is not None and workers > 1:
-        raise UsageError("--cluster and --workers exclude each other")
     if replications is not None and replications < 2:
         raise BadArgument("replications", replications, "a whole number >= 2, since one has no interval")
 
-    from backfill.papers.experiments import executor
+    from backfill.executors import executor
     from backfill.papers.figures import check_plot
     from backfill.papers.write import write
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from backfill import __version__, policies
 from backfill.api import simulate
+from backfill.executors import Executor, Progress, carry_out
 from backfill.model.workload import Workload
 from backfill.papers import farm_claims
-from backfill.papers.experiments import Executor, Progress, carry_out
 from backfill.papers.farm_claims import BF_MOD, BF_UNMOD, INTERARRIVALS, LABELS, POLICIES, PRIORITY, RATIOS, band
 from backfill.papers.figures import Figure
 from backfill.papers.sweep import Numbers, Sweep

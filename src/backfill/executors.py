@@ -1,19 +1,20 @@
-"""Experiments as tasks: whatever runs them, here, in processes or on a cluster, the results are the same."""
+"""Who carries out tasks: this process, several, or a cluster. Whoever does, the results are the same."""
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
-from backfill.model.errors import BackfillError, BadArgument, MissingExtra
+from backfill.model.errors import BackfillError, BadArgument, MissingExtra, UsageError
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")
 Progress = Callable[[int], None]  # is told how many tasks are done
 PATIENCE_S = 10  # with a cluster that does not answer
+TICK_S = 0.2  # so often those who wait are told
 
 
 class Executor(Protocol):
@@ -33,23 +34,31 @@ def carry_out(
     `run` must be a function of a module, and a task plain data, where the executor sends them elsewhere.
     """
     tell = progress or (lambda done: None)
+    found: dict[int, Found] = {}
     if executor is None:
-        found = []
-        for task in tasks:
-            found.append(run(task))
+        for place, task in enumerate(tasks):
+            found[place] = run(task)
             tell(len(found))
-        return found
-    futures = [executor.submit(run, task) for task in tasks]
+    else:
+        gather({executor.submit(run, task): place for place, task in enumerate(tasks)}, found, lambda: tell(len(found)))
+    return [found[place] for place in range(len(tasks))]
+
+
+def gather(futures: "Mapping[Future[Found], Task]", found: dict[Task, Found], tell: Callable[[], None]) -> None:
+    """Fill `found` with what the futures of tasks return, and tell now and then. Where one fails, none is started any
+    more."""
+    left = set(futures)
     try:
-        for done, future in enumerate(as_completed(futures), 1):
-            future.result()
-            tell(done)
+        while left:
+            done, left = wait(left, TICK_S, FIRST_COMPLETED)
+            for future in done:
+                found[futures[future]] = future.result()
+            tell()
     except BrokenProcessPool:
         raise BackfillError("a worker process ended; memory may have run out: try fewer --workers") from None
     finally:
-        for future in futures:
+        for future in left:
             future.cancel()
-    return [future.result() for future in futures]
 
 
 @contextmanager
@@ -60,14 +69,22 @@ def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Executor 
     """
     if workers < 1:
         raise BadArgument("workers", workers, "a whole number >= 1")
+    if cluster is not None and workers > 1:
+        raise UsageError("--cluster and --workers exclude each other")
     if cluster is not None:
         with _dask(cluster) as found:
             yield found
-        return
-    if workers == 1:
+    elif workers == 1:
         yield None
-        return
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _leave_interrupts_to_the_parent)
+    else:
+        with processes(workers) as pool:
+            yield pool
+
+
+@contextmanager
+def processes(workers: int, begin: Callable[..., None] | None = None, *shared: Any) -> Iterator[Executor]:
+    """So many processes, each of which first calls `begin(*shared)`. They are ended at once where the block fails."""
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (begin, shared))
     try:
         yield pool
     except BaseException:
@@ -78,8 +95,11 @@ def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Executor 
         pool.shutdown(cancel_futures=True)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _begin(begin: Callable[..., None] | None, shared: tuple[Any, ...]) -> None:
+    """Ctrl-C is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if begin is not None:
+        begin(*shared)
 
 
 @contextmanager
