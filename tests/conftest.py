@@ -1,6 +1,7 @@
 """Shared settings: hypothesis profiles, and where the shared traces are."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, Heal
 settings.register_profile("ci", max_examples=40, derandomize=True, **common)
 settings.register_profile("long", max_examples=2000, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A shell that runs the tests in the background ignores Ctrl-C, and so would the processes that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).parents[2] / "shared"
 
