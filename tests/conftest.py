@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-settings.register_profile("ci", max_examples=40, derandomize=True, **common)
+settings.register_profile("ci", max_examples=25, derandomize=True, **common)
+settings.register_profile("few", max_examples=5, derandomize=True, **common)
 settings.register_profile("long", max_examples=2000, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
