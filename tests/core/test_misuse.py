@@ -129,7 +129,7 @@ def test_what_was_placed_for_one_job_does_not_serve_another():
     ("answers", "message"),
     [
         ({"params": {"k": Param(5, 1, 2)}}, "the default of k lies outside its bounds"),
-        ({"memory_i": {"a": "job"}}, "memory a is 'job'; expected a number or 'jobs'"),
+        ({"memory_i": {"a": "job"}}, "memory a is 'job'; expected a number, 'jobs' or 'licences'"),
         ({"decide": lambda state, other: None}, "takes 2 arguments; expected one, the state"),
     ],
 )

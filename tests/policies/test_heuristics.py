@@ -79,6 +79,8 @@ def prioritise_all(state, out):
     state.now = 0
     for job in range(state.jobs):
         enqueue(state, job)
+        state.arrived[job] = job
+    state.arrivals = state.jobs
     prioritise(state)
     for job in range(state.jobs):
         out[job] = -state.memory_f[job]

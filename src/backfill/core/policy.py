@@ -22,6 +22,9 @@ HIDDEN = ("runtime", "run", "run_time", "end", "ends")  # words for what the Sta
 ANSWERS = ("order", "tried")  # those that are names of orders
 
 
+SIZES = ("jobs", "licences")  # what memory can have one number for each of
+
+
 @dataclass(frozen=True)
 class Param:
     """A parameter: its default, its bounds, its unit, what it means, and whether it counts something.
@@ -59,7 +62,7 @@ class Policy:
     place: str = "most powerful node first"
     source: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)
-    memory_i: Mapping[str, int | str] = field(default_factory=dict)  # name -> length, "jobs" = one per job
+    memory_i: Mapping[str, int | str] = field(default_factory=dict)  # name -> length, or one per each of SIZES
     memory_f: Mapping[str, int | str] = field(default_factory=dict)
     binds: bool = False  # no job starts later than the first start promised to it, if walltimes hold
     settable: tuple[str, ...] = ()  # answers that can be given like a parameter: `order`, `tried`
@@ -78,8 +81,9 @@ class Policy:
             if not param.allows(param.default):
                 raise PolicyError(f"policy {self.name}: the default of {name} lies outside its bounds")
         for name, size in (*self.memory_i.items(), *self.memory_f.items()):
-            if size != "jobs" and not (isinstance(size, int) and size >= 0):
-                raise PolicyError(f"policy {self.name}: memory {name} is {size!r}; expected a number or 'jobs'")
+            if size not in SIZES and not (isinstance(size, int) and size >= 0):
+                told = "expected a number, 'jobs' or 'licences'"
+                raise PolicyError(f"policy {self.name}: memory {name} is {size!r}; {told}")
         code = getattr(self.decide, "__code__", None)  # an object that can be called has none
         if code is not None and code.co_argcount != 1:
             raise PolicyError(f"policy {self.name} takes {code.co_argcount} arguments; expected one, the state")
@@ -134,9 +138,9 @@ class Policy:
         """Every parameter, defaults included, and the answers that were given."""
         return {**self.given, **dict(zip(self.params, self.values(given).tolist(), strict=False))}
 
-    def room_for(self, memory: Mapping[str, int | str], jobs: int) -> int:
-        """How many numbers this much memory is."""
-        return sum(jobs if size == "jobs" else int(size) for size in memory.values())
+    def room_for(self, memory: Mapping[str, int | str], **many: int) -> int:
+        """How many numbers this much memory is, for so many of each of SIZES."""
+        return sum(many[size] if isinstance(size, str) else size for size in memory.values())
 
     def like(self, name: str, **answers: Any) -> "Policy":
         """The same pass under another name, with these answers instead."""

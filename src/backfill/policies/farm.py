@@ -17,7 +17,6 @@ from backfill.policies.heuristics import aging, deadline, licence, wait_minimisa
 
 SECOND = 1e-6
 SOURCE = "Baraglia et al., CoreGRID 2007"
-PINNED = 0  # memory of bf-unmod: 1 + the job that holds the reservation; 0 nobody
 AGE_FACTOR, K, LOW, HIGH, BOOST, W_AGING, W_DEADLINE, W_LICENCES, W_WAIT = range(9)  # parameters
 WEIGHT = (0, math.inf)
 
@@ -35,25 +34,32 @@ HEURISTICS = {
 
 
 @kernel()
+def ask(state, jobs, many, sign):
+    """Add to state.memory_i[licence], or take away, what the first `many` of these jobs ask for."""
+    for i in range(many):
+        job = jobs[i]
+        for item in range(state.licence_first[job], state.licence_first[job + 1]):
+            state.memory_i[state.licence[item]] += sign * state.licence_count[item, 0]
+
+
+@kernel()
 def prioritise(state):
     """Write -P of every waiting job to state.memory_f[job], from the heuristics that docs/reference/heuristics.md has.
 
-    Requests for licences are those of the waiting jobs. Source: Baraglia et al., section 4.
+    state.memory_i[licence] is what waiting jobs ask for; those that start take it away again, by `ask`. Source:
+    Baraglia et al., section 4.
     """
+    ask(state, state.arrived, state.arrivals, 1)
     param, licences = state.param, len(state.copies)
-    asked = np.zeros(licences, np.int64)
+    rho, d = np.zeros(licences), 0
+    for i in range(licences):
+        if state.memory_i[i] > 0:
+            rho[i] = state.memory_i[i] / state.copies[i]
+            d += rho[i] <= 1.0
     least = np.inf
     rewind(state, 0)
     for _ in range(state.waiting):
-        job = following(state, 0)
-        least = min(least, state.walltime[job] * SECOND)
-        for item in range(state.licence_first[job], state.licence_first[job + 1]):
-            asked[state.licence[item]] += state.licence_count[item, 0]
-    rho, d = np.zeros(licences), 0
-    for i in range(licences):
-        if asked[i] > 0:
-            rho[i] = asked[i] / state.copies[i]
-            d += rho[i] <= 1.0
+        least = min(least, state.walltime[following(state, 0)] * SECOND)
     rewind(state, 0)
     for _ in range(state.waiting):
         job = following(state, 0)
@@ -78,6 +84,7 @@ def prioritise(state):
     source=f"{SOURCE}, section 6",
     sorts=True,
     params=HEURISTICS,
+    memory={"asked": "licences"},
     memory_f={"score": "jobs"},
 )
 def bf_mod(state):
@@ -90,6 +97,7 @@ def bf_mod(state):
     prioritise(state)
     arrange_by(state, 0, 0)
     backfill_behind_head(state)
+    ask(state, state.started, state.decisions, -1)
 
 
 @policy(
@@ -102,7 +110,7 @@ def bf_mod(state):
     sorts=True,
     params=HEURISTICS,
     memory_f={"score": "jobs"},
-    memory={"pinned": 1},
+    memory={"asked": "licences", "pinned": 1},
 )
 def bf_unmod(state):
     """Like bf-mod, but the job that holds the reservation stays first until it starts.
@@ -112,10 +120,12 @@ def bf_unmod(state):
     Slow twin: tests/reference/farm.py.
     """
     prioritise(state)
-    if state.memory_i[PINNED] > 0 and state.waits[state.memory_i[PINNED] - 1]:
-        state.memory_f[state.memory_i[PINNED] - 1] = -np.inf
+    pinned = len(state.copies)  # memory: 1 + the job that holds the reservation; 0 nobody
+    if state.memory_i[pinned] > 0 and state.waits[state.memory_i[pinned] - 1]:
+        state.memory_f[state.memory_i[pinned] - 1] = -np.inf
     arrange_by(state, 0, 0)
-    state.memory_i[PINNED] = backfill_behind_head(state) + 1
+    state.memory_i[pinned] = backfill_behind_head(state) + 1
+    ask(state, state.started, state.decisions, -1)
 
 
 def family() -> dict[str, Policy]:
