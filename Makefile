@@ -11,6 +11,7 @@ demo: $(VENV)/.user
 	$(BIN)/backfill demo
 
 test: $(VENV)/.dev
+	$(BIN)/python -m tests.warm
 	$(BIN)/python -m pytest -n auto
 
 test-long: $(VENV)/.dev
