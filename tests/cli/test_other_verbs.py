@@ -131,6 +131,15 @@ def test_policies_as_json(backfill):
     assert all(p["source"] and p["reserve"] and p["fill"] and p["place"] for p in found.values())
 
 
+@pytest.mark.parametrize("name", TABLE)
+def test_every_policy_is_told_in_full(backfill, name):
+    done = backfill("policies", name)
+    assert done.code == 0
+    told = [line.split()[0] for line in done.out.splitlines()[:5]]
+    assert told[:2] == ["policy", "order"]
+    assert "Cost: " in done.out
+
+
 def test_one_policy_in_full(backfill):
     out = backfill("policies", "k-reservations").out
     assert "parameter  k = 4 jobs, from 0 to inf: how many waiting jobs hold reservations; 0 is first-fit" in out

@@ -124,13 +124,11 @@ def _order(policy: "Policy") -> str:
 
 
 def _print_one(policy: "Policy") -> None:
-    from backfill.core.order import FORMULAS
-
     kind = "dynamic: the queue is sorted at each pass" if policy.dynamic else "static"
     rows = [
         ("policy", policy.name),
-        ("order", f"{policy.order} = {FORMULAS[policy.order]}, lowest first; {kind}"),
-        *([("tried", f"{policy.tried} = {FORMULAS[policy.tried]}, lowest first")] if policy.tried != "queue" else []),
+        ("order", f"{policy.order}{_formula(policy.order)}, lowest first; {kind}"),
+        *([("tried", f"{policy.tried}{_formula(policy.tried)}, lowest first")] if policy.tried != "queue" else []),
         ("reserve", policy.reserve),
         ("fill", policy.fill),
         ("place", policy.place),
@@ -142,6 +140,13 @@ def _print_one(policy: "Policy") -> None:
     if about := inspect.getdoc(policy.decide):
         print()
         print(about)
+
+
+def _formula(order: str) -> str:
+    """Of an order with a name; a policy that sorts the queue itself says in words by what."""
+    from backfill.core.order import FORMULAS
+
+    return f" = {FORMULAS[order]}" if order in FORMULAS else ""
 
 
 def _parameter(key: str, param: Any) -> str:
