@@ -60,7 +60,7 @@ class Result:
     @property
     def name(self) -> str:
         """The policy with its parameters and the variant of the rules that it ran under, where not the default."""
-        usual = {key: param.default for key, param in self.policy.params.items()}
+        usual = {key: param.shown(param.default) for key, param in self.policy.params.items()}
         given = params_text({key: value for key, value in self.params.items() if value != usual.get(key)})
         name = f"{self.policy.name}:{given}" if given else self.policy.name
         return ", ".join([name, *self.variant])
@@ -272,7 +272,7 @@ def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
     return PolicyError(at(file, lines[-1], what))
 
 
-def as_policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float]]:
+def as_policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float | str]]:
     """The policy that a caller names or gives, and the parameters in its text. Raises UsageError."""
     if isinstance(policy, str):
         return load(policy)

@@ -244,7 +244,7 @@ def compare(
     return found
 
 
-def _chosen(policy: Chosen, more: Mapping[str, float | str]) -> tuple[Policy, dict[str, float]]:
+def _chosen(policy: Chosen, more: Mapping[str, float | str]) -> tuple[Policy, dict[str, float | str]]:
     found, own = as_policy(policy)
     found, params = found.choose({**own, **more})
     found.values(params)
@@ -268,7 +268,7 @@ def _drawn(draw: Callable[[int], Workload], seed: int, replication: int) -> Work
 def _comparison(
     plan: Plan,
     log: Workload,
-    chosen: Sequence[tuple[Policy, Mapping[str, float]]],
+    chosen: Sequence[tuple[Policy, Mapping[str, float | str]]],
     names: Sequence[str],
     runs: Sequence[Run],
     done: Mapping[Run, Done],

@@ -9,7 +9,7 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -25,7 +25,7 @@ from backfill.policies import get
 _TEXT = re.compile(r"(?P<file>.*\.py)?(?(file):?)(?P<name>[^:=]*)(?::(?P<params>.*))?", re.DOTALL)
 
 
-def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, float]]:
+def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, float | str]]:
     """The policy that `name[:key=value,...]` or `file.py:name[:key=value,...]` means, and its parameters.
 
     `order` and `tried` are keys too, with the name of an order, where the policy lets them be given.
@@ -36,26 +36,32 @@ def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, flo
     match = _TEXT.fullmatch(text)
     if match is None:
         raise UsageError(f"policy {text!r}; expected NAME[:KEY=VALUE,...] or FILE.py:NAME[:KEY=VALUE,...]")
-    params = dict(_param(pair, "policy") for pair in (match["params"] or "").split(",") if pair)
-    params |= dict(_param(pair, "set") for pair in settings)
+    pairs = [(pair, "policy") for pair in (match["params"] or "").split(",") if pair]
+    pairs += [(pair, "set") for pair in settings]
     if match["file"]:
-        return _from_file(match["file"], match["name"], params)
-    policy, numbers = get(match["name"]).choose(params)
-    policy.values(numbers)
-    return policy, numbers
+        return _from_file(match["file"], match["name"], pairs)
+    return _with_params(get(match["name"]), pairs)
 
 
-def _param(text: str, argument: str) -> tuple[str, float | str]:
-    key, equals, value = text.partition("=")
+def _with_params(policy: Policy, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
+    """The policy with its answers, and its parameters; pairs: `key=value`, and the argument that it was given in."""
+    policy, params = policy.choose(dict(_param(policy, *pair) for pair in pairs))
+    policy.values(params)
+    return policy, params
+
+
+def _param(policy: Policy, text: str, argument: str) -> tuple[str, float | str]:
+    key, equals, value = (part.strip() for part in text.partition("="))
     try:
-        if not equals or not key.strip():
+        if not equals or not key:
             raise ValueError
-        return key.strip(), value if key.strip() in ANSWERS else float(value)
+        in_words = key in ANSWERS or (key in policy.params and policy.params[key].choices)
+        return key, value if in_words else float(value)
     except ValueError:
         raise BadArgument(argument, text, "KEY=VALUE with a number, for instance k=4") from None
 
 
-def _from_file(file: str, name: str, params: Mapping[str, float | str]) -> tuple[Policy, dict[str, float]]:
+def _from_file(file: str, name: str, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
     path = Path(file)
     try:
         source = path.read_bytes()
@@ -73,12 +79,11 @@ def _from_file(file: str, name: str, params: Mapping[str, float | str]) -> tuple
         policy = found.get(name) or getattr(module, name, None) if name else None
         if not isinstance(policy, Policy):
             raise PolicyError(_missing(file, name, policy, list(found), tree))
-        policy, numbers = policy.choose(params)
-        policy.values(numbers)
+        policy, params = _with_params(policy, pairs)
         if policy.compiled:
             _check_names(policy.decide, file)
             _ = policy.entry  # compiled here, so that it is kept in the file's own folder
-    return policy, numbers
+    return policy, params
 
 
 def _check_names(decide: Any, file: str) -> None:

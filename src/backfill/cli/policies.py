@@ -70,8 +70,9 @@ def described(policy: "Policy") -> dict[str, Any]:
         "dynamic": policy.dynamic,
         "params": {
             key: {
-                **{name: json_value(getattr(p, name)) for name in ("default", "low", "high")},
-                "whole": p.whole,
+                **({"choices": list(p.choices)} if p.choices else {}),
+                "default": json_value(p.shown(p.default)),
+                **({} if p.choices else {"low": json_value(p.low), "high": json_value(p.high), "whole": p.whole}),
                 "unit": p.unit,
                 "meaning": p.meaning,
             }
@@ -152,4 +153,6 @@ def _formula(order: str) -> str:
 def _parameter(key: str, param: Any) -> str:
     unit = f" {param.unit}" if param.unit else ""
     meaning = f": {param.meaning}" if param.meaning else ""
+    if param.choices:
+        return f"{key} = {param.shown(param.default)}, one of {', '.join(param.choices)}{meaning}"
     return f"{key} = {param.default:.10g}{unit}, from {param.low:.10g} to {param.high:.10g}{meaning}"

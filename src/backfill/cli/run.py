@@ -28,7 +28,7 @@ def compiling(what: str) -> str:
     return f"compiling {what}" + (f"; {kept}" if jit.FOLDER else "")
 
 
-def named(text: str, settings: list[str]) -> "tuple[Policy, dict[str, float]]":
+def named(text: str, settings: list[str]) -> "tuple[Policy, dict[str, float | str]]":
     """The policy that a text means, and its parameters. Only a policy in a file is compiled for it."""
     from backfill.loading import load
 
@@ -65,7 +65,7 @@ def run(
     workload: "Workload",
     platform: "Platform",
     policy: "Policy",
-    params: Mapping[str, float] | None = None,
+    params: Mapping[str, float | str] | None = None,
     options: Options | None = None,
     **more: Any,
 ) -> "Result":

@@ -29,7 +29,8 @@ SIZES = ("jobs", "licences")  # what memory can have one number for each of
 class Param:
     """A parameter: its default, its bounds, its unit, what it means, and whether it counts something.
 
-    It travels as a float64. Infinity is a whole number where the upper bound is infinite.
+    It travels as a float64. Infinity is a whole number where the upper bound is infinite. A parameter with `choices`
+    has one of these texts as its value, and travels as the place of that text.
     """
 
     default: float
@@ -38,15 +39,34 @@ class Param:
     unit: str = ""
     meaning: str = ""
     whole: bool = False
+    choices: tuple[str, ...] = ()
+
+    @classmethod
+    def choice(cls, *choices: str, meaning: str = "") -> "Param":
+        """A parameter that has one of these texts as its value, by default the first."""
+        return cls(0, 0, len(choices) - 1, "", meaning, whole=True, choices=choices)
 
     @property
     def expected(self) -> str:
         """What a message says of its values."""
+        if self.choices:
+            return " or ".join(self.choices)
         return f"{'a whole number from ' if self.whole else ''}{self.low:.15g} to {self.high:.15g}"
 
     def allows(self, value: float) -> bool:
         """Whether it may have this value; NaN is none."""
         return self.low <= value <= self.high and not (self.whole and value % 1 > 0)
+
+    def number(self, value: float | str) -> float | None:
+        """What travels for a value; None where it may not have it."""
+        if self.choices:
+            text = value if isinstance(value, str) else f"{value:g}"
+            return float(self.choices.index(text)) if text in self.choices else None
+        return value if isinstance(value, int | float) and self.allows(value) else None
+
+    def shown(self, number: float) -> float | str:
+        """The value that a number stands for."""
+        return self.choices[int(number)] if self.choices else number
 
 
 @dataclass(frozen=True)
@@ -113,30 +133,33 @@ class Policy:
         except NumbaError as error:
             raise PolicyError(_explain(self, str(error))) from error
 
-    def choose(self, given: Mapping[str, float | str]) -> "tuple[Policy, dict[str, float]]":
-        """The policy with the answers among these, and the numbers that are left for `values`."""
+    def choose(self, given: Mapping[str, float | str]) -> "tuple[Policy, dict[str, float | str]]":
+        """The policy with the answers among these, and the parameters that are left for `values`."""
         answers: Any = {name: str(value) for name, value in given.items() if name in self.settable}
-        numbers: Any = {name: value for name, value in given.items() if name not in answers}
+        left = {name: value for name, value in given.items() if name not in answers}
         if not answers:
-            return self, numbers
+            return self, left
         binds = self.binds and "order" not in answers
-        return replace(self, **answers, given={**self.given, **answers}, binds=binds), numbers
+        return replace(self, **answers, given={**self.given, **answers}, binds=binds), left
 
-    def values(self, given: Mapping[str, float]) -> NDArray[np.float64]:
+    def values(self, given: Mapping[str, float | str]) -> NDArray[np.float64]:
         """Parameter values in declared order. Raises UsageError for an unknown name or a value out of its bounds."""
+        numbers = {name: param.default for name, param in self.params.items()}
         for name, value in given.items():
             if name not in self.params:
                 known = ", ".join([*self.params, *self.settable]) or "it has none"
                 raise UsageError(f"policy {self.name} has no parameter {name!r} (parameters: {known})")
-            param = self.params[name]
-            if not isinstance(value, int | float) or not param.allows(value):
+            number = self.params[name].number(value)
+            if number is None:
                 shown = f"{value:.15g}" if isinstance(value, int | float) else repr(value)
-                raise UsageError(f"policy {self.name}: {name} is {shown}; expected {param.expected}")
-        return np.array([given.get(name, param.default) for name, param in self.params.items()] or [0.0], np.float64)
+                raise UsageError(f"policy {self.name}: {name} is {shown}; expected {self.params[name].expected}")
+            numbers[name] = number
+        return np.array([*numbers.values()] or [0.0], np.float64)
 
-    def in_full(self, given: Mapping[str, float]) -> dict[str, float | str]:
+    def in_full(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
         """Every parameter, defaults included, and the answers that were given."""
-        return {**self.given, **dict(zip(self.params, self.values(given).tolist(), strict=False))}
+        numbers = zip(self.params.items(), self.values(given).tolist(), strict=False)
+        return {**self.given, **{name: param.shown(number) for (name, param), number in numbers}}
 
     def room_for(self, memory: Mapping[str, int | str], **many: int) -> int:
         """How many numbers this much memory is, for so many of each of SIZES."""

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -46,7 +46,7 @@ def simulate(
     workload: Workload,
     platform: Platform,
     policy: Policy,
-    params: dict[str, float] | None = None,
+    params: Mapping[str, float | str] | None = None,
     options: Options | None = None,
     *,
     watched: str | None = None,
