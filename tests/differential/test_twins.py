@@ -25,6 +25,10 @@ PASSES = (
     "bf-mod",
     "bf-unmod",
     "flexible:w_user=10,w_wait=0,w_bypass=4",
+    "bb:per_event=until_empty",
+    "backfill-lowest",
+    "ibb",
+    "best-fit:fit=tightest",
 )
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 every_pass = pytest.mark.parametrize("name", world.POLICIES if LONG else PASSES)

@@ -32,7 +32,10 @@ def test_every_policy_with_its_answers(name):
     order = policy.order + (" (dynamic)" if policy.dynamic else "")
     assert row.startswith(f"| `{name}` | {order} | {policy.reserve} | {policy.fill} | ")
     assert row.endswith(f" | {policy.source} |")
-    assert all(f"`{key}` = {param.default:g} {param.unit}" in row for key, param in policy.params.items())
+    for key, param in policy.params.items():
+        value = param.shown(param.default)
+        told = f"one of {', '.join(param.choices)}" if param.choices else param.unit
+        assert re.search(rf"`{key}` = {value if param.choices else format(value, 'g')},? {re.escape(told)}", row)
 
 
 def test_no_policy_that_does_not_exist():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from .balance import backfill_lowest, bb, best_fit, ibb
 from .conservative import conservative
 from .easy import ALL, easy
 from .farm import Weights, bf_mod, bf_unmod
@@ -38,6 +39,14 @@ POLICIES: dict[str, Policy] = {
     ),
     "flexible:w_user=10,w_wait=0,w_bypass=4": flexible(Priorities(w_user="10", w_wait="0", w_bypass="4")),
     "flexible:w_wait=30,w_procs=-1,w_walltime=-600": flexible(Priorities(w_wait="30", w_procs="-1", w_walltime="-600")),
+    "bb": bb(),
+    "bb:per_event=until_empty": bb("until_empty"),
+    "backfill-lowest": backfill_lowest(),
+    "ibb": ibb(),
+    "ibb:test=balance": ibb("balance"),
+    "ibb:refresh=false": ibb(refresh="false"),
+    "best-fit": best_fit(),
+    "best-fit:fit=tightest": best_fit("tightest"),
     "bf-unmod:w_deadline=0,boost=40": bf_unmod(Weights(w_deadline="0", boost="40")),
 }
 

@@ -60,7 +60,7 @@ class Param:
     def number(self, value: float | str) -> float | None:
         """What travels for a value; None where it may not have it."""
         if self.choices:
-            text = value if isinstance(value, str) else f"{value:g}"
+            text = str(value).lower() if isinstance(value, str | bool) else f"{value:g}"
             return float(self.choices.index(text)) if text in self.choices else None
         return value if isinstance(value, int | float) and self.allows(value) else None
 

@@ -13,12 +13,14 @@ _EASY = (
     "easy-f4 easy-sjbf first-fit k-reservations"
 )
 _FARM = "bf-fcfs bf-mod bf-unmod"
+_BALANCE = "bb backfill-lowest ibb best-fit"
 TABLE = {
     "fcfs": "fcfs",
     **dict.fromkeys(_EASY.split(), "easy"),
     "conservative": "conservative",
     **dict.fromkeys(_FARM.split(), "farm"),
     "flexible": "flexible",
+    **dict.fromkeys(_BALANCE.split(), "balance"),
 }
 
 

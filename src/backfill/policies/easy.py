@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from backfill.core.future import fits_now, rebuild, settle
 from backfill.core.order import ORDERS, SOURCES
 from backfill.core.policy import Param, Policy, policy
@@ -36,22 +38,36 @@ def easy(state):
 @kernel()
 def backfill_behind_head(state):
     """One pass of EASY over the queue as it is ordered. Returns the head that reserves; -1 where nobody does."""
-    first = start_heads(state)
+    first, span = reserve_for_head(state)
     if first < 0:
         return first
-    shadow = shadow_time(state, first)
-    reserve(state, first, shadow)
-    span = shadow - state.now
     tried = state.slots - 1
     rewind(state, tried)
     job = candidate(state, tried, span)
     while job >= 0:
         if place_beside(state, job, span):
-            start(state, job, BACKFILL)
-            if state.walltime[job] > span:
-                use_extra(state, job)
+            start_beside(state, job, span)
         job = candidate(state, tried, span)
     return first
+
+
+@kernel(inline=True)
+def reserve_for_head(state):
+    """Start the first jobs while they fit. Returns the next, and how long it is to its shadow time; -1 without one."""
+    first = start_heads(state)
+    if first < 0:
+        return first, np.int64(0)
+    shadow = shadow_time(state, first)
+    reserve(state, first, shadow)
+    return first, shadow - state.now
+
+
+@kernel(inline=True)
+def start_beside(state, job, span):
+    """Start a job for which `place_beside` found room just now."""
+    start(state, job, BACKFILL)
+    if state.walltime[job] > span:
+        use_extra(state, job)
 
 
 @policy(
@@ -66,6 +82,12 @@ def first_fit(state):
     Cost: O(q) per pass; a deep queue in a static order costs O(log q) per start.
     Slow twin: tests/reference/easy.py, reservations 0.
     """
+    start_all_that_fit(state)
+
+
+@kernel()
+def start_all_that_fit(state):
+    """One pass over the queue as it is ordered, without reservations."""
     start_heads(state)
     rewind(state, 0)
     job = candidate(state, 0, FUTURE)

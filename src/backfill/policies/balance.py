@@ -1,0 +1,212 @@
+"""Backfilling with K resources: which candidates start behind the head, by how evenly they would fill the machine.
+
+Source of the formulas: Leinberger, Karypis and Kumar, SC'99 (BL, BB); Liu, Luan, Wang and Qian, NPC 2016 (IBB). What is
+known of them and what is reconstructed: docs/reference/balance.md.
+"""
+
+import numpy as np
+
+from backfill.core.errors import NONE
+from backfill.core.policy import Param, Policy, policy
+from backfill.core.profile import FUTURE
+from backfill.core.queue import candidate, rewind
+from backfill.core.record import kernel
+from backfill.core.shadow import place_beside
+from backfill.core.verbs import FIT, place, start, start_heads
+from backfill.policies.easy import reserve_for_head, start_all_that_fit, start_beside
+
+UNTIL_EMPTY = 1  # value of per_event
+FULLNESS = 0  # of test
+REFRESHED = 0  # of refresh
+FIRST = 0  # of fit
+GRAIN = 2.0**30  # scores are compared in steps of 1 / GRAIN: rounding must not decide
+SOURCE = "Leinberger, Karypis and Kumar, SC'99"
+
+
+@kernel()
+def capacities(state):
+    """How much there is of each resource over all nodes, (K,)."""
+    found = np.zeros(state.resources)
+    for node in range(state.nodes):
+        for k in range(state.resources):
+            found[k] += state.capacity[node, k]
+    return found
+
+
+@kernel()
+def utilizations(state, capacity, used):
+    """Write the share of each resource that is held now to used (K,)."""
+    for k in range(state.resources):
+        free = state.free[0, k] if state.pool else state.total[k]
+        used[k] = (capacity[k] - free) / capacity[k] if capacity[k] > 0.0 else 0.0
+
+
+@kernel(inline=True)
+def balance_score(state, capacity, used, job, fullness):
+    """BB(U) = max U / mean U x (1 - mean U), U the utilizations beside a job, or now for NONE.
+
+    Without fullness B(U) = max U / mean U. Where nothing is used both are 1.
+    """
+    top, total = 0.0, 0.0
+    for k in range(state.resources):
+        u = used[k]
+        if job != NONE and capacity[k] > 0.0:
+            u += state.need[job, k] / capacity[k]
+        top = max(top, u)
+        total += u
+    mean = total / state.resources
+    if mean == 0.0:
+        return 1.0
+    return top / mean * (1.0 - mean) if fullness else top / mean
+
+
+@kernel(inline=True)
+def steps(score):
+    """A score as it is compared: in whole steps."""
+    return np.rint(score * GRAIN)
+
+
+@kernel()
+def start_least(state, span, capacity, used, lowest):
+    """Start the candidate of least score: that of BB, or with `lowest` minus its demand for the least used resource.
+
+    Returns whether there was one.
+    """
+    resource = np.argmin(used)
+    best, least = NONE, np.inf
+    rewind(state, 0)
+    job = candidate(state, 0, span)
+    while job >= 0:
+        score = -float(state.need[job, resource]) if lowest else steps(balance_score(state, capacity, used, job, True))
+        if score < least and place_beside(state, job, span):
+            best, least = job, score
+        job = candidate(state, 0, span)
+    if best == NONE:
+        return False
+    place_beside(state, best, span)
+    start_beside(state, best, span)
+    return True
+
+
+@kernel()
+def start_by_least(state, lowest, per_event):
+    """One pass of BB, or with `lowest` of BL."""
+    first, span = reserve_for_head(state)
+    if first < 0:
+        return
+    capacity, used = capacities(state), np.empty(state.resources)
+    utilizations(state, capacity, used)
+    while start_least(state, span, capacity, used, lowest) and per_event == UNTIL_EMPTY:
+        utilizations(state, capacity, used)
+
+
+@policy(
+    "bb",
+    reserve="the head, at its shadow time; recomputed at each pass",
+    fill="whoever cannot delay the head and has the least score of balance and fullness",
+    source=SOURCE,
+    binds=True,
+    params={"per_event": Param.choice("1", "until_empty", meaning="how many jobs a pass lets go ahead of the head")},
+)
+def bb(state):
+    """Backfill Balanced: start the candidate whose start leaves the resources used most evenly, or most fully.
+
+    Promise: as easy's.
+    Cost: O(r + K q) per pass, and as much again for each further start.
+    Slow twin: tests/reference/balance.py.
+    """
+    start_by_least(state, False, state.param[0])
+
+
+@policy(
+    "backfill-lowest",
+    reserve="the head, at its shadow time; recomputed at each pass",
+    fill="whoever cannot delay the head and asks for most of the resource used least",
+    source=SOURCE,
+    binds=True,
+)
+def backfill_lowest(state):
+    """Backfill Lowest: start the candidate that asks for most of the resource that is used least, again and again.
+
+    Promise: as easy's.
+    Cost: O(r + K q) per pass, and as much again for each further start.
+    Slow twin: tests/reference/balance.py.
+    """
+    start_by_least(state, True, UNTIL_EMPTY)
+
+
+@policy(
+    "ibb",
+    reserve="the head, at its shadow time; recomputed at each pass",
+    fill="whoever cannot delay the head and does not worsen the balance, first fit",
+    source="Liu, Luan, Wang and Qian, NPC 2016",
+    binds=True,
+    params={
+        "test": Param.choice("fullness", "balance", meaning="what must not grow: BB(U), or max U / mean U alone"),
+        "refresh": Param.choice("true", "false", meaning="whether it is held against the utilization after each start"),
+    },
+)
+def ibb(state):
+    """Improved Backfill Balanced: in one traversal start every candidate that does not worsen the balance.
+
+    Promise: as easy's.
+    Cost: O(r + K q) per pass; a deep queue costs O(log q) per candidate.
+    Slow twin: tests/reference/balance.py.
+    """
+    first, span = reserve_for_head(state)
+    if first < 0:
+        return
+    fullness = state.param[0] == FULLNESS
+    capacity, used = capacities(state), np.empty(state.resources)
+    utilizations(state, capacity, used)
+    now = steps(balance_score(state, capacity, used, NONE, fullness))
+    rewind(state, 0)
+    job = candidate(state, 0, span)
+    while job >= 0:
+        if steps(balance_score(state, capacity, used, job, fullness)) <= now and place_beside(state, job, span):
+            start_beside(state, job, span)
+            utilizations(state, capacity, used)
+            if state.param[1] == REFRESHED:
+                now = steps(balance_score(state, capacity, used, NONE, fullness))
+        job = candidate(state, 0, span)
+
+
+@policy(
+    "best-fit",
+    fill="whoever fits, in order, or leaves the fewest cpus idle",
+    source="HTCondor's dedicated scheduler, as Liu, Luan, Wang and Qian, NPC 2016, describe it; large jobs may starve",
+    params={"fit": Param.choice("first", "tightest", meaning="in order, or the largest that fits, again and again")},
+)
+def best_fit(state):
+    """Start what fits, past the job that does not; nobody is promised anything.
+
+    Cost: O(q) per pass; with tightest as much again for each start.
+    Slow twin: tests/reference/balance.py.
+    """
+    if state.param[0] == FIRST:
+        start_all_that_fit(state)
+        return
+    start_heads(state)
+    best = largest_that_fits(state)
+    while best >= 0:
+        place(state, best)
+        start(state, best, FIT)
+        best = largest_that_fits(state)
+
+
+@kernel()
+def largest_that_fits(state):
+    """The job of most cpus, and among equals the first, that fits in what is free now; -1 where none does."""
+    best = NONE
+    rewind(state, 0)
+    job = candidate(state, 0, FUTURE)
+    while job >= 0:
+        if (best == NONE or state.need[job, 0] > state.need[best, 0]) and place(state, job):
+            best = job
+        job = candidate(state, 0, FUTURE)
+    return best
+
+
+def family() -> dict[str, Policy]:
+    """Every named member."""
+    return {each.name: each for each in (bb, backfill_lowest, ibb, best_fit)}
