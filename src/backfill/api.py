@@ -60,8 +60,7 @@ class Result:
     @property
     def name(self) -> str:
         """The policy with its parameters and the variant of the rules that it ran under, where not the default."""
-        usual = {key: param.shown(param.default) for key, param in self.policy.params.items()}
-        given = params_text({key: value for key, value in self.params.items() if value != usual.get(key)})
+        given = params_text(self.policy.told({key: self.params[key] for key in self.policy.params}))
         name = f"{self.policy.name}:{given}" if given else self.policy.name
         return ", ".join([name, *self.variant])
 

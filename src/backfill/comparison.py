@@ -213,7 +213,7 @@ def compare(
         raise UsageError("replications need a workload that can be made anew: a model, or a function of a seed")
     given = [each if isinstance(each, tuple) else (each, {}) for each in policies]
     chosen = [_chosen(policy, more) for policy, more in given]
-    names = names_of([(policy.name, policy.in_full(params)) for policy, params in chosen])
+    names = names_of([(policy.name, policy.told(params)) for policy, params in chosen])
     seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
     options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
     trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}

@@ -2,20 +2,20 @@ import pytest
 
 from backfill.analysis.names import names_of
 from backfill.model.errors import UsageError
+from backfill.policies import get
 
 
-def test_a_policy_that_comes_once_needs_no_parameters_in_its_name():
-    assert names_of([("fcfs", {}), ("k-reservations", {"k": 4})]) == ["fcfs", "k-reservations"]
+def test_names_tell_what_sets_a_policy_apart():
+    names = names_of([("k-reservations", {}), ("easy", {}), ("k-reservations", {"k": 8.0, "order": "sjf"})])
+    assert names == ["k-reservations", "easy", "k-reservations:k=8,order=sjf"]
 
 
-def test_one_that_comes_twice_is_told_apart_by_them():
-    names = names_of([("k-reservations", {"k": 4}), ("easy", {}), ("k-reservations", {"k": 8})])
-    assert names == ["k-reservations:k=4", "easy", "k-reservations:k=8"]
-
-
-def test_only_what_sets_them_apart_is_told():
-    names = names_of([("x", {"k": 4, "w": 1, "order": "sjf"}), ("x", {"k": 4, "w": 2, "order": "sjf"})])
-    assert names == ["x:w=1,order=sjf", "x:w=2,order=sjf"]
+def test_what_is_told_is_what_differs_from_the_defaults():
+    policy, left = get("k-reservations").choose({"k": 4, "order": "sjf"})
+    assert policy.told(left) == {"order": "sjf"}
+    assert get("bf-mod").told({"w_deadline": 3, "k": 1.3}) == {"w_deadline": 3}
+    assert get("bb").told({"per_event": "until_empty"}) == {"per_event": "until_empty"}
+    assert get("bb").told({"per_event": 1}) == {}
 
 
 @pytest.mark.parametrize("policies", [[("easy", {}), ("easy", {})], [("x", {"k": 4.0}), ("x", {"k": 4})]])

@@ -40,6 +40,15 @@ def test_every_result_is_one_line_of_at_most_80_columns_however_long_its_name_is
     assert all("1,234,567" in line and "1,041.7 d" in line for line in lines[3:])
 
 
+def test_names_that_would_be_alike_once_cut_go_on_below():
+    crowded = METRICS | {"max_queue": 1_234_567, "killed_jobs": 1_234_567, "rejected_jobs": 10, "mean_wait_s": 9e7}
+    names = ["bf-mod:age_factor=0", "bf-mod:age_factor=3"]
+    lines = printed([(name, crowded) for name in names])
+    first = "".join(line[:7].strip() for line in lines[3:])
+    assert max(map(len, lines)) <= 80
+    assert first == "".join(names)
+
+
 @pytest.mark.parametrize("name", ["[red]x[/red]", "[/]"])
 def test_markup_in_a_name_is_text(name):
     assert printed([(name, METRICS)])[3].startswith(name)

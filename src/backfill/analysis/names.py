@@ -12,21 +12,13 @@ def params_text(params: Mapping[str, float | str]) -> str:
 
 
 def names_of(policies: Sequence[tuple[str, Mapping[str, float | str]]]) -> list[str]:
-    """Names of (policy, parameters) each: with the answers that were given, and with what sets two of one name apart.
+    """Names of (policy, what sets it apart from the policy of that name) each.
 
     Raises UsageError.
     """
     if len(policies) < 2:
         raise UsageError(f"a comparison needs two policies or more; got {len(policies)}")
-    names = []
-    for name, params in policies:
-        others = [each for same, each in policies if same == name]
-        told = {
-            key: value
-            for key, value in params.items()
-            if isinstance(value, str) or any(each.get(key) != value for each in others)
-        }
-        names.append(f"{name}:{params_text(told)}" if told else name)
+    names = [f"{name}:{params_text(told)}" if told else name for name, told in policies]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise UsageError(f"policy {twice[0]} is given twice")
     return names

@@ -106,7 +106,7 @@ def compare(
     first, last = Trim.parse(warmup, "warmup"), Trim.parse(cooldown, "cooldown")
     texts = policies or []
     chosen = [named(text, []) for text in texts]
-    names_of([(policy.name, policy.in_full(params)) for policy, params in chosen])
+    names_of([(policy.name, policy.told(params)) for policy, params in chosen])
     with executor(workers if cluster else 1, cluster) as where:
         workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
         found = compare_all(

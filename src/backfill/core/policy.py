@@ -161,6 +161,11 @@ class Policy:
         numbers = zip(self.params.items(), self.values(given).tolist(), strict=False)
         return {**self.given, **{name: param.shown(number) for (name, param), number in numbers}}
 
+    def told(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
+        """What sets it apart from the policy of its name: answers, and parameters that differ from their defaults."""
+        usual = {name: param.shown(param.default) for name, param in self.params.items()}
+        return {name: value for name, value in self.in_full(given).items() if value != usual.get(name)}
+
     def room_for(self, memory: Mapping[str, int | str], **many: int) -> int:
         """How many numbers this much memory is, for so many of each of SIZES."""
         return sum(many[size] if isinstance(size, str) else size for size in memory.values())

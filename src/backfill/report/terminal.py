@@ -1,6 +1,7 @@
 """Results as tables for a terminal, 80 columns wide."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -25,8 +26,8 @@ def policy_table(
 ) -> Table:
     """A row for each policy, with these columns: a heading and a cell for each policy.
 
-    Lines fit 80 columns: a policy's name is cut where it would not. Print it with a `rich.console.Console`, which
-    knows about colours, NO_COLOR and non-terminals.
+    Lines fit 80 columns: a policy's name is cut where it would not, or goes on below where cut names would be alike.
+    Print it with a `rich.console.Console`, which knows about colours, NO_COLOR and non-terminals.
     """
     narrow = [(head.replace(" ", "\n"), cells) for head, cells in named]
     room = WIDTH - sum(_GAP + max(map(len, [*head.split("\n"), *cells])) for head, cells in narrow)
@@ -38,7 +39,10 @@ def policy_table(
         pad_edge=False,
         padding=(0, _GAP - 1, 0, 0),  # the box adds a column
     )
-    table.add_column("policy", no_wrap=True, overflow="ellipsis", max_width=max(room, 6), vertical="bottom")
+    room = max(room, 6)
+    alike = len({policy[: room - 1] for policy in policies}) < len(set(policies))  # once they are cut
+    cut: dict[str, Any] = {"overflow": "fold"} if alike else {"overflow": "ellipsis", "no_wrap": True}
+    table.add_column("policy", max_width=room, vertical="bottom", **cut)
     for head, _ in narrow:
         table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
     for row, policy in enumerate(policies):
