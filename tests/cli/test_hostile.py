@@ -225,12 +225,25 @@ copies = 1
 [[licence]]
 name = "none"
 copies = 0
+[[licence]]
+name = "nowhere"
+copies = 3
 """
 
 
 def test_jobs_that_can_never_have_their_licences_are_rejected_with_the_reason(backfill, tmp_path):
     (tmp_path / "farm.toml").write_text(LICENCES)
-    asks = ["matlab:1", "abaqus:1", "none:1", "matlab:2", "abaqus:2", "unknown:1", "matlab:1;abaqus:1", "abaqus:1"]
+    asks = [
+        "matlab:1",
+        "abaqus:1",
+        "none:1",
+        "matlab:2",
+        "abaqus:2",
+        "unknown:1",
+        "matlab:1;abaqus:1",
+        "abaqus:1",
+        "nowhere:1",
+    ]
     rows = [f"j{i},0,10,{2 if i == 7 else 1},{each}" for i, each in enumerate(asks)]
     (tmp_path / "jobs.csv").write_text("\n".join(["job,submit,runtime,tasks,licences", *rows]))
     for policy in ("fcfs", "bf-fcfs", "bf-mod", "bf-unmod", "conservative"):
@@ -248,6 +261,7 @@ def test_jobs_that_can_never_have_their_licences_are_rejected_with_the_reason(ba
             ("REJECTED", "unknown"),
             ("REJECTED", "nodes"),
             ("REJECTED", "abaqus"),
+            ("REJECTED", "nowhere"),
         ]
 
 

@@ -124,7 +124,11 @@ AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T
         ("[[node]]\ncpus = 1\nnode_licences = {cpus = 1}", "node node1: 'cpus' is both a resource and a node licence"),
         ("[[node]]\na = 1\n[[licence]]\nname = 'a'\ncopies = 1", "node node1: 'a' is a floating licence already"),
         ("[[node]]\n[[licence]]\nname = 'a'", f"licence a: copies is missing; {AMOUNT}"),
-        ("[[node]]\n[[licence]]\ncopies = 1", "licence 1: name is missing; expected a text without * ; and ,"),
+        ("[[node]]\n[[licence]]\ncopies = 1", "licence 1: name is missing; expected a text without * ; , and :"),
+        (
+            "[[node]]\n[[licence]]\nname = 'a:1'\ncopies = 1",
+            "licence 1: name is 'a:1'; expected a text without * ; , and :",
+        ),
         ("[[node]]\n[[licence]]\nname = 'a'\ncopies = -1", f"licence a: copies is -1; {AMOUNT}"),
         ("[[node]]\n[[licence]]\nname = 'a'\ncopies = 1\nx = 2", "licence a: x is not known; expected name and copies"),
         (

@@ -38,8 +38,21 @@ class Platform:
             object.__setattr__(self, "hosts", np.ones((len(self.nodes), len(self.licences)), np.bool_))
         if not self.nodes:
             raise PlatformError(f"{self.name}: no node; expected at least one")
-        if self.capacity.shape != (len(self.nodes), len(self.resources)):
-            raise PlatformError(f"{self.name}: capacity has shape {self.capacity.shape}")
+        nodes, licences = len(self.nodes), len(self.licences)
+        for column, shape in {
+            "capacity": (nodes, len(self.resources)),
+            "speed": (nodes,),
+            "site": (nodes,),
+            "copies": (licences,),
+            "hosts": (nodes, licences),
+        }.items():
+            if getattr(self, column).shape != shape:
+                raise PlatformError(f"{self.name}: {column} has shape {getattr(self, column).shape}; expected {shape}")
+        for names in (self.nodes, self.resources, self.sites, self.licences):
+            if len(set(names)) < len(names):
+                raise PlatformError(f"{self.name}: two of {', '.join(names[:10])} have the same name")
+        if ((self.site < 0) | (self.site >= len(self.sites))).any() or (self.copies < 0).any():
+            raise PlatformError(f"{self.name}: sites must be places in {self.sites}, and copies 0 or more")
         if (
             (self.capacity < 0).any()
             or (self.capacity > 2**62).any()

@@ -21,14 +21,22 @@ def _size(value: Any) -> Any:
 
 
 def _plain(name: str) -> str:
-    """Names stand in lists such as `a*2;b*3` and `a:1;b:2`."""
+    """Names stand in lists such as `a*2;b*3`."""
     if not name or not name.isprintable() or any(c in name for c in "*;,"):
         raise ValueError
     return name
 
 
+def _licence(name: str) -> str:
+    """A job asks for a licence as `name:copies`."""
+    if ":" in name:
+        raise ValueError
+    return _plain(name)
+
+
 Amount = Annotated[int, BeforeValidator(_size), Field(ge=0, lt=2**62, description=_AMOUNT)]
 Name = Annotated[str, AfterValidator(_plain)]
+LicenceName = Annotated[str, AfterValidator(_licence)]
 
 
 class _Table(BaseModel):
@@ -46,11 +54,11 @@ class _Node(_Table):
     site: str = Field("", description="a text")
     speed: float = Field(1.0, ge=1e-6, le=1e6, allow_inf_nan=False, description="a number from 0.000001 to 1,000,000")
     licences: list[str] | None = Field(None, description="a list of names of [[licence]] tables")
-    node_licences: dict[Name, Amount] = Field({}, description="a table of names, each with " + _AMOUNT)
+    node_licences: dict[LicenceName, Amount] = Field({}, description="a table of names, each with " + _AMOUNT)
 
 
 class _Licence(_Table):
-    name: Name = Field(description="a text without * ; and ,")
+    name: LicenceName = Field(description="a text without * ; , and :")
     copies: Amount
 
 

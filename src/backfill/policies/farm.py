@@ -4,8 +4,6 @@ Source of BF_MOD and BF_UNMOD: Baraglia et al., CoreGRID 2007, sections 4 to 6; 
 text is silent are in docs/decisions/0009-farm-readings.md.
 """
 
-import math
-
 import numpy as np
 
 from backfill.core.order import rounded
@@ -18,11 +16,11 @@ from backfill.policies.heuristics import aging, deadline, licence, wait_minimisa
 SECOND = 1e-6
 SOURCE = "Baraglia et al., CoreGRID 2007"
 AGE_FACTOR, K, LOW, HIGH, BOOST, W_AGING, W_DEADLINE, W_LICENCES, W_WAIT = range(9)  # parameters
-WEIGHT = (0, math.inf)
+WEIGHT = (0, 1e9)
 
 HEURISTICS = {
     "age_factor": Param(0.01, *WEIGHT, "points per s", "priority that a second of waiting gives"),
-    "k": Param(1.3, 1, math.inf, "walltimes", "how long before the deadline a job becomes urgent"),
+    "k": Param(1.3, 1, 1e9, "walltimes", "how long before the deadline a job becomes urgent"),
     "low": Param(0.1, *WEIGHT, "points", "deadline term of a job that is not urgent, or has no deadline"),
     "high": Param(10, *WEIGHT, "points", "deadline term of a job that can only just meet its deadline"),
     "boost": Param(2, *WEIGHT, "points", "wait minimisation term of the shortest waiting job"),

@@ -4,8 +4,6 @@ Source: the three priorities: Talby and Feitelson, IPPS 1999, as Baraglia et al.
 them; the terms of the scheduler's: the priority factors of Maui, Jackson, Snell and Clement, JSSPP 2001.
 """
 
-import math
-
 from backfill.core.order import rounded
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue import arrange_by, following, rewind
@@ -15,6 +13,7 @@ from backfill.policies.easy import backfill_behind_head
 
 MINUTE, HOUR = 60e6, 3600e6  # in microseconds
 TENTH = 0.1e6  # stands for a walltime of 0, as in the orders of the queue
+MOST = 1e9  # of a weight
 BYPASSED = 0  # memory: from here on, how often each waiting job was bypassed
 W_ADMIN, W_USER, W_WAIT, W_XF, W_BYPASS, W_PROCS, W_WALLTIME = range(7)  # parameters
 
@@ -59,13 +58,13 @@ def count_bypasses(state):
     source="Jackson, Snell and Clement, JSSPP 2001 (Maui); Talby and Feitelson, IPPS 1999",
     sorts=True,
     params={
-        "w_admin": Param(1, -math.inf, math.inf, "times", "weight of the administrative priority"),
-        "w_user": Param(1, -math.inf, math.inf, "times", "weight of the user's priority"),
-        "w_wait": Param(1, 0, math.inf, "points per min", "what a minute of waiting gives"),
-        "w_xf": Param(0, 0, math.inf, "points", "weight of the expansion factor, 1 + wait / walltime"),
-        "w_bypass": Param(0, 0, math.inf, "points", "what each job gives that was backfilled past it"),
-        "w_procs": Param(0, -math.inf, math.inf, "points", "what a processor gives; below 0 small jobs go first"),
-        "w_walltime": Param(0, -math.inf, math.inf, "points per h", "what an hour of walltime gives"),
+        "w_admin": Param(1, -MOST, MOST, "times", "weight of the administrative priority"),
+        "w_user": Param(1, -MOST, MOST, "times", "weight of the user's priority"),
+        "w_wait": Param(1, 0, MOST, "points per min", "what a minute of waiting gives"),
+        "w_xf": Param(0, 0, MOST, "points", "weight of the expansion factor, 1 + wait / walltime"),
+        "w_bypass": Param(0, 0, MOST, "points", "what each job gives that was backfilled past it"),
+        "w_procs": Param(0, -MOST, MOST, "points", "what a processor gives; below 0 small jobs go first"),
+        "w_walltime": Param(0, -MOST, MOST, "points per h", "what an hour of walltime gives"),
     },
     memory={"bypassed": "jobs"},
     memory_f={"score": "jobs"},

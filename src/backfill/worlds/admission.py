@@ -72,8 +72,9 @@ def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) 
         fits = np.empty(len(jobs), np.int8)
         fit_empty(state, fits)
         for job in np.flatnonzero((fits == 0) & (causes == "")).tolist():
-            short = [x for x in np.unique(jobs.licences[job]) if (jobs.licences[job] == x).sum() > platform.copies[x]]
-            causes[job] = platform.licences[short[0]] if short else "nodes"
+            asked, copies = np.unique(jobs.licences[job], return_counts=True)
+            never = asked[(copies > platform.copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
+            causes[job] = platform.licences[never[0]] if len(never) else "nodes"
     elif len(jobs.site.names):
         causes[(jobs.site.codes > 0) & (causes == "")] = "site"
     if len(jobs.after.items):
