@@ -1,8 +1,11 @@
 """Who carries out tasks: this process, several, or a cluster. Whoever does, the results are the same."""
 
+import logging
+import re
 import signal
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -56,6 +59,8 @@ def gather(futures: "Mapping[Future[Found], Task]", found: dict[Task, Found], te
             tell()
     except BrokenProcessPool:
         raise BackfillError("a worker process ended; memory may have run out: try fewer --workers") from None
+    except CancelledError:
+        raise BackfillError("the cluster gave up its tasks: its scheduler is gone") from None
     finally:
         for future in left:
             future.cancel()
@@ -106,13 +111,33 @@ def _begin(begin: Callable[..., None] | None, shared: tuple[Any, ...]) -> None:
 def _dask(address: str) -> Iterator[Executor]:
     try:
         from distributed import Client
+        from distributed.scheduler import KilledWorker
     except ImportError:
         raise MissingExtra("--cluster", "sweep") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells at length what one line says here
+    _check_answers(address)
     try:
         client: Any = Client(address, timeout=PATIENCE_S, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TimeoutError) as problem:
         raise BackfillError(f"the Dask cluster at {address} does not answer: {problem}") from problem
     try:
+        if not client.scheduler_info()["workers"]:
+            raise BackfillError(f"the Dask cluster at {address} has no worker: start one with `dask worker {address}`")
         yield client.get_executor(pure=False)
+    except KilledWorker as problem:
+        raise BackfillError(f"a task ended its worker again and again; memory may have run out: {problem}") from None
     finally:
         client.close()
+
+
+def _check_answers(address: str) -> None:
+    """Whether somebody listens there: Dask's own client complains at length where nobody does."""
+    found = re.fullmatch(r"(?:tcp://|tls://)?\[?([^\[\]/]+?)\]?:(\d+)", address)
+    if found is None and "://" in address:
+        return  # another kind of address that Dask may know
+    if found is None or int(found[2]) > 65_535:
+        raise BadArgument("cluster", address, "the address of a Dask scheduler, such as tcp://127.0.0.1:8786")
+    try:
+        socket.create_connection((found[1], int(found[2])), PATIENCE_S).close()
+    except OSError as problem:
+        raise BackfillError(f"the Dask cluster at {address} does not answer: {problem}") from problem

@@ -127,7 +127,7 @@ AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T
         ("[[node]]\n[[licence]]\ncopies = 1", "licence 1: name is missing; expected a text without * ; , and :"),
         (
             "[[node]]\n[[licence]]\nname = 'a:1'\ncopies = 1",
-            "licence 1: name is 'a:1'; expected a text without * ; , and :",
+            "licence a:1: name is 'a:1'; expected a text without * ; , and :",
         ),
         ("[[node]]\n[[licence]]\nname = 'a'\ncopies = -1", f"licence a: copies is -1; {AMOUNT}"),
         ("[[node]]\n[[licence]]\nname = 'a'\ncopies = 1\nx = 2", "licence a: x is not known; expected name and copies"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backfill.executors import carry_out, executor
-from backfill.model.errors import BackfillError
+from backfill.model.errors import BackfillError, BadArgument
 from backfill.papers import farm_claims
 from backfill.papers.claims import Claim, Estimate
 from backfill.papers.farm import POLICIES, REPLICATIONS, Cell, reproduce, run
@@ -97,7 +97,7 @@ def waits_and_runs(cell):
 
 @pytest.fixture
 def cluster(tmp_path):
-    """A real Dask cluster on this machine, started as its users would: (address, worker processes)."""
+    """A real Dask cluster on this machine, started as its users would: (address, scheduler, two workers)."""
     pytest.importorskip("distributed", reason="needs the extra sweep")
     told = tmp_path / "scheduler.json"
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
@@ -113,7 +113,7 @@ def cluster(tmp_path):
         until = time.monotonic() + 60
         while not told.exists() and time.monotonic() < until:
             time.sleep(0.1)
-        yield json.loads(told.read_text())["address"], processes[1:]
+        yield json.loads(told.read_text())["address"], *processes
     finally:
         for process in processes:
             process.kill()
@@ -122,7 +122,7 @@ def cluster(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(cluster):
-    address, workers = cluster
+    address, _, *workers = cluster
     cells = [Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(12)]
     alone = carry_out(run, cells)
 
@@ -145,6 +145,35 @@ def test_a_comparison_on_a_cluster_is_that_of_one_process(cluster):
         return subprocess.run([*COMMAND, *words, *more], capture_output=True, text=True, check=True).stdout
 
     assert told("--cluster", cluster[0]) == told()
+
+
+@pytest.mark.filterwarnings("ignore")  # Dask's own
+def test_a_cluster_whose_scheduler_goes_away_is_told(cluster):
+    address, scheduler, *_ = cluster
+    cells = [Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(40)]
+
+    def kill_it(done):
+        if done >= 2:
+            scheduler.kill()
+
+    with pytest.raises(BackfillError, match="its scheduler is gone"), executor(cluster=address) as dask:
+        carry_out(waits_and_runs, cells, dask, kill_it)
+
+
+def test_a_cluster_without_workers_is_told(cluster):
+    address, _, *workers = cluster
+    for worker in workers:
+        worker.terminate()
+        worker.wait()
+    with pytest.raises(BackfillError, match="has no worker: start one with"), executor(cluster=address):
+        pass
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:99999"])
+def test_an_address_that_is_none_is_told(address):
+    pytest.importorskip("distributed", reason="needs the extra sweep")
+    with pytest.raises(BadArgument, match="the address of a Dask scheduler"), executor(cluster=address):
+        pass
 
 
 def test_a_cluster_that_is_not_there_is_told(monkeypatch):

@@ -35,6 +35,13 @@ def test_every_kind_of_figure_is_drawn(result, plt, tmp_path, kind):
     assert ax.get_ylabel()
 
 
+def test_the_table_of_a_workload_tells_its_licences():
+    farm = bf.generate("farm?machines=4&licences=3&jobs=20")
+    told = farm.to_pandas()["licences"].tolist()
+    assert told == [";".join(f"{farm.licences[k]}:1" for k in farm.jobs.licences[row]) for row in range(20)]
+    assert any(told)
+
+
 def test_lines_of_several_results_share_an_axis(result, plt):
     ax = plt.subplots()[1]
     assert result.plot("queue", ax) is result.plot("queue", ax) is ax

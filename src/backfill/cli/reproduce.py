@@ -72,14 +72,16 @@ def reproduce(
 
     check_plot()
     folder = out or f"reproduced-{paper}"
-    make_folder(folder)
-    with say.busy(f"preparing {paper}"):
-        module = import_module(f"backfill.papers.{PAPERS[paper][0]}")
-        module.prepare()
-    count = QUICK if quick else replications or module.REPLICATIONS
-    with executor(workers, cluster) as where, say.bar(f"reproduce {paper}", 1000) as bar:
-        tell = None if bar is None else lambda done, of: bar(1000 * done // of)
-        found = module.reproduce(replications=count, seed=seed, sensitivity=sensitivity, executor=where, progress=tell)
+    with executor(workers, cluster) as where:
+        make_folder(folder)
+        with say.busy(f"preparing {paper}"):
+            module = import_module(f"backfill.papers.{PAPERS[paper][0]}")
+            module.prepare()
+        count = QUICK if quick else replications or module.REPLICATIONS
+        chosen = {"replications": count, "seed": seed, "sensitivity": sensitivity, "executor": where}
+        with say.bar(f"reproduce {paper}", 1000) as bar:
+            tell = None if bar is None else lambda done, of: bar(1000 * done // of)
+            found = module.reproduce(**chosen, progress=tell)
     found.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})
     write(found, folder)
     _print(found.claims)

@@ -1,5 +1,6 @@
 """A workload: the table of jobs that a log, a file or a generator hands to a scheduler."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -219,11 +220,11 @@ class Workload:
 
     def to_polars(self) -> Any:
         """The jobs as a polars DataFrame, one row each, times in seconds. Needs the extra `data`."""
-        return frames.to_polars(self._columns(), LABELS)
+        return frames.to_polars(self._columns(), (*LABELS, "licences"))
 
     def to_pandas(self) -> Any:
         """The jobs as a pandas DataFrame, one row each, times in seconds. Needs pandas."""
-        return frames.to_pandas(self._columns(), LABELS)
+        return frames.to_pandas(self._columns(), (*LABELS, "licences"))
 
     def _columns(self) -> frames.Columns:
         jobs = self.jobs
@@ -238,8 +239,13 @@ class Workload:
             **{name: jobs.demand[:, k].tolist() for k, name in enumerate(self.resources)},
             "priority": jobs.priority.tolist(),
             "admin_priority": jobs.admin_priority.tolist(),
+            "licences": [";".join(self.licences_of(row)) for row in range(len(jobs))],
             **{name: [jobs[name][row] for row in range(len(jobs))] for name in LABELS[1:]},
         }
+
+    def licences_of(self, row: int) -> list[str]:
+        """What licences a job asks for, `name:copies` each, as in a workload CSV."""
+        return [f"{self.licences[k]}:{n}" for k, n in Counter(self.jobs.licences[row].tolist()).items()]
 
     @property
     def remarks(self) -> list[str]:

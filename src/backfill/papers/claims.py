@@ -30,6 +30,10 @@ class Estimate:
         """The same, moved."""
         return Estimate(self.mean + amount, self.low + amount, self.high + amount, self.count)
 
+    def times(self, factor: float) -> "Estimate":
+        """The same in another unit; factor > 0."""
+        return Estimate(self.mean * factor, self.low * factor, self.high * factor, self.count)
+
     def negative(self) -> "Estimate":
         """With the other sign."""
         return Estimate(-self.mean, -self.high, -self.low, self.count)
@@ -54,10 +58,12 @@ class Claim:
     note: str = ""
 
     @classmethod
-    def of(cls, name: str, claim: str, expected: str, worst: Estimate, held: bool, where: str) -> "Claim":
-        """A claim that is judged by its worst case, which stands `where`."""
+    def of(
+        cls, name: str, claim: str, expected: str, worst: Estimate, held: bool, where: str, unit: str = ""
+    ) -> "Claim":
+        """A claim that is judged by its worst case, which stands `where`, in a unit such as ` points`."""
         low, high = (worst.low, worst.high) if math.isfinite(worst.low) else (None, None)
-        return cls(name, claim, expected, f"{worst}, {where}", held, low, high)
+        return cls(name, claim, expected, f"{worst}{unit}, {where}", held, low, high)
 
     @property
     def verdict(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from backfill import __version__, policies
 from backfill.api import simulate
 from backfill.executors import Executor, Progress, carry_out
+from backfill.model.errors import BackfillError
 from backfill.model.workload import Workload
 from backfill.papers import farm_claims
 from backfill.papers.farm_claims import BF_MOD, BF_UNMOD, INTERARRIVALS, LABELS, POLICIES, PRIORITY, RATIOS, band
@@ -48,7 +49,13 @@ def run(cell: Cell) -> dict[str, Numbers]:
 
 def _numbers(log: Workload, policy: str, cell: Cell) -> Numbers:
     result = simulate(log, None, policy, params=dict(cell.params) if policy in PRIORITY else None, seed=cell.seed)
-    found = {name: float(result.metrics[name] or 0.0) for name in KEPT}
+    found = {}
+    for name in KEPT:
+        if (value := result.metrics[name]) is None:
+            raise BackfillError(
+                f"farm with seed {cell.seed}, {policy}: {name} has no value, so no claim can rest on it"
+            )
+        found[name] = float(value)
     if cell.check and policy == BF_UNMOD:
         found["violations"] = float(len(result.verify()))  # BF_UNMOD binds itself, so late heads are among them
     return found
@@ -144,9 +151,9 @@ def _figures(sweep: Sweep, reading: str = "", suffix: str = "") -> list[Figure]:
     at = [str(ia) for ia in INTERARRIVALS]
     x = "mean inter-arrival time"
     drawn = (
-        ("figure-1a", "Out Deadline", "jobs that miss their deadline, %", "out_deadline", True),
-        ("figure-1b", "System Usage", "system usage, %", "system_usage", True),
-        ("figure-2a", "Slow Down", "mean slowdown", "mean_slowdown", False),
+        ("figure-1a", "Figure 1a: Out Deadline", "jobs that miss their deadline, %", "out_deadline", True),
+        ("figure-1b", "Figure 1b: System Usage", "system usage, %", "system_usage", True),
+        ("figure-2a", "Figure 2a: Slow Down", "mean slowdown", "mean_slowdown", False),
     )
     return [
         Figure(name + suffix, title + reading, x, y, at,
@@ -158,8 +165,9 @@ def _figures(sweep: Sweep, reading: str = "", suffix: str = "") -> list[Figure]:
 def _tables(by_ratio: Mapping[int, Sweep]) -> list[Figure]:
     at = [band(ratio) for ratio in RATIOS]
     return [
-        Figure(f"figure-2b-{number}-{ia}", f"{title}, inter-arrival {ia}", "License Ratio", y, at,
-               {LABELS[p]: [sweep.mean(r, p, metric) for r in RATIOS] for p in POLICIES[1:]}, True, 1)
+        Figure(f"figure-2b-{number}-{ia}", f"Figure 2b, table {number}: {title}, inter-arrival {ia}",
+               "License Ratio", y, at,
+               {LABELS[p]: [sweep.mean(r, p, metric) for r in RATIOS] for p in POLICIES[1:]}, True, 1, table=True)
         for number, title, y, metric in (
             (1, "Licence usage", "licence usage, %", "licence_usage"),
             (2, "Out Deadline", "jobs that miss their deadline, %", "out_deadline"),

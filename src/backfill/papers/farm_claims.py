@@ -85,7 +85,7 @@ def slowdown_far_below_fcfs(sweep: Sweep) -> Claim:
     cases = _all(_ratios(sweep, policy, FCFS, BUSY, 0.5) for policy in POLICIES[1:])
     cases |= _all(_ratios(sweep, policy, FCFS, CALM, 1.0) for policy in POLICIES[1:])
     what = "Slow Down: all backfilling policies far below FCFS"
-    return _below("F0.3a", what, "at most half of it at 4, 6, 12; below it at 24, 48", cases)
+    return _below("F0.3a", what, "at most half of it at 4, 6, 12; below it at 24, 48", cases, shares=False)
 
 
 def slowdown_like_bf_fcfs(sweep: Sweep) -> Claim:
@@ -97,7 +97,7 @@ def slowdown_like_bf_fcfs(sweep: Sweep) -> Claim:
             ratio = sweep.ratio(ia, policy, BF_FCFS, SLOW)
             cases[f"0.5 less the ratio {LABELS[policy]} / BF_FCFS at {ia}"] = ratio.negative().plus(0.5)
     what = "BF_MOD and BF_UNMOD do not greatly improve Slow Down over BF_FCFS"
-    return _below("F0.3b", what, "ratio of Slow Downs from 0.5 to 1.2", cases)
+    return _below("F0.3b", what, "ratio of Slow Downs from 0.5 to 1.2", cases, shares=False)
 
 
 def licence_usage_where_scarce(tables: Tables) -> Claim:
@@ -132,7 +132,7 @@ def deadlines_where_scarce(tables: Tables) -> Claim:
         "mean over License Ratios of 10 to 50 %",
         {"BF_MOD less BF_UNMOD, over inter-arrivals 6 and 12": pooled},
     )
-    return replace(claim, note=f"the single case most against it: {worst}, {where}")
+    return replace(claim, note=f"the single case most against it: {worst.times(100)} points, {where}")
 
 
 def mod_like_unmod(sweep: Sweep) -> Claim:
@@ -195,7 +195,8 @@ def _worst(cases: Cases) -> tuple[str, Estimate]:
     return max(cases.items(), key=lambda case: case[1].high)
 
 
-def _below(name: str, claim: str, expected: str, cases: Cases) -> Claim:
-    """A claim that holds where every interval lies below 0."""
+def _below(name: str, claim: str, expected: str, cases: Cases, shares: bool = True) -> Claim:
+    """A claim that holds where every interval lies below 0. Differences of shares are told in percentage points."""
     where, worst = _worst(cases)
-    return Claim.of(name, claim, expected, worst, worst.high < 0, where)
+    told, unit = (worst.times(100), " points") if shares else (worst, "")
+    return Claim.of(name, claim, expected, told, worst.high < 0, where, unit)

@@ -28,6 +28,11 @@ class Figure:
     lines: Mapping[str, Sequence[Estimate]]  # label -> one estimate per x
     percent: bool = False
     first: int = 0  # style of the first line, so that a policy looks the same in all figures
+    table: bool = False  # the paper prints it as a table
+
+    def text(self, estimate: Estimate) -> str:
+        """A point in the unit of the axis."""
+        return str(estimate.times(100) if self.percent else estimate)
 
     @property
     def rows(self) -> list[tuple[str, str, float, float, float, int]]:

@@ -1,6 +1,5 @@
 """Workloads as CSV or Parquet: a column per attribute of a job, times in seconds."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -224,8 +223,7 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
     if in_use(jobs, "spread"):
         columns["spread"] = [SPREAD[rule] for rule in jobs.spread.tolist()]
     if in_use(jobs, "licences"):
-        counts = (Counter(jobs.licences[row].tolist()) for row in range(len(jobs)))
-        columns["licences"] = [_listed(f"{workload.licences[k]}:{n}" for k, n in count.items()) for count in counts]
+        columns["licences"] = [_listed(workload.licences_of(row)) for row in range(len(jobs))]
     if in_use(jobs, "deadline"):
         columns["deadline"] = np.where(jobs.deadline == NEVER, NO_TIME, jobs.deadline)
     for name in _PRIORITIES:
