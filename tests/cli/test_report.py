@@ -8,7 +8,7 @@ def test_a_saved_result_gives_the_page_again(backfill, tmp_path):
     assert done.code == 0
     assert "kept in kept; next: backfill report kept" in done.err
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
-        "jobs.csv.gz", "nodes.csv", "result.json", "schedule-1.csv.gz",
+        "jobs.csv.gz", "platform.toml", "result.json", "schedule-1.csv.gz",
     ]  # fmt: skip
     done = backfill("report", "kept", "--out", "b.html")
     assert (done.code, done.out, done.err) == (0, "", "wrote b.html\n")

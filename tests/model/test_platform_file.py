@@ -198,3 +198,8 @@ def test_a_platform_as_toml_is_read_as_the_same_platform():
         "f", '[[node]]\nname = "a \\"b\\""\nsite = "x"\nspeed = 1.5\ncpus = 2\n[[node]]\nmemory = 7\n'
     )
     assert parse_platform("f", sites.to_toml()).sha256 == sites.sha256
+    locked = parse_platform(
+        "f", '[[node]]\ncpus = 2\nnode_licences = {a = 1, "b c" = 2}\n[[node]]\ncpus = 3\n"d e" = 4\n'
+    )
+    again = parse_platform("f", locked.to_toml())
+    assert (again.sha256, again.node_licences) == (locked.sha256, ("a", "b c"))

@@ -50,6 +50,10 @@ def test_means_over_replications_are_kept(tmp_path):
     same(tmp_path, bf.compare("lublin?jobs=60&cpus=16", None, ["fcfs", "easy"], replications=3))
 
 
+def test_licences_and_deadlines_are_kept(tmp_path):
+    same(tmp_path, bf.compare(bf.generate("farm?machines=6&licences=4&jobs=80"), None, ["bf-fcfs", "bf-mod:k=2"]))
+
+
 def test_gangs_chains_and_rejected_jobs_are_kept(tmp_path):
     (tmp_path / "farm.toml").write_text(FARM)
     (tmp_path / "jobs.csv").write_text(

@@ -29,6 +29,7 @@ class Platform:
     copies: Ints = None  # type: ignore[assignment]  # shape (licences,)
     hosts: NDArray[np.bool_] = None  # type: ignore[assignment]  # shape (nodes, licences): may use the licence
     name: str = "pool"
+    node_licences: tuple[str, ...] = ()  # resources that are licences which stay on their nodes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))

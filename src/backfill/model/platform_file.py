@@ -1,6 +1,7 @@
 """The platform TOML: what may stand in it, as pydantic models, and the Platform that it describes."""
 
 import json
+import re
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -89,7 +90,13 @@ def platform_text(platform: Platform) -> str:
             lines.append(f"site = {_quoted(platform.sites[platform.site[i]])}")
         if platform.speed[i] != 1:
             lines.append(f"speed = {float(platform.speed[i])!r}")
-        lines += [f"{name} = {amount}" for name, amount in zip(platform.resources, platform.capacity[i], strict=True)]
+        amounts = zip(platform.resources, platform.capacity[i].tolist(), platform.capacity.any(axis=0), strict=True)
+        held = {name: amount for name, amount, anywhere in amounts if amount or not anywhere or name == "cpus"}
+        locked = {name: held.pop(name, 0) for name in platform.node_licences}
+        lines += [f"{_key(name)} = {amount}" for name, amount in held.items()]
+        if any(locked.values()):
+            told = ", ".join(f"{_key(name)} = {amount}" for name, amount in locked.items() if amount)
+            lines.append(f"node_licences = {{{told}}}")
         if not platform.hosts[i].all():
             hosted = [name for name, may in zip(platform.licences, platform.hosts[i], strict=True) if may]
             lines.append(f"licences = [{', '.join(map(_quoted, hosted))}]")
@@ -97,6 +104,10 @@ def platform_text(platform: Platform) -> str:
     for licence, copies in zip(platform.licences, platform.copies.tolist(), strict=True):
         lines += ["[[licence]]", f"name = {_quoted(licence)}", f"copies = {copies}", ""]
     return "\n".join(lines)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
 
 
 def _quoted(text: str) -> str:
@@ -161,6 +172,7 @@ def _platform(file: str, content: _File) -> Platform:
         copies=np.array(list(copies.values()), np.int64),
         hosts=np.array(hosts, np.bool_).reshape(len(hosts), len(copies))[kind],
         name=content.name or Path(file).stem,
+        node_licences=tuple(name for name in resources if any(name in node.node_licences for node in content.node)),
     )
 
 

@@ -1,8 +1,8 @@
 """A result on disk, from which its page can be made again: a folder of JSON and CSV that anything can read.
 
 `result.json`: what `--json` prints, with title, command and the names of the policies. `jobs.csv.gz`: the workload as
-it was run. `nodes.csv`: the nodes of the platform and their processors. `schedule-1.csv.gz`, `schedule-2.csv.gz` ...:
-the schedules in the order of the names.
+it was run. `platform.toml`: the platform. `schedule-1.csv.gz`, `schedule-2.csv.gz` ...: the schedules in the order of
+the names.
 """
 
 import hashlib
@@ -28,13 +28,12 @@ from backfill.report.findings import Findings, Grouped
 from backfill.report.page import Page, Run, write_page
 from backfill.report.reality import Reality
 from backfill.report.write import NO_WAITS, Finished, machine_note, provenance
-from backfill.traces.columns import Columns, write_rows
-from backfill.traces.files import Source, make_folder, written_text
+from backfill.traces.files import make_folder, written_text
 from backfill.traces.schedules import ScheduleTable, read_schedule, write_schedule
 from backfill.traces.table import read_table, write_csv
 
 SCHEMA = 1  # of the JSON that it reads
-RESULT, JOBS, NODES = "result.json", "jobs.csv.gz", "nodes.csv"
+RESULT, JOBS, PLATFORM = "result.json", "jobs.csv.gz", "platform.toml"
 
 
 class SavedError(InputError):
@@ -53,13 +52,11 @@ def save(
     folder, first = Path(folder), results[0]
     make_folder(folder)
     write_csv(first.workload, folder / JOBS)
-    with written_text(folder / NODES) as out:
-        write_rows(
-            out, ("node", "cpus"), zip(first.platform.nodes, first.platform.capacity[:, 0].tolist(), strict=True)
-        )
+    with written_text(folder / PLATFORM) as out:
+        out.write(first.platform.to_toml())
     for number, result in enumerate(results, 1):
         write_schedule(result.schedule, folder / _schedule(number))
-    files = [JOBS, NODES, *(_schedule(number) for number in range(1, len(results) + 1))]
+    files = [JOBS, PLATFORM, *(_schedule(number) for number in range(1, len(results) + 1))]
     more = {
         "title": title or first.title,
         "command": command,
@@ -135,9 +132,8 @@ def _page(found: dict[str, Any], folder: Path | None) -> Page:
     if folder is None or not (folder / JOBS).exists():
         runs = [Run(name, values) for name, values in zip(names, metrics, strict=True)]
         return Page.of(title, runs, made, **said)
-    nodes = Columns(Source.of(folder / NODES, SavedError), SavedError)
-    workload = read_table(folder / JOBS)
-    platform = _platform(on["name"], nodes)
+    platform = Platform.read(folder / PLATFORM)
+    workload = read_table(folder / JOBS, platform.resources)
     schedules = [_read(workload, platform, folder / _schedule(number)) for number in range(1, len(results) + 1)]
     runs = [Run(*each) for each in zip(names, metrics, schedules, strict=True)]
     trims = (Trim.parse(options["warmup"]), Trim.parse(options["cooldown"]))
@@ -159,18 +155,6 @@ def _findings(found: dict[str, Any]) -> Findings | None:
         for name, kind in listed.items()
     }
     return Grouped(each["groups"], each["longest_waits"], each["pairs"], each["fairness"], each["gaps"])
-
-
-def _platform(name: str, nodes: Columns) -> Platform:
-    count = nodes.rows
-    return Platform(
-        nodes=tuple(nodes.texts("node")),
-        resources=("cpus",),
-        capacity=np.array(nodes.wholes("cpus", 0, 2**62, 0), np.int64).reshape(count, 1),
-        speed=np.ones(count),
-        site=np.zeros(count, np.int64),
-        name=name,
-    )
 
 
 def _read(workload: Workload, platform: Platform, file: Path) -> Schedule:

@@ -38,7 +38,7 @@ function inkOf(element, scheme) {
   };
   const colours = Array.from({ length: MANY }, (_, i) => rgb(`--${SCHEMES[scheme].name}${i}`));
   return { background: rgb("--idle"), colours, text: style.getPropertyValue("--ink"),
-    late: style.getPropertyValue("--late"), soft: style.getPropertyValue("--soft"), rule: style.getPropertyValue("--rule") };
+    late: style.getPropertyValue("--late"), met: style.getPropertyValue("--met"), soft: style.getPropertyValue("--soft"), rule: style.getPropertyValue("--rule") };
 }
 
 // A colour per job, and which colours occur.

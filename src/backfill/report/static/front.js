@@ -121,9 +121,18 @@ function nameOf(chart, context, job, at) {
   if (context.measureText(text).width < at.x + at.wide - left - 4) context.fillText(text, left, at.y + at.tall / 2);
 }
 
-// A missed deadline is a mark where it fell; where colours tell something else, what ran beyond it is underlined.
+// A deadline is a mark where it fell: a thin line through the rows of a job that met it, joined to its box, and a strong
+// one in the box of a job that missed it. Where colours tell something else, what ran beyond it is underlined.
 function deadlineOf(chart, context, view, job, at) {
-  if (!isLate(chart.schedule, job)) return;
+  const late = isLate(chart.schedule, job);
+  if (chart.data.dueAt(job) < 0 || (!late && at.tall <= 10)) return;
+  if (!late) {
+    const x = (chart.data.dueAt(job) * view.perTick - view.left) / chart.scale, end = at.x + at.wide;
+    context.fillStyle = chart.ink.met;
+    context.fillRect(x, at.y + 1, 1.5, at.tall - 3);
+    context.fillRect(end, at.y + at.tall / 2, Math.max(x - end, 0), 1);
+    return;
+  }
   const due = (chart.data.dueAt(job) * view.perTick - view.left) / chart.scale, x = Math.max(due, at.x);
   context.fillStyle = chart.ink.late;
   if (due > at.x) context.fillRect(x, at.y, 2, at.tall - 1);
