@@ -114,3 +114,17 @@ def test_licences_without_a_single_copy_have_no_usage():
 
 def test_without_deadlines_and_licences_there_is_no_metric_of_the_farm():
     assert found(workload([0, 5], [10, 10]), farm(2), [0, 5]) == {}
+
+
+@pytest.mark.parametrize(
+    ("log", "platform", "names"),
+    [
+        (workload([0, 5], [10, 10], deadline=deadlines(20, None)), farm(2), "out_deadline"),
+        (workload([0, 5], [10, 10], licences=["key"], asks=[[0], []]), farm(2), ""),
+        (workload([0, 5], [10, 10]), licensed(2, x=1), "licence_usage"),
+    ],
+    ids=["a deadline", "a licence of a node", "a floating licence that nobody asks for"],
+)
+def test_any_deadline_or_licence_brings_the_system_usages(log, platform, names):
+    usages = {"system_usage", "system_usage_to_end", "system_usage_printed"}
+    assert set(found(log, platform, [0, 5])) == usages | set(names.split())

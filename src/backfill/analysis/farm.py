@@ -16,20 +16,24 @@ def farm_metrics(
 ) -> dict[str, float | int | None]:
     """Of the counted jobs `rows`, with their times; empty where there are neither deadlines nor licences.
 
-    out_deadline: the share of the jobs with a deadline that end after it.
+    out_deadline: the share of the jobs with a deadline that end after it, where the workload has deadlines.
     system_usage: cpus held / min(all cpus, cpus asked for by the jobs in the system), its mean over time from the first
     submit to the last; system_usage_to_end to the last end; system_usage_printed divides by min(all cpus, jobs in the
-    system), as the paper prints it. Time when nobody is in the system does not count.
-    licence_usage: copies held / copies, mean over the licences and over time from the first submit to the last.
+    system), as the paper prints it. Time when nobody is in the system does not count. They are there where a job of the
+    workload has a deadline or asks for a licence, floating or of a node, or the platform has floating licences.
+    licence_usage: copies held / copies, mean over the licences and over time from the first submit to the last, where
+    the platform has floating licences.
     """
     found: dict[str, float | int | None] = {}
     jobs = workload.jobs
-    if (jobs.deadline < NEVER).any():
+    due = bool((jobs.deadline < NEVER).any())
+    if due:
         mine = jobs.deadline[rows] < NEVER
         late = int((end > jobs.deadline[rows])[mine].sum())
         found["out_deadline"] = late / int(mine.sum()) if mine.any() else None
-    if platform.licences:
+    if due or len(jobs.licences.items) or platform.licences:
         found |= _usages(platform, jobs.procs[rows], submit, start, end)
+    if platform.licences:
         found["licence_usage"] = _licence_usage(workload, platform, rows, submit, start, end)
     return found
 
