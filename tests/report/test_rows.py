@@ -67,6 +67,26 @@ def test_licences_have_rows_below_those_of_the_nodes():
         assert ((s.end[others] <= s.start[job]) | (s.start[others] >= s.end[job])).all()
 
 
+def test_licences_that_stay_on_nodes_have_rows_and_usage_too(tmp_path):
+    (tmp_path / "lab.toml").write_text(
+        '[[node]]\nname = "a"\ncount = 2\ncpus = 4\nnode_licences = {render = 1}\n'
+        '[[licence]]\nname = "mesh"\ncopies = 2\n'
+    )
+    (tmp_path / "jobs.csv").write_text(
+        "job,submit,runtime,tasks,cpus,render,licences\na,0,100,1,2,,render:1\nb,0,100,2,1,1,\nc,0,50,1,2,,mesh:1\n"
+    )
+    lab = bf.Platform.read(tmp_path / "lab.toml")
+    log = bf.read(tmp_path / "jobs.csv", resources=lab.resources)
+    assert lab.all_licences == {"mesh": 2, "render": 2}
+    result = bf.simulate(log, lab, policy="easy")
+    assert result.schedule.start.tolist() == [0, 100 * 10**6, 0]  # b, a gang that asks by a column, needs both
+    names, floor = lanes(log, lab)
+    assert (names, floor.tolist()) == (["a1", "a2", "mesh", "render"], [0, 4, 8, 10, 12])
+    below = [(job, low) for job, low, _ in lay_out(log, lab, result.schedule).tolist() if low >= 8]
+    assert below == [(0, 10), (2, 8), (1, 10)]
+    assert result.metrics["licence_usage"] is None  # from the first submit to the last there is no time
+
+
 @pytest.mark.parametrize("nodes", [1, 4])
 def test_rows_lie_on_the_nodes_of_the_job(nodes):
     workload, pool = bf.generate("lublin?jobs=200&cpus=16&seed=3"), bf.Platform.pool(16, nodes=nodes)

@@ -20,9 +20,9 @@ def farm_metrics(
     system_usage: cpus held / min(all cpus, cpus asked for by the jobs in the system), its mean over time from the first
     submit to the last; system_usage_to_end to the last end; system_usage_printed divides by min(all cpus, jobs in the
     system), as the paper prints it. Time when nobody is in the system does not count. They are there where a job of the
-    workload has a deadline or asks for a licence, floating or of a node, or the platform has floating licences.
+    workload has a deadline or asks for a licence, or the platform has licences.
     licence_usage: copies held / copies, mean over the licences and over time from the first submit to the last, where
-    the platform has floating licences.
+    the platform has licences, floating or of nodes.
     """
     found: dict[str, float | int | None] = {}
     jobs = workload.jobs
@@ -31,9 +31,9 @@ def farm_metrics(
         mine = jobs.deadline[rows] < NEVER
         late = int((end > jobs.deadline[rows])[mine].sum())
         found["out_deadline"] = late / int(mine.sum()) if mine.any() else None
-    if due or len(jobs.licences.items) or platform.licences:
+    if due or len(jobs.licences.items) or platform.all_licences:
         found |= _usages(platform, jobs.procs[rows], submit, start, end)
-    if platform.licences:
+    if platform.all_licences:
         found["licence_usage"] = _licence_usage(workload, platform, rows, submit, start, end)
     return found
 
@@ -72,37 +72,48 @@ def _on(times: Ints, begin: Ints, end: Ints, weight: Ints) -> Ints:
 def _licence_usage(
     workload: Workload, platform: Platform, rows: Ints, submit: Ints, start: Ints, end: Ints
 ) -> float | None:
-    usable = platform.copies > 0
+    copies = np.array([*platform.all_licences.values()], np.int64)
+    usable = copies > 0
     first, last = (int(submit.min()), int(submit.max())) if len(rows) else (0, 0)
     if first == last or not usable.any():
         return None
     shares: Floats = licence_time(workload, platform, rows, start, end, first, last)[usable]
-    return float((shares / platform.copies[usable]).mean() / (last - first))
+    return float((shares / copies[usable]).mean() / (last - first))
 
 
 def licence_time(
     workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints, begin: int, until: int
 ) -> Floats:
-    """Microseconds x copies that each licence of the platform is held within [begin, until). Shape (licences,)."""
+    """Microseconds x copies that each licence of the platform is held within [begin, until), as `all_licences` has
+    them."""
     inside = np.maximum(np.minimum(end, until) - np.maximum(start, begin), 0).astype(np.float64)
     job, licence = licence_items(workload, platform, rows)
-    return np.bincount(licence, inside[job], len(platform.licences)).astype(np.float64)
+    return np.bincount(licence, inside[job], len(platform.all_licences)).astype(np.float64)
 
 
 def held_licence(workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints, licence: int) -> Steps:
-    """Copies of one licence of the platform that are held over time."""
+    """Copies of one licence of the platform, by its place in `all_licences`, that are held over time."""
     job, asked = licence_items(workload, platform, rows)
     mine = job[asked == licence]
     return Steps.of(start[mine], end[mine], np.ones(len(mine), np.int64))
 
 
 def licence_items(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints]:
-    """For every copy that one of the jobs `rows` asks for: its place in rows, and the licence of the platform."""
-    place = {name: i for i, name in enumerate(platform.licences)}
+    """For every copy that one of the jobs `rows` asks for: its place in rows, and the licence's in `all_licences`.
+
+    A licence that stays on nodes can be asked for as a licence, or as a resource per task.
+    """
+    place = {name: i for i, name in enumerate(platform.all_licences)}
     known = np.array([place.get(name, -1) for name in workload.licences], np.int64)
     asked = workload.jobs.licences
     counts = np.diff(asked.first)[rows]
     job = np.repeat(np.arange(len(rows)), counts)
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     licence = known[asked.items[np.repeat(asked.first[rows], counts) + within]] if len(job) else job
-    return job[licence >= 0], licence[licence >= 0]
+    jobs, licences = [job[licence >= 0]], [licence[licence >= 0]]
+    for name in platform.node_licences:
+        if name in workload.resources:
+            copies = (workload.jobs.tasks * workload.jobs.demand[:, workload.resources.index(name)])[rows]
+            jobs.append(np.repeat(np.arange(len(rows)), copies))
+            licences.append(np.full(int(copies.sum()), place[name], np.int64))
+    return np.concatenate(jobs), np.concatenate(licences)

@@ -120,6 +120,12 @@ class Platform:
         return platform_text(self)
 
     @property
+    def all_licences(self) -> dict[str, int]:
+        """Copies of each licence: the floating ones, then those that stay on nodes, over all of these."""
+        locked = {name: int(self.capacity[:, self.resources.index(name)].sum()) for name in self.node_licences}
+        return {**dict(zip(self.licences, self.copies.tolist(), strict=True)), **locked}
+
+    @property
     def cpus(self) -> int:
         """All processors together."""
         return int(self.capacity[:, 0].sum())

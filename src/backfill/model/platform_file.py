@@ -90,8 +90,9 @@ def platform_text(platform: Platform) -> str:
             lines.append(f"site = {_quoted(platform.sites[platform.site[i]])}")
         if platform.speed[i] != 1:
             lines.append(f"speed = {float(platform.speed[i])!r}")
-        amounts = zip(platform.resources, platform.capacity[i].tolist(), platform.capacity.any(axis=0), strict=True)
-        held = {name: amount for name, amount, anywhere in amounts if amount or not anywhere or name == "cpus"}
+        anywhere = platform.capacity.sum(axis=0).tolist()
+        amounts = zip(platform.resources, platform.capacity[i].tolist(), anywhere, strict=True)
+        held = {name: amount for name, amount, some in amounts if amount or not some or name == "cpus"}
         locked = {name: held.pop(name, 0) for name in platform.node_licences}
         lines += [f"{_key(name)} = {amount}" for name, amount in held.items()]
         if any(locked.values()):

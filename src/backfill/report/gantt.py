@@ -71,6 +71,8 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
     if (jobs.deadline[rows] < NEVER).any():
         columns.append(("due", np.where(jobs.deadline[rows] < NEVER, clock.ticks(jobs.deadline[rows]) - submit, -1)))
     lanes = licence_lanes(workload, platform)
+    licences = [*platform.all_licences.items()]
+    shown = [licences[i] for i in lanes.tolist()]
     if len(lanes):
         job, lane, copies = licences_of(workload, platform, rows)
         columns += [("licences", np.bincount(job, minlength=len(rows))), ("licence", lane), ("copies", copies)]
@@ -97,8 +99,8 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
         "jobs": len(rows),
         "cpus": platform.capacity[:, 0].tolist(),
         "nodes": [cut(name) for name in platform.nodes] if len(platform.nodes) > 1 else [],
-        "copies": platform.copies[lanes].tolist(),
-        "licences": [cut(platform.licences[licence]) for licence in lanes.tolist()],
+        "copies": [copies for _, copies in shown],
+        "licences": [cut(name) for name, _ in shown],
         "users": [cut(jobs.user.names[code]) for code in users.tolist() if code >= 0],
         "ids": None if ids is not None else [cut(str(job)) for job in jobs.job[rows].tolist()],
         "why": list(words),

@@ -68,8 +68,9 @@ def licence_lanes(workload: Workload, platform: Platform) -> Ints:
 def lanes(workload: Workload, platform: Platform) -> tuple[list[str], Ints]:
     """The names of nodes and then of licences that have rows, and the first row of each and one beyond the last."""
     licences = licence_lanes(workload, platform)
-    tall = np.concatenate([[0], platform.capacity[:, 0], platform.copies[licences]])
-    return [*platform.nodes, *(platform.licences[i] for i in licences.tolist())], np.cumsum(tall)
+    names, copies = [*platform.all_licences], [*platform.all_licences.values()]
+    tall = np.array([0, *platform.capacity[:, 0].tolist(), *(copies[i] for i in licences.tolist())], np.int64)
+    return [*platform.nodes, *(names[i] for i in licences.tolist())], np.cumsum(tall)
 
 
 def licences_of(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints, Ints]:

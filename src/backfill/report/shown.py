@@ -53,14 +53,13 @@ class Shown:
     ) -> "Shown":
         """Of a schedule; `counted` jobs are in the distributions, `span` is the time that the lines cover."""
         ran = np.flatnonzero(schedule.ran)
+        lanes = licence_lanes(workload, platform).tolist()
         licences = [
             Licence.of(
-                platform.licences[i],
-                int(platform.copies[i]),
-                held_licence(workload, platform, ran, schedule.start[ran], schedule.end[ran], i),
-                span,
+                name, copies, held_licence(workload, platform, ran, schedule.start[ran], schedule.end[ran], i), span
             )
-            for i in licence_lanes(workload, platform).tolist()
+            for i, (name, copies) in enumerate(platform.all_licences.items())
+            if i in lanes
         ]
         return cls(
             platform.cpus,
