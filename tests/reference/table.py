@@ -4,16 +4,17 @@
       a      0     3     100      100    |   0
       b      1     4      50       50    | 100    head: needs all nodes, shadow time 100
 
-Times are seconds. `nodes` are tasks of one processor each. More columns on the left: `estimate`, `priority`,
-`admin_priority`, `spread`, `site`, `licences` (numbers), `after` (names of jobs); on the right: `end`, `promise`,
-`reason`, `eligible`, `place` (node*tasks, nodes are numbers). Lists have `;` between, `-` stands for nothing. What
-follows the expected values is a comment.
+Times are seconds. `nodes` are tasks of one processor each; with a column `cpus` instead, a job is one task of that
+many, on one node. More columns on the left: `estimate`, `priority`, `admin_priority`, `spread`, `site`, `licences`
+(numbers), `deadline`, `after` (names of jobs); on the right: `end`, `promise`, `reason`, `eligible`, `place`
+(node*tasks, nodes are numbers). Lists have `;` between, `-` stands for nothing. What follows the expected values is a
+comment.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backfill.model.units import SECOND, seconds_text
+from backfill.model.units import NEVER, SECOND, seconds_text
 from tests import compiled
 
 from . import world
@@ -70,12 +71,13 @@ def read(table: str) -> Scenario:
 
 
 def job_of(rows: dict[str, int], cells: dict[str, str]) -> Job:
-    site = cells.get("site", "-")
+    site, deadline = cells.get("site", "-"), cells.get("deadline", "-")
     return Job(
         row=rows[cells["job"]],
         name=cells["job"],
         submit=int(cells["submit"]) * SECOND,
-        tasks=int(cells["nodes"]),
+        tasks=int(cells.get("nodes", 1)),
+        demand=(int(cells.get("cpus", 1)),),
         walltime=int(cells["walltime"]) * SECOND,
         runtime=int(cells["runtime"]) * SECOND,
         estimate=int(cells.get("estimate", cells["walltime"])) * SECOND,
@@ -84,6 +86,7 @@ def job_of(rows: dict[str, int], cells: dict[str, str]) -> Job:
         spread=cells.get("spread", "any"),
         site=None if site == "-" else int(site),
         licences=tuple(int(item) for item in items(cells.get("licences", "-"))),
+        deadline=NEVER if deadline == "-" else int(deadline) * SECOND,
         after=tuple(rows[name] for name in items(cells.get("after", "-"))),
     )
 

@@ -33,6 +33,8 @@ POLICIES: dict[str, Policy] = {
     "bf-mod": bf_mod(),
     "bf-unmod": bf_unmod(),
     "bf-mod:age_factor=0,k=2,w_licences=3": bf_mod(Weights(age_factor="0", k="2", w_licences="3")),
+    "bf-mod:w_aging=0,w_licences=0,w_wait=0": bf_mod(Weights(w_aging="0", w_licences="0", w_wait="0")),
+    "bf-mod:w_aging=0,w_deadline=0,w_wait=0": bf_mod(Weights(w_aging="0", w_deadline="0", w_wait="0")),
     "flexible": flexible(),
     "flexible:w_admin=-2,w_wait=0,w_xf=3,w_bypass=1.5": flexible(
         Priorities(w_admin="-2", w_wait="0", w_xf="3", w_bypass="1.5")
