@@ -38,7 +38,11 @@ def test_an_interval_by_students_t():
 
 @pytest.mark.parametrize("interarrival", CALIBRATION)
 def test_numbers_lie_near_those_of_another_program(interarrival):
-    """4 points of Out Deadline and of usage, 15 % of Slow Down; FCFS differs more than that from farm to farm."""
+    """4 points of Out Deadline and of usage, 15 % of Slow Down; 8 points and 40 % for FCFS.
+
+    FCFS differs more from farm to farm than 3 replications show: with 30, its usage at an inter-arrival time of 4 is
+    30.1 +- 2.5 against 37 there, and its Slow Down 19.9 against 17.1. All other policies lie within 4 points and 15 %.
+    """
     cells = [Cell(seed, (("interarrival", interarrival),)) for seed in range(6)]
     sweep = Sweep({interarrival: carry_out(run, cells)})
     late, usage, slow = CALIBRATION[interarrival]
