@@ -118,7 +118,7 @@ def metrics(
     max(1, response / max(run, 10 s)). Percentiles are interpolated linearly. Rejected jobs count in `rejected_jobs`
     only. makespan = last end - first submit, of the jobs that ran; utilization = cpu time held / (cpus x makespan).
 
-    Where jobs have deadlines or the platform has licences, those of the farm are added: see `farm_metrics`.
+    Where there are deadlines or licences, those of the farm are added: see `farm_metrics`.
 
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).
