@@ -20,7 +20,7 @@ from backfill.model.schedule import NO_TIME, Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
 from backfill.report.page import Page, Provenance, Run, render, write_page
-from backfill.report.shown import Licence
+from backfill.report.shown import Used
 
 POOL = Platform.pool(4)
 COMMAND = "backfill compare log.swf --policy fcfs --policy easy"
@@ -190,7 +190,7 @@ def test_every_licence_has_a_curve_and_a_row():
         shares = [f"{each[licence] / span / farm.platform.copies[licence]:.1%}" for each in held]
         label = next(label for label in curves if label.startswith(f"Use of licence {name} "))
         assert label.endswith(f" fcfs: {shares[0]} on average; bf-mod: {shares[1]} on average")
-        row = page.texts.index(name, page.texts.index("copies"))
+        row = page.texts.index(name, page.texts.index("there are"))
         assert page.texts[row + 2 : row + 6 : 2] == shares
     assert "4 more, used less" in page.texts
 
@@ -206,9 +206,9 @@ def copies_held(result, farm) -> list[int]:
 
 def test_a_licence_counts_as_all_in_use_only_while_every_copy_is():
     held = Steps(np.array([0, 10, 20, 40]), np.array([1, 2, 1, 0]))
-    assert Licence.of("l", 2, held, (0, 100)).all_held == 0.1
-    assert Licence.of("l", 1, held, (5, 25)).all_held == 1
-    assert Licence.of("l", 3, held, (0, 100)).all_held == 0
+    assert Used.of("l", 2, held, (0, 100)).all_held == 0.1
+    assert Used.of("l", 1, held, (5, 25)).all_held == 1
+    assert Used.of("l", 3, held, (0, 100)).all_held == 0
 
 
 def test_the_same_results_give_the_same_bytes():

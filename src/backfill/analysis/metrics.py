@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.farm import farm_metrics
+from backfill.analysis.resources import resource_metrics
 from backfill.model.errors import BadArgument
 from backfill.model.platform import Platform
 from backfill.model.schedule import BACKFILL, REJECTED, TIMEOUT, Schedule
@@ -118,7 +119,8 @@ def metrics(
     max(1, response / max(run, 10 s)). Percentiles are interpolated linearly. Rejected jobs count in `rejected_jobs`
     only. makespan = last end - first submit, of the jobs that ran; utilization = cpu time held / (cpus x makespan).
 
-    Where there are deadlines or licences, those of the farm are added: see `farm_metrics`.
+    Where jobs hold several resources, those of `resource_metrics` are added; where there are deadlines or licences,
+    those of `farm_metrics`.
 
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).
@@ -150,6 +152,7 @@ def metrics(
         "backfilled_jobs": int((schedule.reason[ran] == BACKFILL).sum()),
         "killed_jobs": int((schedule.state[ran] == TIMEOUT).sum()),
         "rejected_jobs": int(rejected.sum()),
+        **resource_metrics(workload, platform, schedule, ran),
         **farm_metrics(workload, platform, ran, counted.submit, counted.start, counted.end),
     }
 

@@ -26,12 +26,12 @@ from backfill.report.gantt import pack
 from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.rows import licence_lanes
 from backfill.report.sentences import chance, one_by_one
-from backfill.report.shown import BINS, QUANTILES, Shown, longest, quantiles
+from backfill.report.shown import BINS, QUANTILES, Shown, Used, longest, quantiles
 from backfill.report.templating import templates
-from backfill.report.values import EXPLAINED, UNTIL, columns, cut, heading, headline, texts
+from backfill.report.values import EXPLAINED, UNTIL, amount, columns, cut, heading, headline, texts
 from backfill.traces.files import written
 
-LICENCES, AT_ONCE = 100, 8  # so many have a figure, and these are seen at once; the table has all
+FIGURES, AT_ONCE = 100, 8  # so many licences have a figure, and these are seen at once; the table has all
 SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
 CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
     "reality": ("against reality", "reality"),
@@ -183,29 +183,31 @@ def _lines(page: Page) -> dict[str, Any]:
         "slowdowns": tail_chart([each.slowdowns for each in shown], seconds=False),
         "slowdowns_told": _each(policies, [_spread("slowdown", each) for each in slowdowns]),
         "slowdown_table": _quantiles("slowdown", slowdowns),
-        "licences": _licences(policies, shown),
+        "licences": _used(policies, [each.licences for each in shown]),
+        "resources": _used(policies, [each.resources for each in shown]),
         "bin": span_text(longest(shown) / BINS),
     }
 
 
-def _licences(policies: Sequence[str], shown: Sequence[Shown]) -> dict[str, Any] | None:
-    """The use of each licence: figures, those in use most first, and a table."""
-    rows = [*zip(*(each.licences for each in shown), strict=True)]
+def _used(policies: Sequence[str], shown: Sequence[Sequence[Used]]) -> dict[str, Any] | None:
+    """The use of each licence or resource: figures, those in use most first, and a table."""
+    rows = [*zip(*shown, strict=True)]
     if not rows:
         return None
-    most = sorted(range(len(rows)), key=lambda i: -max(_mean(each.held) / max(each.copies, 1) for each in rows[i]))
-    cells = [[(_shares([_mean(each.held)], [each.copies])[0], f"{each.all_held:.1%}") for each in row] for row in rows]
+    most = sorted(range(len(rows)), key=lambda i: -max(_mean(each.held) / max(each.there, 1) for each in rows[i]))
+    cells = [[(_shares([_mean(each.held)], [each.there])[0], f"{each.all_held:.1%}") for each in row] for row in rows]
+    names = [(cut(row[0].name), amount(row[0].name, row[0].there)) for row in rows]
     return {
         "at_once": AT_ONCE,
-        "rows": [(cut(row[0].name), f"{row[0].copies:,}", told) for row, told in zip(rows, cells, strict=True)],
+        "rows": [(*name, told) for name, told in zip(names, cells, strict=True)],
         "figures": [
             {
-                "name": cut(rows[i][0].name),
-                "copies": f"{rows[i][0].copies:,} " + ("copy" if rows[i][0].copies == 1 else "copies"),
-                "chart": share_chart([each.held for each in rows[i]], [each.copies for each in rows[i]]),
+                "name": names[i][0],
+                "there": names[i][1],
+                "chart": share_chart([each.held for each in rows[i]], [each.there for each in rows[i]]),
                 "told": _each(policies, [f"{mean} on average" for mean, _ in cells[i]]),
             }
-            for i in most[:LICENCES]
+            for i in most[:FIGURES]
         ],
     }
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from backfill.analysis.farm import held_licence
 from backfill.analysis.metrics import Counted
+from backfill.analysis.resources import Held
 from backfill.analysis.series import Binned, Steps, held_cpus, jobs_inside, waiting_jobs
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
@@ -19,20 +20,20 @@ QUANTILES = (50, 90, 95, 99)  # percent
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Licence:
-    """The use of one licence under one policy."""
+class Used:
+    """The use of one licence, or of one resource, under one policy."""
 
     name: str
-    copies: int
-    held: Binned  # copies over time
-    all_held: float  # share of the time at which every copy is in use
+    there: int  # copies, or how much there is
+    held: Binned  # over time
+    all_held: float  # share of the time at which all of it is in use
 
     @classmethod
-    def of(cls, name: str, copies: int, held: Steps, span: tuple[int, int]) -> "Licence":
-        """Of the copies held, within the time that the lines cover."""
+    def of(cls, name: str, there: int, held: Steps, span: tuple[int, int]) -> "Used":
+        """Of what is held, within the time that the lines cover."""
         times = np.clip(np.append(held.times, span[1]), *span)
-        full = int(np.diff(times)[held.values >= max(copies, 1)].sum())
-        return cls(name, copies, held.binned(*span, BINS), full / max(span[1] - span[0], 1))
+        full = int(np.diff(times)[held.values >= max(there, 1)].sum())
+        return cls(name, there, held.binned(*span, BINS), full / max(span[1] - span[0], 1))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,7 +46,8 @@ class Shown:
     inside: Binned  # jobs waiting or running over time
     waits: Floats  # of the jobs that count, sorted, seconds
     slowdowns: Floats  # bounded, sorted
-    licences: Sequence[Licence]  # those that jobs ask for
+    licences: Sequence[Used]  # those that jobs ask for
+    resources: Sequence[Used]  # those besides cpus that jobs hold
 
     @classmethod
     def of(
@@ -55,11 +57,18 @@ class Shown:
         ran = np.flatnonzero(schedule.ran)
         lanes = licence_lanes(workload, platform).tolist()
         licences = [
-            Licence.of(
+            Used.of(
                 name, copies, held_licence(workload, platform, ran, schedule.start[ran], schedule.end[ran], i), span
             )
             for i, (name, copies) in enumerate(platform.all_licences.items())
             if i in lanes
+        ]
+        amounts = Held.of(workload, platform, schedule, ran)
+        whole = amounts.capacity.sum(axis=0).tolist()
+        resources = [
+            Used.of(name, whole[k], amounts.total(k), span)
+            for k, name in enumerate(amounts.names)
+            if k and name not in platform.node_licences
         ]
         return cls(
             platform.cpus,
@@ -69,6 +78,7 @@ class Shown:
             np.sort(counted.wait / SECOND),
             np.sort(counted.bounded_slowdown),
             licences,
+            resources,
         )
 
 

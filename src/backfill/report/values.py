@@ -8,7 +8,7 @@ from backfill.model.units import SECOND, span_text
 
 HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization", "max_queue")
 FARM = ("out_deadline", "licence_usage")  # told where a workload or a platform has them
-SHARES = ("utilization", "out_deadline", "system_usage", "system_usage_to_end", "system_usage_printed", "licence_usage")
+SHARES = ("utilization", "fragmentation", "out_deadline", "system_usage", "licence_usage")  # so their names begin
 TROUBLE = ("killed_jobs", "rejected_jobs")  # told where there are any
 
 NONE = "-"
@@ -67,7 +67,7 @@ def texts(name: str, values: Sequence[float | int | None]) -> list[str]:
     """
     if name.endswith("_s"):
         return _times(values)
-    return [NONE if value is None else f"{value:.1%}" if name in SHARES else number(value) for value in values]
+    return [NONE if value is None else f"{value:.1%}" if name.startswith(SHARES) else number(value) for value in values]
 
 
 def columns(names: Sequence[str], metrics: Sequence[Metrics]) -> list[tuple[str, list[str]]]:
@@ -114,3 +114,11 @@ def headline(all_metrics: Sequence[Metrics]) -> list[str]:
     """The names of the metrics worth a column, given those of all the results side by side."""
     farm = [name for name in FARM if any(name in metrics for metrics in all_metrics)]
     return [*HEADLINE, *farm, *(name for name in TROUBLE if any(metrics.get(name) for metrics in all_metrics))]
+
+
+def amount(name: str, value: int) -> str:
+    """How much there is of a resource, or how many copies of a licence: memory with a unit."""
+    if name != "memory":
+        return f"{value:,}"
+    power = min(max(value.bit_length() - 1, 0) // 10, 5)
+    return f"{value / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[power]}"
