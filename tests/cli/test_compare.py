@@ -84,7 +84,7 @@ def test_policies_with_parameters_and_from_a_file(backfill):
     done = backfill(
         "compare", "tiny.csv", *ON4, "--policy", "k-reservations:k=2", "--policy", f"{FILES / 'slow.py'}:slow"
     )
-    assert re.search(r"^k-reservations +\d", done.out, re.MULTILINE)
+    assert re.search(r"^k-reservations:k=2 +\d", done.out, re.MULTILINE)
     assert re.search(r"^slow +\d", done.out, re.MULTILINE)
 
 
