@@ -17,13 +17,15 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.read import read
 from backfill.workloads import generate
+from backfill.worlds.options import Options
 from backfill.worlds.simulated import simulate
-from workloads import CPUS, synthetic
+from workloads import CPUS, of_resources, synthetic
 
 HERE = Path(__file__).parent
 SHARED = HERE.parents[1] / "shared"  # recorded logs; not part of the project
 COMMAND = Path(sys.executable).with_name("backfill")
 LOG = SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"
+LANL = SHARED / "traces" / "LANL-CM5-1994-4.1-cln.swf.gz"
 HONEST = {"MALLOC_MMAP_THRESHOLD_": "65536"}  # glibc gives every larger array back, so none hides in freed memory
 Rows = Iterator[Result | str]
 
@@ -189,6 +191,27 @@ def growth(jobs: int) -> Rows:
         yield Result(f"bf-mod, {what}", "us/job", [done.elapsed_s / jobs * 1e6], less=True, facts=work(done), note=note)
 
 
+def resources(quick: bool) -> Rows:
+    """How the cost of IBB grows with the number of resources, and BB on a whole log."""
+    log = synthetic(0.8, million(quick))
+    for count in (1, 2, 4, 8):
+        workload = of_resources(log, count)
+        pool = Platform.pool(CPUS, **dict.fromkeys(workload.resources[1:], 1000 * CPUS))
+        found, done = speeds(workload, pool, policies.get("ibb"), 2 if quick else 3)
+        yield Result(f"ibb, {count} resources", "jobs/s", found, Target(700_000) if count == 2 else None,
+                     facts=work(done), note="load 0.8 of each")  # fmt: skip
+    if not LANL.exists():
+        yield f"resources: skipped, there is no {LANL}"
+        return
+    lanl = read(LANL)
+    pool = Platform.pool(1024, memory=32 * 2**30)
+    bb, options = policies.get("bb"), Options(overrun="extend")
+    simulate(lanl.head(200), pool, bb, {"per_event": "until_empty"}, options)
+    done = simulate(lanl, pool, bb, {"per_event": "until_empty"}, options)
+    yield Result("bb until empty, LANL-CM5", "s", [done.elapsed_s], Target(10, most=True), less=True, facts=work(done),
+                 note=f"{len(lanl):,} jobs, 1,024 cpus, 32 GiB, overrun extend")  # fmt: skip
+
+
 def memory(quick: bool) -> Rows:
     jobs = million(quick)
     for load in (0.9, 1.5):
@@ -234,6 +257,7 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "index": index,
     "nodes": nodes,
     "farm": farm,
+    "resources": resources,
     "memory": memory,
     "command": command,
 }

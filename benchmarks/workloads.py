@@ -45,3 +45,17 @@ def synthetic(
         sha256=hashlib.sha256(np.stack([submit, runtime, walltime, procs]).tobytes()).hexdigest(),
         cpus=cpus,
     )
+
+
+def of_resources(workload: Workload, count: int, *, seed: int = 2) -> Workload:
+    """The same jobs with `count` resources: each further one is asked for in proportion to the processors, times a
+    lognormal factor of mean 1 and sigma 0.7, in thousandths. Every resource has the same offered load, but for cuts."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    procs = workload.jobs.procs
+    demand = [procs]
+    for _ in range(1, count):
+        factor = np.exp(random.normal(-0.245, 0.7, len(procs)))
+        demand.append(np.rint(1000 * procs * factor).astype(np.int64).clip(1, 1000 * CPUS))
+    jobs = workload.jobs.replace(tasks=np.ones_like(procs), demand=np.column_stack(demand))
+    names = ("cpus", *(f"r{i}" for i in range(1, count)))
+    return Workload(jobs, name=f"{workload.name} resources={count}", resources=names, cpus=CPUS)
