@@ -10,7 +10,16 @@ from backfill.model.units import SECOND
 from tests import compiled
 from tests.reference import world
 from tests.reference.words import Job, Platform
-from tests.reference.workloads import Case, chained_cases, crowd, farm, general_cases, pool_cases, rich_pool_cases
+from tests.reference.workloads import (
+    Case,
+    chained_cases,
+    crowd,
+    farm,
+    general_cases,
+    pool_cases,
+    rich_pool_cases,
+    wide_cases,
+)
 
 every_twin = pytest.mark.parametrize("name", world.POLICIES)
 # Each pass once, in a static order and in one that changes; the others differ from these in their orders alone.
@@ -68,6 +77,12 @@ def test_with_overrun_extend_every_start_equals_the_twin(name, case):
 @every_pass
 @given(case=rich_pool_cases())
 def test_on_a_pool_of_several_resources_every_start_equals_the_twin(name, case):
+    compare(case, name)
+
+
+@every_pass
+@given(case=wide_cases())
+def test_with_up_to_8_resources_every_start_equals_the_twin(name, case):
     compare(case, name)
 
 

@@ -15,7 +15,7 @@ from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 
 from .words import Job, Node, Platform
 
-RESOURCES = ("cpus", "memory", "gpus")
+RESOURCES = ("cpus", "memory", "gpus", *(f"r{k}" for k in range(3, 8)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +106,23 @@ def rich_pool_cases(draw, jobs_max: int = 20) -> Case:
         demand = tuple(draw(st.integers(0, most // tasks)) for most in node.capacity)
         jobs.append(Job(row=row, name=f"j{row}", tasks=tasks, demand=demand, **draw(times(seen, horizon))))
     return Case(jobs, Platform((node,)))
+
+
+@st.composite
+def wide_cases(draw, jobs_max: int = 16) -> Case:
+    """Up to 8 resources on a pool or on a few nodes, so that now one and now another is short; jobs of one task."""
+    resources = draw(st.integers(4, 8))
+    nodes = [
+        Node(tuple(draw(st.lists(st.integers(2, 6), min_size=resources, max_size=resources))))
+        for _ in range(draw(st.sampled_from([1, 1, 3])))
+    ]
+    seen, horizon = draw(estimates), draw(horizons)
+    amounts = st.lists(st.sampled_from([0, 0, 1, 1, 2, 3]), min_size=resources, max_size=resources)
+    jobs = [
+        Job(row=row, name=f"j{row}", demand=tuple(draw(amounts)), **draw(times(seen, horizon)))
+        for row in range(draw(st.integers(1, jobs_max)))
+    ]
+    return Case(jobs, Platform(tuple(nodes)))
 
 
 @st.composite

@@ -16,7 +16,7 @@ from backfill.core.state import NO_TIME, State
 from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs
 
-DEEP = 512  # queue length from which a static order is searched by its tree
+DEEP = 512  # queue length, for each two resources, from which a static order is searched by its tree
 SMALL = 8  # first size of arrays that grow
 
 
@@ -97,7 +97,7 @@ def new_state(
         rank=rank,
         ranked=ranked,
         deep=0,
-        deep_at=DEEP if index else FUTURE,
+        deep_at=DEEP * max(k // 2, 1) if index else FUTURE,
         waits=np.zeros(n, np.int8),
         length=np.zeros(n, np.int8),
         first=zeros(slots),
