@@ -91,11 +91,14 @@ def licence_time(
     return np.bincount(licence, inside[job], len(platform.all_licences)).astype(np.float64)
 
 
-def held_licence(workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints, licence: int) -> Steps:
-    """Copies of one licence of the platform, by its place in `all_licences`, that are held over time."""
+def held_licences(workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints) -> list[Steps]:
+    """Copies of each of `all_licences` that are held over time."""
     job, asked = licence_items(workload, platform, rows)
-    mine = job[asked == licence]
-    return Steps.of(start[mine], end[mine], np.ones(len(mine), np.int64))
+    found = []
+    for licence in range(len(platform.all_licences)):
+        mine = job[asked == licence]
+        found.append(Steps.of(start[mine], end[mine], np.ones(len(mine), np.int64)))
+    return found
 
 
 def licence_items(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints]:

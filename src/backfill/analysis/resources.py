@@ -10,11 +10,16 @@ from backfill.model.schedule import Schedule
 from backfill.model.workload import Floats, Ints, Workload
 
 
+def shared(workload: Workload, platform: Platform) -> tuple[str, ...]:
+    """The resources that both the workload and the platform name, cpus first."""
+    return tuple(name for name in platform.resources if name in workload.resources)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Held:
     """What nodes hold over time: from times[i] to until[i] node[i] holds amount[i] of each resource. Sorted by node."""
 
-    names: tuple[str, ...]  # resources that both the workload and the platform name, cpus first
+    names: tuple[str, ...]  # those that are `shared`
     capacity: Ints  # shape (nodes, resources)
     node: Ints
     times: Ints
@@ -24,7 +29,7 @@ class Held:
     @classmethod
     def of(cls, workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> "Held":
         """By the jobs `rows`, from their first submit to their last end."""
-        names = tuple(name for name in platform.resources if name in workload.resources)
+        names = shared(workload, platform)
         capacity = platform.capacity[:, [platform.resources.index(name) for name in names]]
         demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
         if not len(rows):
@@ -67,9 +72,9 @@ def resource_metrics(workload: Workload, platform: Platform, schedule: Schedule,
     fragmentation_NAME: the share of a resource that is free on nodes where it cannot be used, since less of another
     resource is free there than any job of the workload asks for per task; the mean over time.
     """
-    held = Held.of(workload, platform, schedule, rows)
-    if len(held.names) < 2:
+    if len(shared(workload, platform)) < 2:
         return {}
+    held = Held.of(workload, platform, schedule, rows)
     whole = held.capacity.sum(axis=0).astype(np.float64)
     names = (*(f"utilization_{name}" for name in held.names[1:]), "imbalance",
              *(f"fragmentation_{name}" for name in held.names))  # fmt: skip

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backfill.analysis.farm import held_licence
+from backfill.analysis.farm import held_licences
 from backfill.analysis.metrics import Counted
-from backfill.analysis.resources import Held
+from backfill.analysis.resources import Held, shared
 from backfill.analysis.series import Binned, Steps, held_cpus, jobs_inside, waiting_jobs
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
@@ -55,21 +55,22 @@ class Shown:
     ) -> "Shown":
         """Of a schedule; `counted` jobs are in the distributions, `span` is the time that the lines cover."""
         ran = np.flatnonzero(schedule.ran)
-        lanes = licence_lanes(workload, platform).tolist()
+        held = held_licences(workload, platform, ran, schedule.start[ran], schedule.end[ran])
+        lanes = set(licence_lanes(workload, platform).tolist())
         licences = [
-            Used.of(
-                name, copies, held_licence(workload, platform, ran, schedule.start[ran], schedule.end[ran], i), span
-            )
+            Used.of(name, copies, held[i], span)
             for i, (name, copies) in enumerate(platform.all_licences.items())
             if i in lanes
         ]
-        amounts = Held.of(workload, platform, schedule, ran)
-        whole = amounts.capacity.sum(axis=0).tolist()
-        resources = [
-            Used.of(name, whole[k], amounts.total(k), span)
-            for k, name in enumerate(amounts.names)
-            if k and name not in platform.node_licences
-        ]
+        resources = []
+        if len(shared(workload, platform)) > 1:
+            amounts = Held.of(workload, platform, schedule, ran)
+            whole = amounts.capacity.sum(axis=0).tolist()
+            resources = [
+                Used.of(name, whole[k], amounts.total(k), span)
+                for k, name in enumerate(amounts.names)
+                if k and name not in platform.node_licences
+            ]
         return cls(
             platform.cpus,
             held_cpus(workload, schedule).binned(*span, BINS),
