@@ -216,6 +216,8 @@ def test_a_process_that_dies_is_noticed(log):
 def test_what_cannot_be_sent_to_another_process_is_named(log):
     with pytest.raises(UsageError, match=r"<lambda> cannot be sent to another process; use workers=1"):
         bf.compare(log, None, ["fcfs", lambda state: plain(state)], workers=2)
+    with pytest.raises(UsageError, match=r"<lambda> cannot be sent to another process; use workers=1"):
+        bf.compare(lambda seed: log, None, ["fcfs", "easy"], replications=2, workers=2)
 
 
 @pytest.mark.parametrize(

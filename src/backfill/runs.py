@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -172,11 +173,12 @@ def _alone(plan: Plan, run: Run, tell: Progress | None = None) -> Done:
 def _check_can_be_sent(plan: Plan) -> None:
     """Complain about what only this process knows, such as a function inside a function."""
     things = [policy for policy, _ in plan.policies if not isinstance(policy, str)]
-    for thing in [*things, *([] if plan.made else [plan.source])]:
+    for thing in [*things, *([] if plan.fixed else [plan.source])]:
         try:
             pickle.dumps(thing)
         except (pickle.PicklingError, AttributeError, TypeError):
-            name = getattr(thing, "name", getattr(thing, "__name__", thing))
+            told = thing.args[0] if isinstance(thing, partial) else thing  # the function behind a source
+            name = getattr(told, "name", getattr(told, "__name__", told))
             raise UsageError(
                 f"{name} cannot be sent to another process; use workers=1, or name a policy by its text"
             ) from None
