@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill import __version__
 from backfill.analysis.metrics import NOTHING, Metrics, Trim, metrics
-from backfill.analysis.names import params_text
+from backfill.analysis.names import name_of
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.policy import Policy, json_value
@@ -60,9 +60,8 @@ class Result:
     @property
     def name(self) -> str:
         """The policy with its parameters and the variant of the rules that it ran under, where not the default."""
-        given = params_text(self.policy.told({key: self.params[key] for key in self.policy.params}))
-        name = f"{self.policy.name}:{given}" if given else self.policy.name
-        return ", ".join([name, *self.variant])
+        told = self.policy.told({key: self.params[key] for key in self.policy.params})
+        return ", ".join([name_of(self.policy.name, told), *self.variant])
 
     @property
     def variant(self) -> list[str]:

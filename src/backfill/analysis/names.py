@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from backfill.model.errors import UsageError
 
 
-def params_text(params: Mapping[str, float | str]) -> str:
-    """Parameters as in `NAME:KEY=VALUE,...`."""
-    return ",".join(f"{key}={value if isinstance(value, str) else format(value, 'g')}" for key, value in params.items())
+def name_of(policy: str, told: Mapping[str, float | str]) -> str:
+    """`NAME:KEY=VALUE,...`: a policy with what sets it apart from the one of that name."""
+    params = ",".join(f"{key}={value if isinstance(value, str) else format(value, 'g')}" for key, value in told.items())
+    return f"{policy}:{params}" if params else policy
 
 
 def names_of(policies: Sequence[tuple[str, Mapping[str, float | str]]]) -> list[str]:
@@ -18,7 +19,7 @@ def names_of(policies: Sequence[tuple[str, Mapping[str, float | str]]]) -> list[
     """
     if len(policies) < 2:
         raise UsageError(f"a comparison needs two policies or more; got {len(policies)}")
-    names = [f"{name}:{params_text(told)}" if told else name for name, told in policies]
+    names = [name_of(policy, told) for policy, told in policies]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise UsageError(f"policy {twice[0]} is given twice")
     return names
