@@ -124,19 +124,23 @@ function nameOf(chart, context, job, at) {
 // A deadline is a mark where it fell: a thin line through the rows of a job that met it, joined to its box, and a strong
 // one in the box of a job that missed it. Where colours tell something else, what ran beyond it is underlined.
 function deadlineOf(chart, context, view, job, at) {
-  const late = isLate(chart.schedule, job);
-  if (chart.data.dueAt(job) < 0 || (!late && at.tall <= 10)) return;
-  if (!late) {
-    const x = (chart.data.dueAt(job) * view.perTick - view.left) / chart.scale, end = at.x + at.wide;
+  if (chart.data.dueAt(job) < 0) return;
+  const due = acrossDue(chart, view, job), end = at.x + at.wide;
+  if (isLate(chart.schedule, job)) {
+    const x = Math.max(due, at.x);
+    context.fillStyle = chart.ink.late;
+    if (due > at.x) context.fillRect(x, at.y, 2, at.tall - 1);
+    if (chart.scheme !== "due") context.fillRect(x, at.y + at.tall - 4, Math.max(end - x - 1, 2), 3);
+  } else if (at.tall > 10) {
     context.fillStyle = chart.ink.met;
-    context.fillRect(x, at.y + 1, 1.5, at.tall - 3);
-    context.fillRect(end, at.y + at.tall / 2, Math.max(x - end, 0), 1);
-    return;
+    context.fillRect(due, at.y + 1, 1.5, at.tall - 3);
+    context.fillRect(end, at.y + at.tall / 2, Math.max(due - end, 0), 1);
   }
-  const due = (chart.data.dueAt(job) * view.perTick - view.left) / chart.scale, x = Math.max(due, at.x);
-  context.fillStyle = chart.ink.late;
-  if (due > at.x) context.fillRect(x, at.y, 2, at.tall - 1);
-  if (chart.scheme !== "due") context.fillRect(x, at.y + at.tall - 4, Math.max(at.x + at.wide - x - 1, 2), 3);
+}
+
+// How far to the right a job's deadline lies.
+function acrossDue(chart, view, job) {
+  return (chart.data.dueAt(job) * view.perTick - view.left) / chart.scale;
 }
 
 function outline(chart, context, view) {
@@ -156,9 +160,8 @@ function outline(chart, context, view) {
 
 // From the end of the chosen job to its deadline.
 function untilDue(chart, context, view, at) {
-  const due = chart.data.dueAt(chart.chosen);
-  if (due < 0 || isLate(chart.schedule, chart.chosen)) return;
-  const x = (due * view.perTick - view.left) / chart.scale, y = at.y + at.tall / 2;
+  if (chart.data.dueAt(chart.chosen) < 0 || isLate(chart.schedule, chart.chosen)) return;
+  const x = acrossDue(chart, view, chart.chosen), y = at.y + at.tall / 2;
   context.setLineDash([3, 3]);
   context.beginPath();
   context.moveTo(at.x + at.wide, y);

@@ -153,7 +153,7 @@ class Section {
     chart.pick(found.jobs.length ? dim : null);
     if (!found.jobs.length) {
       this.choose(-1, false);
-      this.tell(wanted === "missed" && data.due ? "No job missed its deadline." : `No job and no user is called ${wanted}.`);
+      this.tell(found.none || `No job and no user is called ${wanted}.`);
       return;
     }
     const { start, wait } = chart.schedule;
@@ -183,7 +183,8 @@ class Section {
   }
 
   missed() {
-    return { what: "Jobs that missed their deadlines", jobs: this.those((job) => isLate(this.chart.schedule, job)), other: "" };
+    const jobs = this.those((job) => isLate(this.chart.schedule, job));
+    return { what: "Jobs that missed their deadlines", jobs, other: "", none: "No job missed its deadline." };
   }
 
   those(fits) {
