@@ -25,8 +25,8 @@ def times(seconds: Sequence[float]) -> np.ndarray:
 def workload(submit: Sequence[float], runtime: Sequence[float], *, walltime: Sequence[float] | None = None,
              cpus: Sequence[int] | None = None, licences: Sequence[str] = (),
              asks: Sequence[Sequence[int]] | None = None,
-             site: Sequence[str] | None = None, after: Sequence[Sequence[int]] | None = None,
-             **columns: Any) -> Workload:  # fmt: skip
+             site: Sequence[str] | None = None, constraint: Sequence[str] | None = None,
+             after: Sequence[Sequence[int]] | None = None, **columns: Any) -> Workload:  # fmt: skip
     """Jobs a, b, c ...; `cpus` per task; `asks` are indexes into `licences`, `after` rows."""
     n = len(submit)
     columns = {name: np.array(values, np.int64) for name, values in columns.items()}
@@ -41,6 +41,7 @@ def workload(submit: Sequence[float], runtime: Sequence[float], *, walltime: Seq
             demand=np.array(cpus or [1] * n, np.int64).reshape(-1, 1),
             licences=None if asks is None else Ragged.of(asks),
             site=None if site is None else Labels.of(site),
+            constraint=None if constraint is None else Labels.of(constraint),
             after=None if after is None else Ragged.of(after),
             **columns,
         ),

@@ -209,6 +209,10 @@ SITES = {"site": np.array([0, 0, 1]), "sites": ("x", "y")}
         (False, {"tasks": [2], "cpus": [1], "site": ["y"]}),
         (True, {"tasks": [3], "cpus": [1], "site": ["y"]}),
         (True, {"site": ["nowhere"]}),
+        (True, {"constraint": ["tape"]}),
+        (False, {"constraint": ["m1"]}),
+        (False, {"tasks": [6], "cpus": [1], "constraint": ["!m3"]}),
+        (True, {"tasks": [7], "cpus": [1], "constraint": ["!m3"]}),
         (False, {"licences": ["l"], "asks": [[0, 0]], "cpus": [2]}),
         (True, {"licences": ["l"], "asks": [[0, 0, 0]]}),
         (True, {"licences": ["l"], "asks": [[0]], "cpus": [3]}),  # only m2 and m3 may host it
@@ -277,6 +281,13 @@ def test_a_pinned_job_sits_on_its_site():
     ]
     nowhere = workload([0], [1], site=["z"])
     assert len(broken(nowhere, platform, scheduled(nowhere, platform, [0]))) == 1
+
+
+def test_a_job_sits_only_where_its_constraint_lets_it():
+    platform = farm(1, 1, 1, features=(("gpu",), ("gpu", "old"), ()))
+    log = workload([0], [1], constraint=["gpu&!old|m3"])
+    for node, what in ((0, []), (2, []), (1, ["constraint: job a at 0 s: sits on node m2; expected gpu&!old|m3"])):
+        assert broken(log, platform, scheduled(log, platform, [0], held=[[(node, 1)]])) == what
 
 
 def test_a_node_hosts_only_licences_that_it_may_host():

@@ -1,10 +1,16 @@
 """Platforms that are built from Python are held to the same rules as those of a file."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from backfill import policies
+from backfill.model.constraint import alternatives
 from backfill.model.errors import PlatformError
 from backfill.model.platform import Platform
+from backfill.model.workload import Jobs, Labels, Workload
+from backfill.worlds.simulated import simulate
 
 TWO = {
     "nodes": ("a", "b"),
@@ -35,8 +41,39 @@ def test_a_platform_of_two_nodes():
         ("copies", np.array([-1]), "copies 0 or more"),
         ("speed", np.array([1, 0.0]), "speeds from 1e-6 to 1e6"),
         ("capacity", np.array([[4], [-2]]), "capacities must be from 0"),
+        ("features", (("ssd",),), "features of 1 nodes; expected 2"),
+        ("features", ((), ("a b",)), "'a b' is no feature; expected a text without spaces"),
+        ("features", ((), ("!ssd",)), "'!ssd' is no feature"),
     ],
 )
 def test_what_cannot_be_is_refused(column, value, message):
     with pytest.raises(PlatformError, match=message):
         Platform(**{**TWO, column: value})
+
+
+@pytest.mark.parametrize(
+    ("constraint", "allowed"),
+    [
+        ("gpu", "ab"), ("gpu&ssd", "a"), ("ssd | tape", "ac"), ("!gpu", "c"), ("!b", "ac"), ("a|c", "ac"),
+        ("gpu&!ssd|tape", "bc"), ("!ssd & !tape", "b"), ("nothing", ""), ("!nothing", "abc"),
+    ],
+)  # fmt: skip
+def test_which_nodes_a_constraint_allows(constraint, allowed):
+    platform = replace(Platform.pool(3, 3), nodes=("a", "b", "c"), features=(("gpu", "ssd"), ("gpu",), ("tape",)))
+    assert "".join(np.array(platform.nodes)[platform.allows(constraint)]) == allowed
+
+
+@pytest.mark.parametrize("constraint", ["", "&", "a&", "|a", "a b", "!", "!!a", "a&!a", "a;b", "a\x07"])
+def test_what_is_no_constraint(constraint):
+    with pytest.raises(ValueError, match=r"expected features with & and \|"):
+        alternatives(constraint)
+
+
+def test_a_job_whose_nodes_do_not_exist_is_told_so():
+    platform = replace(Platform.pool(4), features=(("gpu",),))
+    jobs = Jobs(
+        job=np.arange(3), submit=np.zeros(3, np.int64), runtime=np.ones(3, np.int64), walltime=np.ones(3, np.int64),
+        constraint=Labels.of(["gpu", "!gpu", ""]),
+    )  # fmt: skip
+    schedule = simulate(Workload(jobs), platform, policies.get("fcfs")).schedule
+    assert (schedule.ran.tolist(), schedule.rejected_for[1]) == ([True, False, True], "constraint")

@@ -114,6 +114,8 @@ AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T
         ("[[node]]\nname = 'a;b'", "node a;b: name is 'a;b'; expected a text without * ; and ,"),
         ("[[node]]\nname = ''", "node 1: name is ''; expected a text without * ; and ,"),
         ("[[node]]\nsite = 1", "node 1: site is 1; expected a text"),
+        ('[[node]]\nfeatures = "gpu"', "node 1: features is 'gpu'; expected a list of texts without spaces"),
+        ('[[node]]\nfeatures = ["a&b"]', "node 1: features is ['a&b']; expected a list of texts without spaces"),
         ("[[node]]\nname = 'a'\ncpus = 1\ncount = 2\n[[node]]\nname = 'a2'", "node: two nodes are called a2"),
         ("[[node]]\nlicences = 'x'", "node 1: licences is 'x'; expected a list of names of [[licence]] tables"),
         ("[[node]]\nlicences = ['x']", "node node1: licence 'x' has no [[licence]] table; known: none"),
@@ -198,6 +200,15 @@ def test_a_platform_as_toml_is_read_as_the_same_platform():
         "f", '[[node]]\nname = "a \\"b\\""\nsite = "x"\nspeed = 1.5\ncpus = 2\n[[node]]\nmemory = 7\n'
     )
     assert parse_platform("f", sites.to_toml()).sha256 == sites.sha256
+    kinds = parse_platform(
+        "f",
+        '[[node]]\nname = "m"\ncount = 3\ncpus = 2\nfeatures = ["gpu", "x=1"]\n[[node]]\nname = "m4"\ncpus = 2\n'
+        '[[node]]\nname = "1"\ncpus = 2\n[[node]]\nname = "a"\ncpus = 2\n[[node]]\nname = "a2"\ncpus = 2\n',
+    )
+    assert kinds.features == (("gpu", "x=1"),) * 3 + ((),) * 4
+    assert kinds.to_toml().count("[[node]]") == 5
+    again = parse_platform("f", kinds.to_toml())
+    assert (again.sha256, again.features) == (kinds.sha256, kinds.features)
     locked = parse_platform(
         "f", '[[node]]\ncpus = 2\nnode_licences = {a = 1, "b c" = 2}\n[[node]]\ncpus = 3\n"d e" = 4\n'
     )

@@ -77,10 +77,17 @@ def groups(platform: Platform, job: Job) -> list[list[int]]:
 
 
 def may_host(node: Node, job: Job) -> bool:
-    """The node is on the job's site and may use every licence of the job."""
+    """The node is on the job's site, has what its constraint asks for, and may use every licence of the job."""
     if job.site is not None and node.site != job.site:
         return False
+    if job.constraint and not any(has_all(node, part.split("&")) for part in job.constraint.split("|")):
+        return False
     return node.hosts is None or node.hosts.issuperset(job.licences)
+
+
+def has_all(node: Node, terms: list[str]) -> bool:
+    """The node has each feature, and none with a ! in front."""
+    return all((term[1:] not in node.features) if term.startswith("!") else (term in node.features) for term in terms)
 
 
 def tasks_that_fit(job: Job, free: list[int], tasks: int) -> int:

@@ -5,7 +5,8 @@
       b      1     4      50       50    | 100    head: needs all nodes, shadow time 100
 
 Times are seconds. `nodes` are tasks of one processor each; with a column `cpus` instead, a job is one task of that
-many, on one node. More columns on the left: `estimate`, `priority`, `admin_priority`, `spread`, `site`, `licences`
+many, on one node. More columns on the left: `estimate`, `priority`, `admin_priority`, `spread`, `site`,
+`constraint`, `licences`
 (numbers), `deadline`, `after` (names of jobs); on the right: `end`, `promise`, `reason`, `eligible`, `place`
 (node*tasks, nodes are numbers). Lists have `;` between, `-` stands for nothing. What follows the expected values is a
 comment.
@@ -57,8 +58,8 @@ def check(
 def read(table: str) -> Scenario:
     """The jobs of a table in the order of its lines, and what it expects of each."""
     header, *lines = [line for line in table.splitlines() if line.strip()]
-    given, wanted = (part.split() for part in header.replace("#", " ").split("|"))
-    split = [[part.split() for part in line.split("|")] for line in lines]
+    given, wanted = (part.split() for part in header.replace("#", " ").split(" | "))
+    split = [[part.split() for part in line.split(" | ")] for line in lines]
     left = [dict(zip(given, words, strict=True)) for words, _ in split]
     rows = {cells["job"]: row for row, cells in enumerate(left)}
     return Scenario(
@@ -85,6 +86,7 @@ def job_of(rows: dict[str, int], cells: dict[str, str]) -> Job:
         admin_priority=float(cells.get("admin_priority", 0)),
         spread=cells.get("spread", "any"),
         site=None if site == "-" else int(site),
+        constraint=cells.get("constraint", "-").replace("-", ""),
         licences=tuple(int(item) for item in items(cells.get("licences", "-"))),
         deadline=NEVER if deadline == "-" else int(deadline) * SECOND,
         after=tuple(rows[name] for name in items(cells.get("after", "-"))),

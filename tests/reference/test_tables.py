@@ -356,6 +356,19 @@ def test_the_reservation_of_a_gang_may_take_all_of_its_nodes():
     """)
 
 
+def test_a_constraint_binds_a_job_to_nodes_with_features():
+    nodes = (Node((4,), features=("old",)), Node((4,), features=("gpu", "ssd")), Node((4,), features=("gpu",)))
+    check("easy", platform=Platform(nodes), table="""
+        # job  submit nodes walltime runtime constraint | start reason   place
+          a      0     2      10       10     gpu       |   0   head     1*2
+          b      0     4      10       10     gpu&ssd   |  10   head     1*4
+          c      0     4      10       10     gpu&!ssd  |   0   backfill 2*4
+          d      0     3       5        5     -         |   0   backfill 0*3
+          e      0     2       5        5     old|ssd   |   0   backfill 0*1;1*1
+          f      0     1       5        5     tape      |   -   -        -
+    """)  # fmt: skip
+
+
 def test_a_gang_stays_on_one_site_if_its_rule_says_so():
     check("fcfs", platform=Platform((Node((2,), site=0), Node((2,), site=1), Node((2,), site=1))), table="""
         # job  submit nodes walltime runtime spread site | start place

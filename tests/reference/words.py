@@ -25,6 +25,7 @@ class Job:
     licences: tuple[int, ...] = ()  # one item per copy
     spread: str = "any"  # the gang sits on one "node", on one "site", or on "any" nodes
     site: int | None = None  # pins the job to a site
+    constraint: str = ""  # features of the nodes that it may run on: "a&b|!c"
     after: tuple[int, ...] = ()  # rows of the jobs that must have ended
     priority: float = 0.0
     admin_priority: float = 0.0
@@ -46,6 +47,7 @@ class Node:
     speed: float = 1.0
     site: int = 0
     hosts: frozenset[int] | None = None  # licences that may be used here; None = all
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,6 +40,7 @@ def brief(job: Job) -> str:
         "licences",
         "spread",
         "site",
+        "constraint",
         "after",
         "priority",
         "admin_priority",
@@ -53,6 +54,7 @@ small = st.integers(0, 12)
 estimates = st.sampled_from(["walltime", "walltime", "any"])  # per case: do policies see the walltime?
 seldom = st.sampled_from([0, 0, 0, 0, 0, 1])
 few = st.sampled_from([0, 0, 0, 1, 2])
+constraints = st.sampled_from(["", "", "", "", "", "a", "!a", "a&b", "a|!b", "!a&b|c"])
 horizons = st.sampled_from([3, 10, 25])  # per case: the last submit
 
 
@@ -213,6 +215,7 @@ def platforms(draw) -> Platform:
             speed=speed,
             site=draw(st.integers(0, 1)),
             hosts=frozenset(x for x in range(licences) if draw(seldom) == 0),
+            features=draw(st.sampled_from([(), ("a",), ("b",), ("a", "b")])),
         )
         for speed in speeds
     ]
@@ -233,6 +236,7 @@ def demands(draw, platform: Platform) -> dict:
         "licences": tuple(draw(st.integers(0, licences - 1)) for _ in range(draw(few) if licences else 0)),
         "spread": draw(st.sampled_from(SPREAD)),
         "site": draw(st.integers(0, 1)) if draw(seldom) else None,
+        "constraint": draw(constraints),
     }
 
 
@@ -259,6 +263,7 @@ def as_model(jobs: list[Job], platform: Platform) -> tuple[Workload, model_platf
         admin_priority=np.array([job.admin_priority for job in jobs]),
         deadline=np.array([job.deadline for job in jobs], np.int64),
         site=Labels.of(["" if job.site is None else site_name(job.site) for job in jobs]),
+        constraint=Labels.of([job.constraint for job in jobs]),
         after=Ragged.of([job.after for job in jobs]),
     )
     workload = Workload(columns, name="random", resources=resources, licences=licences)
@@ -279,6 +284,7 @@ def as_model_platform(platform: Platform) -> model_platform.Platform:
         licences=tuple(f"licence{x}" for x in licences),
         copies=np.array(platform.copies, np.int64),
         hosts=np.array(hosts, np.bool_).reshape(len(platform.nodes), len(platform.copies)),
+        features=tuple(node.features for node in platform.nodes),
     )
 
 
@@ -306,6 +312,7 @@ def from_model(
             licences=tuple(licences[x] for x in jobs.licences[row]),
             spread=SPREAD[jobs.spread[row]],
             site=sites.get(jobs.site[row], -1) if jobs.site[row] else None,
+            constraint=jobs.constraint[row],
             after=tuple(jobs.after[row].tolist()),
             priority=float(jobs.priority[row]),
             admin_priority=float(jobs.admin_priority[row]),
@@ -322,6 +329,7 @@ def from_model_platform(platform: model_platform.Platform) -> Platform:
             speed=float(platform.speed[n]),
             site=int(platform.site[n]),
             hosts=frozenset(np.flatnonzero(platform.hosts[n]).tolist()),
+            features=platform.features[n] if platform.features else (),
         )
         for n in range(len(platform.nodes))
     ]

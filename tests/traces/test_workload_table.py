@@ -50,10 +50,10 @@ def test_columns_may_come_in_any_order_and_the_defaults_are_one_cpu_and_the_run_
 def test_every_column_is_read():
     workload = table(
         "job,submit,run,estimate,tasks,cpus,memory,gpus,spread,licences,deadline,priority,admin_priority,user,"
-        "group,project,site,after,waited",
-        "a,0,5,9,2,8,1.5G,1,node,x:2;y:1,100,-1.5,7,ann,g,p,s,,3",
-        "b,0,5,,,,,,,,,,,,,,,a,",
-        "c,0,5,4,1,0,512,0,site,y,,,,bob,,,,a; b,0",
+        "group,project,site,constraint,after,waited",
+        "a,0,5,9,2,8,1.5G,1,node,x:2;y:1,100,-1.5,7,ann,g,p,s,gpu&!m3,,3",
+        "b,0,5,,,,,,,,,,,,,,,,a,",
+        "c,0,5,4,1,0,512,0,site,y,,,,bob,,,,,a; b,0",
     )
     jobs = workload.jobs
     assert workload.resources == ("cpus", "memory", "gpus")
@@ -68,7 +68,7 @@ def test_every_column_is_read():
     assert jobs.priority.tolist() == [-1.5, 0, 0]
     assert jobs.admin_priority.tolist() == [7, 0, 0]
     assert [jobs.user[row] for row in range(3)] == ["ann", "", "bob"]
-    assert (jobs.group[0], jobs.project[0], jobs.site[0]) == ("g", "p", "s")
+    assert (jobs.group[0], jobs.project[0], jobs.site[0], jobs.constraint[0]) == ("g", "p", "s", "gpu&!m3")
     assert jobs.waited.tolist() == [3 * SECOND, -1, 0]
 
 
@@ -105,6 +105,7 @@ def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once
         ("memory", "9" * 100 + "T", "memory is '" + "9" * 57 + "...'; expected a whole number from 0"),
         ("priority", "inf", "priority is 'inf'; expected a finite number"),
         ("spread", "rack", "spread is 'rack'; expected node, site, any"),
+        ("constraint", "a&", "constraint is 'a&'; expected features with & and | between them, and a ! in front of"),
         ("licences", "a:0", "licences is 'a:0'; expected name:copies with ; between, and 1 to 10000 copies"),
         ("licences", ":1", "licences is ':1'; expected name:copies"),
         ("licences", "a:1;;", "licences is 'a:1;;'; expected name:copies"),
@@ -116,8 +117,9 @@ def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once
     ],
 )  # fmt: skip
 def test_a_bad_cell_is_refused_with_line_and_column(column: str, cell: str, expected: str):
-    names = ["job", "submit", "run", "estimate", "tasks", "cpus", "memory", "priority", "spread", "licences", "after"]
-    good = ["0", "1", "1", "1", "1", "1", "0", "any", "", ""]
+    names = ["job", "submit", "run", "estimate", "tasks", "cpus", "memory", "priority", "spread", "constraint",
+             "licences", "after"]  # fmt: skip
+    good = ["0", "1", "1", "1", "1", "1", "0", "any", "", "", ""]
     last = ["b", *good]
     last[names.index(column)] = cell
     message = refusal(",".join(names), ",".join(["a", *good]), "", ",".join(last))

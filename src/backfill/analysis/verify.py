@@ -12,6 +12,7 @@
 | `node` | the nodes exist, and the tasks on them are all the job's tasks |
 | `spread` | a gang that must stay on one node, or on one site, does |
 | `site` | a job pinned to a site sits there |
+| `constraint` | a job sits only on nodes with the features that it asks for |
 | `host` | a node holds no job with a licence that it may not host |
 | `capacity` | no resource of a node is held beyond its capacity at any instant |
 | `licence` | no floating licence is held beyond its copies at any instant |
@@ -365,17 +366,18 @@ class _Alone:
         self.jobs, self.platform = workload.jobs, platform
         _, self.demand, self.capacity = _limited(workload, platform)
         self.licence = _licence_index(workload, platform)
-        self.known: dict[tuple[bytes, bytes, int, int, str], bool] = {}
+        self.known: dict[tuple[bytes, bytes, int, int, str, str], bool] = {}
 
     def runs(self, row: int) -> bool:
         jobs, demand = self.jobs, self.demand[row]
         asked = np.sort(self.licence[jobs.licences[row]])
-        key = (demand.tobytes(), asked.tobytes(), int(jobs.tasks[row]), int(jobs.spread[row]), jobs.site[row])
+        bound = (jobs.site[row], jobs.constraint[row])
+        key = (demand.tobytes(), asked.tobytes(), int(jobs.tasks[row]), int(jobs.spread[row]), *bound)
         if key not in self.known:
             self.known[key] = self._work_out(demand, asked, *key[2:])
         return self.known[key]
 
-    def _work_out(self, demand: Ints, asked: Ints, tasks: int, spread: int, site: str) -> bool:
+    def _work_out(self, demand: Ints, asked: Ints, tasks: int, spread: int, site: str, constraint: str) -> bool:
         platform = self.platform
         if (asked < 0).any() or (np.bincount(asked, minlength=len(platform.licences)) > platform.copies).any():
             return False
@@ -384,6 +386,8 @@ class _Alone:
         room[~platform.hosts[:, asked].all(axis=1)] = 0
         if site:
             room[[platform.sites[s] != site for s in platform.site]] = 0
+        if constraint:
+            room[~np.array(_meets(platform, constraint))] = 0
         if SPREAD[spread] == "node":
             return bool(room.max() >= tasks)
         if SPREAD[spread] == "site":
@@ -428,7 +432,7 @@ def _check_nodes(case: _Case, schedule: Schedule | ScheduleColumns) -> None:
 
 
 def _check_hosts(case: _Case) -> None:
-    """Jobs sit only where their site and their licences let them."""
+    """Jobs sit only where their site, their constraint and their licences let them."""
     jobs, platform, report = case.workload.jobs, case.platform, case.report
     real = case.seat_node >= 0
     job, node = case.seat_job[real], case.seat_node[real]
@@ -437,6 +441,13 @@ def _check_hosts(case: _Case) -> None:
     for i in report.each("site", (pinned != -1) & (pinned != platform.site[node])):
         text = f"sits on node {platform.nodes[node[i]]}; expected site {jobs.site[job[i]]}"
         report.add("site", jobs.job[job[i]], case.start[job[i]], text)
+
+    fitting = np.array(
+        [_meets(platform, text) for text in jobs.constraint.names] + [np.ones(len(platform.nodes))], bool
+    )
+    for i in report.each("constraint", ~fitting[jobs.constraint.codes[job], node]):
+        text = f"sits on node {platform.nodes[node[i]]}; expected {jobs.constraint[job[i]]}"
+        report.add("constraint", jobs.job[job[i]], case.start[job[i]], text)
 
     index, seat = _items(jobs.licences, job)
     asked = _licence_index(case.workload, platform)[jobs.licences.items[index]]
@@ -470,6 +481,17 @@ def _check_licences(case: _Case, until: Ints) -> None:
     for item, time, licence, held in sweep.above(np.ones(len(job), np.int64), copies, case.report, "licence"):
         text = f"{held} copies of {case.workload.licences[licence]} are held of {copies[licence]}"
         case.report.add("licence", case.workload.jobs.job[job[item]], time, text)
+
+
+def _meets(platform: Platform, constraint: str) -> list[bool]:
+    """Whether each node has the features that a constraint asks for."""
+    features = platform.features or [()] * len(platform.nodes)
+    there = [{node, *each} for node, each in zip(platform.nodes, features, strict=True)]
+    asked = [[term.strip() for term in part.split("&")] for part in constraint.split("|")]
+    return [
+        any(all((term[1:] not in has) if term[0] == "!" else (term in has) for term in terms) for terms in asked)
+        for has in there
+    ]
 
 
 class _Sweep:

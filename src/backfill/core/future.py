@@ -15,7 +15,7 @@ Where few wait on a pool, a search costs less than the table, so there is none.
 import numpy as np
 
 from backfill.core.counters import LOOKS
-from backfill.core.placement import may_host, place_gang
+from backfill.core.placement import may_use, place_gang
 from backfill.core.profile import (
     FUTURE,
     GIVE,
@@ -221,9 +221,7 @@ def _earliest_on_one_node(state, job, begin):
     first, last = state.licence_first[job], state.licence_first[job + 1]
     length = span(state, job)
     for node in range(state.nodes):
-        if state.pin[job] >= 0 and state.site[node] != state.pin[job]:
-            continue
-        if not may_host(state.hosts, node, state.licence, first, last):
+        if not may_use(node, state.bound[job], state.allowed, state.hosts, state.licence, first, last):
             continue
         t, agreed = begin, False
         while not agreed and t < best:
@@ -264,8 +262,9 @@ def _earliest_spread(state, job, begin):
                 job,
                 state.tasks[job],
                 state.spread[job],
-                state.pin[job],
                 state.site,
+                state.bound[job],
+                state.allowed,
                 state.hosts,
                 state.licence,
                 first,

@@ -32,9 +32,9 @@ def may_host(hosts, node, licence, begin, end):
 
 
 @kernel(inline=True)
-def may_use(node, pin, site, hosts, licence, begin, end):
-    """Whether a node is on the site that a job is bound to, and may host its licences."""
-    return (pin < 0 or site[node] == pin) and may_host(hosts, node, licence, begin, end)
+def may_use(node, bound, allowed, hosts, licence, begin, end):
+    """Whether a node is one of those that a job is bound to, and may host its licences."""
+    return (bound < 0 or allowed[bound, node] != 0) and may_host(hosts, node, licence, begin, end)
 
 
 @kernel(inline=True)
@@ -67,20 +67,20 @@ def licences_free(room, licence, count, begin, end):
 
 
 @kernel(inline=True)
-def first_node(room, peak, demand, job, tasks, pin, site, hosts, licence, begin, end):
+def first_node(room, peak, demand, job, tasks, bound, allowed, hosts, licence, begin, end):
     """The most powerful node that holds so many tasks of a job and may host its licences; m where there is none."""
     nodes = room.shape[0]
     for block in range(peak.shape[0]):
         if not holds(peak, block, demand, job, tasks):
             continue
         for node in range(block * BLOCK, min((block + 1) * BLOCK, nodes)):
-            if holds(room, node, demand, job, tasks) and may_use(node, pin, site, hosts, licence, begin, end):
+            if holds(room, node, demand, job, tasks) and may_use(node, bound, allowed, hosts, licence, begin, end):
                 return node
     return nodes
 
 
 @kernel()
-def place_gang(room, peak, demand, job, tasks, spread, pin, site, hosts, licence, begin, end, placed):
+def place_gang(room, peak, demand, job, tasks, spread, site, bound, allowed, hosts, licence, begin, end, placed):
     """Find nodes for all tasks of a job within `room` (m, k); write pairs (node, tasks) to `placed`.
 
     Returns the number of pairs, 0 where the gang does not fit. Nodes are tried in order of power; sites in order of
@@ -89,7 +89,7 @@ def place_gang(room, peak, demand, job, tasks, spread, pin, site, hosts, licence
     """
     nodes = room.shape[0]
     if spread == NODE or tasks == 1:
-        node = first_node(room, peak, demand, job, tasks, pin, site, hosts, licence, begin, end)
+        node = first_node(room, peak, demand, job, tasks, bound, allowed, hosts, licence, begin, end)
         if node == nodes:
             return 0
         placed[0, 0], placed[0, 1] = node, tasks
@@ -100,7 +100,8 @@ def place_gang(room, peak, demand, job, tasks, spread, pin, site, hosts, licence
         pairs = 0
         left = tasks
         for node in range(first, nodes):
-            if left > 0 and (here < 0 or site[node] == here) and may_use(node, pin, site, hosts, licence, begin, end):
+            together = here < 0 or site[node] == here
+            if left > 0 and together and may_use(node, bound, allowed, hosts, licence, begin, end):
                 fit = tasks_that_fit(room, node, demand, job, left)
                 if fit > 0:
                     placed[pairs, 0], placed[pairs, 1] = node, fit

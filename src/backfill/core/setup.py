@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.core.counters import COUNTERS
 from backfill.core.future import BUCKETS, FEW, FINEST, LEVELS
@@ -41,6 +42,7 @@ def new_state(
     for slot, order in enumerate(orders):
         rank[slot], ranked[slot] = ranks(order, estimate, np.ascontiguousarray(need[:, 0]), jobs.submit, jobs.priority)
     first, items, counts = _licence_items(jobs, licences)
+    bound, allowed = allowed_nodes(jobs, platform)
 
     def column(values: Any, dtype: Any = np.int64) -> Any:
         return np.require(values, dtype, ["C", "W", "A"])  # a copy only where it must be one
@@ -64,7 +66,7 @@ def new_state(
         need=need,
         spread=column(jobs.spread, np.int8),
         alone=((jobs.spread == NODE) | (jobs.tasks == 1)).astype(np.int8),
-        pin=column(jobs.site.codes, np.int32),
+        bound=column(bound, np.int32),
         deadline=column(jobs.deadline),
         priority=column(jobs.priority, np.float64),
         admin_priority=column(jobs.admin_priority, np.float64),
@@ -79,6 +81,7 @@ def new_state(
         pool=int(simple),
         capacity=column(platform.capacity),
         site=column(platform.site),
+        allowed=allowed.astype(np.int8),
         hosts=platform.hosts.astype(np.int8),
         copies=column(platform.copies),
         free=platform.capacity.copy(),
@@ -161,6 +164,21 @@ def new_state(
         counters=zeros(COUNTERS),
         error=zeros(6),
     )
+
+
+def allowed_nodes(jobs: Jobs, platform: Platform) -> tuple[Ints, NDArray[np.bool_]]:
+    """The set of nodes to which each job is bound by site and constraint, -1 = all; and the sets, shape (sets, m)."""
+    if not (jobs.site.names or jobs.constraint.names):
+        return np.full(len(jobs), -1), np.zeros((0, len(platform.nodes)), np.bool_)
+    pairs, found = np.unique(np.stack([jobs.site.codes, jobs.constraint.codes]), axis=1, return_inverse=True)
+    sets = np.ones((pairs.shape[1], len(platform.nodes)), np.bool_)
+    for number, (site, constraint) in enumerate(pairs.T.tolist()):
+        if site >= 0:
+            sets[number] &= platform.site == site
+        if constraint >= 0:
+            sets[number] &= platform.allows(jobs.constraint.names[constraint])
+    found = found.ravel()  # its shape is not the same in all versions of numpy
+    return np.where(pairs.max(axis=0)[found] < 0, -1, found), sets
 
 
 def _class_bounds(walltime: Ints) -> Ints:

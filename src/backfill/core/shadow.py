@@ -64,10 +64,10 @@ def _on_nodes(state, job):
 def _replay_one_node(state, job):
     """When a job that sits on one node fits: room only grows, so a node is asked again only when it got some."""
     begin, end = state.licence_first[job], state.licence_first[job + 1]
-    tasks, pin = state.tasks[job], state.pin[job]
+    tasks, bound = state.tasks[job], state.bound[job]
     # Nothing was given back yet, so what the blocks have free is known.
     first = first_node(
-        state.room, state.peak, state.demand, job, tasks, pin, state.site, state.hosts, state.licence, begin, end
+        state.room, state.peak, state.demand, job, tasks, bound, state.allowed, state.hosts, state.licence, begin, end
     )
     i = 0
     while i < state.active:
@@ -80,7 +80,7 @@ def _replay_one_node(state, job):
                 if (
                     node < first
                     and holds(state.room, node, state.demand, job, tasks)
-                    and may_use(node, pin, state.site, state.hosts, state.licence, begin, end)
+                    and may_use(node, bound, state.allowed, state.hosts, state.licence, begin, end)
                 ):
                     first = node
             i += 1

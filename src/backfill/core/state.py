@@ -23,7 +23,7 @@ STATE = [
     ("need", int64[:, ::1]),  # (n, k) of the whole job
     ("spread", int8[::1]),  # 0 one node, 1 one site, 2 anywhere
     ("alone", int8[::1]),  # 1: all of it sits on one node
-    ("pin", int32[::1]),  # the site it must run on; -1 any
+    ("bound", int32[::1]),  # which row of `allowed` has the nodes that it may run on; -1 all of them
     ("deadline", int64[::1]),
     ("priority", float64[::1]),
     ("admin_priority", float64[::1]),
@@ -39,6 +39,7 @@ STATE = [
     ("pool", int64),  # 1: one node and no licences, so a job fits or does not
     ("capacity", int64[:, ::1]),  # (m, k)
     ("site", int64[::1]),
+    ("allowed", int8[:, ::1]),  # (sets of nodes, m): 1 for the nodes of a set to which jobs are bound
     ("hosts", int8[:, ::1]),  # (m, l)
     ("copies", int64[::1]),
     # what is free now

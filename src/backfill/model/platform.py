@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import BadArgument, PlatformError, at, printable
+from backfill.model.constraint import alternatives, is_feature
+from backfill.model.errors import BadArgument, PlatformError, at, printable, quote
 from backfill.model.workload import Ints, Workload
 
 NODES_MAX = 10**6
@@ -30,6 +31,7 @@ class Platform:
     hosts: NDArray[np.bool_] = None  # type: ignore[assignment]  # shape (nodes, licences): may use the licence
     name: str = "pool"
     node_licences: tuple[str, ...] = ()  # resources that are licences which stay on their nodes
+    features: tuple[tuple[str, ...], ...] = ()  # per node, what a constraint may name besides it; () = none anywhere
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
@@ -49,6 +51,12 @@ class Platform:
         }.items():
             if getattr(self, column).shape != shape:
                 raise PlatformError(f"{self.name}: {column} has shape {getattr(self, column).shape}; expected {shape}")
+        if len(self.features) not in (0, nodes):
+            raise PlatformError(f"{self.name}: features of {len(self.features)} nodes; expected {nodes}")
+        if bad := next((name for each in self.features for name in each if not is_feature(name)), None):
+            raise PlatformError(
+                f"{self.name}: {quote(bad)} is no feature; expected a text without spaces and & | ! * ; ,"
+            )
         for names in (self.nodes, self.resources, self.sites, self.licences):
             if len(set(names)) < len(names):
                 raise PlatformError(f"{self.name}: two of {', '.join(names[:10])} have the same name")
@@ -119,6 +127,17 @@ class Platform:
 
         return platform_text(self)
 
+    def allows(self, constraint: str) -> NDArray[np.bool_]:
+        """Which nodes a job with this constraint may run on, shape (nodes,). Raises ValueError."""
+        found = np.zeros(len(self.nodes), np.bool_)
+        for terms in alternatives(constraint):
+            found |= np.all([self._has(name) == wanted for name, wanted in terms.items()], axis=0)
+        return found
+
+    def _has(self, feature: str) -> NDArray[np.bool_]:
+        features = self.features or ((),) * len(self.nodes)
+        return np.array([feature == node or feature in each for node, each in zip(self.nodes, features, strict=True)])
+
     @property
     def all_licences(self) -> dict[str, int]:
         """Copies of each licence: the floating ones, then those that stay on nodes, over all of these."""
@@ -134,7 +153,8 @@ class Platform:
     def sha256(self) -> str:
         """Of all that it says, so that two platforms with the same hash are the same machine."""
         says = [self.nodes, self.resources, self.capacity.tolist(), self.speed.tolist(), self.site.tolist(), self.sites,
-                self.licences, self.copies.tolist(), self.hosts.tolist()]  # fmt: skip
+                self.licences, self.copies.tolist(), self.hosts.tolist(),
+                *([self.features] if any(self.features) else [])]  # fmt: skip
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from backfill.model.constraint import is_feature
 from backfill.model.errors import PlatformError, at, printable
 from backfill.model.platform import NODES_MAX, Platform
 from backfill.model.units import parse_size
@@ -35,9 +36,16 @@ def _licence(name: str) -> str:
     return _plain(name)
 
 
+def _feature(name: str) -> str:
+    if not is_feature(name):
+        raise ValueError
+    return name
+
+
 Amount = Annotated[int, BeforeValidator(_size), Field(ge=0, lt=2**62, description=_AMOUNT)]
 Name = Annotated[str, AfterValidator(_plain)]
 LicenceName = Annotated[str, AfterValidator(_licence)]
+Feature = Annotated[str, AfterValidator(_feature)]
 
 
 class _Table(BaseModel):
@@ -54,6 +62,7 @@ class _Node(_Table):
     count: int | None = Field(None, ge=1, le=NODES_MAX, description=f"a whole number from 1 to {NODES_MAX}")
     site: str = Field("", description="a text")
     speed: float = Field(1.0, ge=1e-6, le=1e6, allow_inf_nan=False, description="a number from 0.000001 to 1,000,000")
+    features: list[Feature] = Field([], description="a list of texts without spaces and & | ! * ; ,")
     licences: list[str] | None = Field(None, description="a list of names of [[licence]] tables")
     node_licences: dict[LicenceName, Amount] = Field({}, description="a table of names, each with " + _AMOUNT)
 
@@ -82,29 +91,44 @@ def parse_platform(file: str, text: str) -> Platform:
 
 
 def platform_text(platform: Platform) -> str:
-    """The TOML that `parse_platform` reads as this platform. Every node has a table of its own."""
+    """The TOML that `parse_platform` reads as this platform. Equal nodes m1, m2, ... share a table."""
     lines = [f"name = {_quoted(platform.name)}", ""]
-    for i, node in enumerate(platform.nodes):
-        lines += ["[[node]]", f"name = {_quoted(node)}"]
-        if platform.sites[platform.site[i]]:
-            lines.append(f"site = {_quoted(platform.sites[platform.site[i]])}")
-        if platform.speed[i] != 1:
-            lines.append(f"speed = {float(platform.speed[i])!r}")
-        anywhere = platform.capacity.sum(axis=0).tolist()
-        amounts = zip(platform.resources, platform.capacity[i].tolist(), anywhere, strict=True)
-        held = {name: amount for name, amount, some in amounts if amount or not some or name == "cpus"}
-        locked = {name: held.pop(name, 0) for name in platform.node_licences}
-        lines += [f"{_key(name)} = {amount}" for name, amount in held.items()]
-        if any(locked.values()):
-            told = ", ".join(f"{_key(name)} = {amount}" for name, amount in locked.items() if amount)
-            lines.append(f"node_licences = {{{told}}}")
-        if not platform.hosts[i].all():
-            hosted = [name for name, may in zip(platform.licences, platform.hosts[i], strict=True) if may]
-            lines.append(f"licences = [{', '.join(map(_quoted, hosted))}]")
-        lines.append("")
+    anywhere = platform.capacity.sum(axis=0).tolist()
+    told = [_told(platform, i, anywhere) for i in range(len(platform.nodes))]
+    i = 0
+    while i < len(told):
+        name, count = platform.nodes[i], 1
+        if base := name.removesuffix("1") if name.endswith("1") else "":
+            while told[i + count : i + count + 1] == [told[i]] and platform.nodes[i + count] == f"{base}{count + 1}":
+                count += 1
+        named = [f"name = {_quoted(name)}"] if count == 1 else [f"name = {_quoted(base)}", f"count = {count}"]
+        lines += ["[[node]]", *named, *told[i], ""]
+        i += count
     for licence, copies in zip(platform.licences, platform.copies.tolist(), strict=True):
         lines += ["[[licence]]", f"name = {_quoted(licence)}", f"copies = {copies}", ""]
     return "\n".join(lines)
+
+
+def _told(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
+    """What a table says of a node besides its name. anywhere: how much of each resource all nodes hold."""
+    lines = []
+    if platform.sites[platform.site[i]]:
+        lines.append(f"site = {_quoted(platform.sites[platform.site[i]])}")
+    if platform.speed[i] != 1:
+        lines.append(f"speed = {float(platform.speed[i])!r}")
+    amounts = zip(platform.resources, platform.capacity[i].tolist(), anywhere, strict=True)
+    held = {name: amount for name, amount, some in amounts if amount or not some or name == "cpus"}
+    locked = {name: held.pop(name, 0) for name in platform.node_licences}
+    lines += [f"{_key(name)} = {amount}" for name, amount in held.items()]
+    if any(locked.values()):
+        told = ", ".join(f"{_key(name)} = {amount}" for name, amount in locked.items() if amount)
+        lines.append(f"node_licences = {{{told}}}")
+    if platform.features and platform.features[i]:
+        lines.append(f"features = [{', '.join(map(_quoted, platform.features[i]))}]")
+    if not platform.hosts[i].all():
+        hosted = [name for name, may in zip(platform.licences, platform.hosts[i], strict=True) if may]
+        lines.append(f"licences = [{', '.join(map(_quoted, hosted))}]")
+    return lines
 
 
 def _key(name: str) -> str:
@@ -169,6 +193,7 @@ def _platform(file: str, content: _File) -> Platform:
         speed=speed[kind],
         site=np.array([sites.index(node.site) for node in content.node], np.int64)[kind],
         sites=sites,
+        features=tuple(tuple(content.node[i].features) for i in kind.tolist()) if any(n.features for n in used) else (),
         licences=tuple(copies),
         copies=np.array(list(copies.values()), np.int64),
         hosts=np.array(hosts, np.bool_).reshape(len(hosts), len(copies))[kind],

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model import frames, notebook
+from backfill.model.constraint import alternatives
 from backfill.model.errors import BadArgument, WorkloadError, printable
 from backfill.model.units import NEVER, TIME_MAX, counted, span_text
 
@@ -17,7 +18,7 @@ Floats = NDArray[np.float64]
 
 SPREAD = ("node", "site", "any")  # where a gang may sit; Jobs.spread holds the index
 ANY = SPREAD.index("any")
-LABELS = ("job", "user", "group", "project", "site", "status")  # columns of a table that are texts
+LABELS = ("job", "user", "group", "project", "site", "constraint", "status")  # columns of a table that are texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +106,7 @@ class Jobs:
     group: Labels = None  # type: ignore[assignment]
     project: Labels = None  # type: ignore[assignment]
     site: Labels = None  # type: ignore[assignment]  # pins the job to a site
+    constraint: Labels = None  # type: ignore[assignment]  # which nodes it may run on, see constraint.py
     after: Ragged = None  # type: ignore[assignment]  # rows of the jobs that must have ended
     waited: Ints = None  # type: ignore[assignment]  # the wait that the log recorded; -1 = unknown
     status: Labels = None  # type: ignore[assignment]  # how the log says that it ended: completed, failed, cancelled
@@ -129,6 +131,11 @@ class Jobs:
                 object.__setattr__(self, column.name, value)
             if len(value) != n:
                 raise WorkloadError(f"column {column.name} has {len(value)} rows; expected {n}")
+        for constraint in self.constraint.names:
+            try:
+                alternatives(constraint)
+            except ValueError as error:
+                raise WorkloadError(f"constraint is {error}") from None
         for name, low, high in (
             ("submit", -TIME_MAX, TIME_MAX),
             ("runtime", 0, TIME_MAX),

@@ -288,7 +288,7 @@ def _numbers(labels: Labels) -> list[str]:
 
 
 def _lost(workload: Workload) -> list[str]:
-    columns = ("spread", "licences", "deadline", "priority", "admin_priority", "project", "site", "after")
+    columns = ("spread", "licences", "deadline", "priority", "admin_priority", "project", "site", "constraint", "after")
     return [
         *(column for column in columns if in_use(workload.jobs, column)),
         *(["status"] if {*workload.jobs.status.names} - {*_CODES} else []),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from backfill.model.constraint import EXPECTED, alternatives
 from backfill.model.errors import MissingExtra, WorkloadError, at, quote
 from backfill.model.precedence import circle
 from backfill.model.schedule import NO_TIME
@@ -18,7 +19,7 @@ from backfill.traces.seconds import seconds_texts
 
 RESOURCES = ("cpus", "memory", "gpus")  # columns that are resources in any file
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
-_LABELS = ("user", "group", "project", "site", "status")
+_LABELS = ("user", "group", "project", "site", "constraint", "status")
 _PRIORITIES = ("priority", "admin_priority")
 _KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", "spread", "licences", "deadline", *_PRIORITIES,
           *_LABELS, "after", "waited", "start")  # fmt: skip
@@ -55,6 +56,7 @@ def read_table(
         table.wholes(name, 0, _AMOUNT_MAX, 0) if name in table else np.ones(table.rows, np.int64) for name in held
     ]
     columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in _LABELS}
+    _check_constraints(table, columns["constraint"])
     walltime = table.times("walltime", low=0, blank=NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
     columns["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
     missing = {"no walltime, the run time stands for it": walltime == NO_TIME}
@@ -126,6 +128,14 @@ def _ids(table: Columns, repeats: str) -> list[str]:
         where = "an earlier row" if (line := table.line(repeat[1])) is None else f"line {line}"
         raise table.fail("job", repeat[0], f"an id of its own, and {where} has it already")
     return ids
+
+
+def _check_constraints(table: Columns, constraints: Labels) -> None:
+    for code, text in enumerate(constraints.names):
+        try:
+            alternatives(text)
+        except ValueError:
+            raise table.fail("constraint", int(np.argmax(constraints.codes == code)), EXPECTED) from None
 
 
 def _spread(table: Columns) -> Any:

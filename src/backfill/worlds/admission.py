@@ -11,7 +11,8 @@ from backfill.model.platform import Platform
 from backfill.model.precedence import circle, in_order
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
 
-Causes = NDArray[Any]  # per job, why it can never run: a resource, a licence, "site", "nodes" or "after"; "" if it can
+# Per job, why it can never run: a resource, a licence, "site", "constraint", "nodes" or "after"; "" if it can.
+Causes = NDArray[Any]
 
 
 def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
@@ -63,6 +64,9 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
 
 def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) -> None:
     """Add to `causes` the jobs that do not fit on the empty platform, and those that come after a rejected one."""
+    if len(state.allowed):
+        nowhere = np.append(~state.allowed.any(axis=1), False)[state.bound] & (causes == "")
+        causes[nowhere] = np.where(jobs.constraint.codes[nowhere] >= 0, "constraint", "site")
     total = platform.capacity.sum(axis=0)
     need = jobs.tasks[:, None] * jobs.demand
     for k in reversed(range(len(platform.resources))):
@@ -75,8 +79,6 @@ def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) 
             asked, copies = np.unique(jobs.licences[job], return_counts=True)
             never = asked[(copies > platform.copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
             causes[job] = platform.licences[never[0]] if len(never) else "nodes"
-    elif len(jobs.site.names):
-        causes[(jobs.site.codes > 0) & (causes == "")] = "site"
     if len(jobs.after.items):
         _reject_successors(jobs, causes)
 
