@@ -79,6 +79,8 @@ class Result:
             found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs, which can never run here: {why}")
         if "memory" in self.workload.resources and not self.platform.limits("memory"):
             found.append("memory is not limited: the platform does not say how much it has")
+        if self.workload.jobs.constraint.names and not self.platform.features:
+            found.append("constraints of jobs are not judged: the platform does not say what features its nodes have")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
             found.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
         return found

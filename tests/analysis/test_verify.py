@@ -221,7 +221,8 @@ SITES = {"site": np.array([0, 0, 1]), "sites": ("x", "y")}
     ],
 )
 def test_a_rejection_is_lawful_exactly_where_the_job_can_never_run(lawful, columns):
-    platform = farm(4, 2, 2, **SITES, licences=("l",), copies=np.array([2]), hosts=np.array([[0], [1], [1]], bool))
+    hosts, features = np.array([[0], [1], [1]], bool), (("gpu",), (), ())
+    platform = farm(4, 2, 2, **SITES, licences=("l",), copies=np.array([2]), hosts=hosts, features=features)
     log = workload([0], [1], **columns)
     assert (broken(log, platform, scheduled(log, platform, [None])) == []) == lawful
 

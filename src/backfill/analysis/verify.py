@@ -488,6 +488,8 @@ def _meets(platform: Platform, constraint: str) -> list[bool]:
     features = platform.features or [()] * len(platform.nodes)
     there = [{node, *each} for node, each in zip(platform.nodes, features, strict=True)]
     asked = [[term.strip() for term in part.split("&")] for part in constraint.split("|")]
+    if not platform.features:
+        asked = [[term for term in terms if term.lstrip("!") in platform.nodes] for terms in asked]
     return [
         any(all((term[1:] not in has) if term[0] == "!" else (term in has) for term in terms) for terms in asked)
         for has in there

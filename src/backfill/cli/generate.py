@@ -12,8 +12,9 @@ import typer
 
 from backfill.cli import say
 from backfill.cli.options import Quiet, Verbose, examples, known_models
+from backfill.cli.platforms import beside, write_platform
 from backfill.model.errors import BadArgument, UsageError
-from backfill.traces.files import check_writable, written_text
+from backfill.traces.files import check_writable
 
 
 @examples(
@@ -66,10 +67,8 @@ def generate(
             f"model {model} has licences and deadlines, which SWF cannot hold; give --out a .csv or .parquet"
         )
     else:
-        platform = platform or str(Path(out).with_name(Path(out).name.removesuffix(suffix) + ".toml"))
+        platform = platform or beside(out, suffix)
         check_writable(platform)
-        with written_text(platform) as text_file:
-            text_file.write(workload.platform.to_toml())
     if out == "-":
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "jobs.swf"
@@ -81,9 +80,7 @@ def generate(
     say.note(f"wrote {out}: {len(workload):,} jobs")
     words = ["--cpus", str(workload.cpus)] if workload.cpus and not suffix.startswith(".swf") else []
     if platform is not None:
-        say.note(
-            f"wrote {platform}: {len(workload.platform.nodes):,} nodes, {len(workload.platform.licences):,} licences"
-        )
+        write_platform(workload.platform, platform)
         words = ["--platform", platform]
     say.following(shlex.join(["backfill", "simulate", say.path(out), *words]))
 

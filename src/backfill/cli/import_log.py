@@ -12,7 +12,9 @@ from backfill.cli import say
 from backfill.cli.inputs import check_outputs
 from backfill.cli.options import Cpus, Json, PlatformFile, Quiet, Verbose, ZeroRun, examples
 from backfill.cli.output import print_json, print_lines
+from backfill.cli.platforms import beside, write_platform
 from backfill.model.errors import UsageError, printable
+from backfill.traces.files import suffix_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,12 +41,19 @@ def known_formats(incomplete: str) -> list[str]:
 )
 def import_log(
     format: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="What the file holds: swf or csv.", autocompletion=known_formats)
+        str,
+        typer.Argument(
+            metavar="FORMAT", help="What the file holds: swf, mwf, alibaba or csv.", autocompletion=known_formats
+        ),
     ],
     file: Annotated[str, typer.Argument(metavar="FILE", help="A log, plain or gzip; - is standard input.")],
     out: Annotated[
         str | None,
         typer.Option("--out", metavar="FILE", help="Write a cleaned copy; ends in .swf, .csv (.gz) or .parquet."),
+    ] = None,
+    machines: Annotated[
+        str | None,
+        typer.Option("--machines", metavar="FILE", help="mwf and alibaba: the table of nodes that the log is of."),
     ] = None,
     platform: PlatformFile = None,
     cpus: Cpus = None,
@@ -61,9 +70,8 @@ def import_log(
     if platform is not None and cpus is not None:
         raise UsageError("--platform says it all; leave out --cpus")
     check_format(format)
-    rules = Rules(zero_run=zero_run)
-    if out is not None:
-        check_suffix(out)
+    rules = Rules(zero_run=zero_run, machines=machines)
+    suffix = "" if out is None else check_suffix(out)
     check_outputs(file, out=out)
 
     from backfill import __version__
@@ -77,6 +85,8 @@ def import_log(
     if machine is not None:
         workload = replace(workload, cpus=machine.cpus)
     found = quality(workload, machine)
+    brought = workload.platform if machine is None and not suffix.startswith(".swf") else None
+    nodes = beside(out, suffix) if out is not None and brought is not None else None
     if out is not None:
         write(workload, out)
     if as_json:
@@ -86,7 +96,10 @@ def import_log(
         _print(found)
     if out is not None:
         say.note(f"wrote {out}: {len(workload):,} jobs")
-    _following(format, file, out, platform, found)
+    if nodes is not None and brought is not None:
+        write_platform(brought, nodes)
+    as_it_is = machines is None and suffix_of(file).startswith(".swf" if format == "mwf" else f".{format}")
+    _following(file, as_it_is, out, platform or nodes, found)
 
 
 def _print(found: "Quality") -> None:
@@ -172,13 +185,11 @@ def _line(text: str) -> None:
     print(textwrap.fill(printable(text), 80, subsequent_indent="  ", break_on_hyphens=False))
 
 
-def _following(format: str, file: str, out: str | None, platform: str | None, found: "Quality") -> None:
+def _following(file: str, as_it_is: bool, out: str | None, platform: str | None, found: "Quality") -> None:
     """What to do next: compare policies on the copy, or on the log where any verb reads it as it is."""
-    from backfill.traces.files import suffix_of
     from backfill.traces.notes import REPEATED
 
-    as_it_is = suffix_of(file).startswith(f".{format}") and not any(f.what == REPEATED for f in found.of("dropped"))
-    if out is None and not as_it_is:
+    if out is None and (not as_it_is or any(f.what == REPEATED for f in found.of("dropped"))):
         if file != "-":
             say.following(say.command("--out", f"{Path(file).name.partition('.')[0] or 'log'}-clean.csv"))
         return

@@ -35,7 +35,7 @@ def inputs(
 
     from backfill.model.platform import Platform
     from backfill.model.workload import check_load
-    from backfill.traces.swf import check_zero_run
+    from backfill.traces.notes import check_zero_run
 
     if load is not None:
         check_load(load)

@@ -31,7 +31,7 @@ class Platform:
     hosts: NDArray[np.bool_] = None  # type: ignore[assignment]  # shape (nodes, licences): may use the licence
     name: str = "pool"
     node_licences: tuple[str, ...] = ()  # resources that are licences which stay on their nodes
-    features: tuple[tuple[str, ...], ...] = ()  # per node, what a constraint may name besides it; () = none anywhere
+    features: tuple[tuple[str, ...], ...] = ()  # per node, what a constraint may name besides it; () = not known
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
@@ -51,6 +51,8 @@ class Platform:
         }.items():
             if getattr(self, column).shape != shape:
                 raise PlatformError(f"{self.name}: {column} has shape {getattr(self, column).shape}; expected {shape}")
+        if not any(self.features):
+            object.__setattr__(self, "features", ())
         if len(self.features) not in (0, nodes):
             raise PlatformError(f"{self.name}: features of {len(self.features)} nodes; expected {nodes}")
         if bad := next((name for each in self.features for name in each if not is_feature(name)), None):
@@ -128,10 +130,16 @@ class Platform:
         return platform_text(self)
 
     def allows(self, constraint: str) -> NDArray[np.bool_]:
-        """Which nodes a job with this constraint may run on, shape (nodes,). Raises ValueError."""
+        """Which nodes a job with this constraint may run on, shape (nodes,). Raises ValueError.
+
+        Where no node states a feature, only the names of nodes are judged.
+        """
         found = np.zeros(len(self.nodes), np.bool_)
         for terms in alternatives(constraint):
-            found |= np.all([self._has(name) == wanted for name, wanted in terms.items()], axis=0)
+            judged = [
+                self._has(name) == wanted for name, wanted in terms.items() if self.features or name in self.nodes
+            ]
+            found |= np.all(judged, axis=0) if judged else True
         return found
 
     def _has(self, feature: str) -> NDArray[np.bool_]:
@@ -154,7 +162,7 @@ class Platform:
         """Of all that it says, so that two platforms with the same hash are the same machine."""
         says = [self.nodes, self.resources, self.capacity.tolist(), self.speed.tolist(), self.site.tolist(), self.sites,
                 self.licences, self.copies.tolist(), self.hosts.tolist(),
-                *([self.features] if any(self.features) else [])]  # fmt: skip
+                *([self.features] if self.features else [])]  # fmt: skip
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:

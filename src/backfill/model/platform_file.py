@@ -98,7 +98,8 @@ def platform_text(platform: Platform) -> str:
     i = 0
     while i < len(told):
         name, count = platform.nodes[i], 1
-        if base := name.removesuffix("1") if name.endswith("1") else "":
+        base = name[:-1]
+        if name.endswith("1") and base and not base[-1].isdigit():
             while told[i + count : i + count + 1] == [told[i]] and platform.nodes[i + count] == f"{base}{count + 1}":
                 count += 1
         named = [f"name = {_quoted(name)}"] if count == 1 else [f"name = {_quoted(base)}", f"count = {count}"]
@@ -193,7 +194,7 @@ def _platform(file: str, content: _File) -> Platform:
         speed=speed[kind],
         site=np.array([sites.index(node.site) for node in content.node], np.int64)[kind],
         sites=sites,
-        features=tuple(tuple(content.node[i].features) for i in kind.tolist()) if any(n.features for n in used) else (),
+        features=tuple(tuple(content.node[i].features) for i in kind.tolist()),
         licences=tuple(copies),
         copies=np.array(list(copies.values()), np.int64),
         hosts=np.array(hosts, np.bool_).reshape(len(hosts), len(copies))[kind],

@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 
 from backfill.model.errors import UsageError, quote
 from backfill.model.workload import Workload
+from backfill.traces.alibaba import read_alibaba
 from backfill.traces.files import Source
+from backfill.traces.mwf import is_mwf, read_mwf
+from backfill.traces.notes import check_zero_run
 from backfill.traces.read import without_zero_runs
-from backfill.traces.swf import check_zero_run, read_swf
+from backfill.traces.swf import read_swf
 from backfill.traces.table import read_table
 
 
@@ -18,12 +21,20 @@ class Rules:
     zero_run: str = "keep"  # jobs with run time 0: keep, drop-cancelled or drop
     repeats: str = "drop"  # jobs with an id that stands above already: refuse (the file) or drop (the job)
     resources: tuple[str, ...] = ()  # further columns that are resources
+    machines: str | None = None  # the file that says what nodes the log is of
 
     def __post_init__(self) -> None:
         check_zero_run(self.zero_run)
 
 
+def _mwf(source: Source, rules: Rules) -> Workload:
+    found = read_mwf(source, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
+    return replace(found, chosen={"zero_run": rules.zero_run})
+
+
 def _swf(source: Source, rules: Rules) -> Workload:
+    if is_mwf(source):
+        return _mwf(source, rules)
     found = read_swf(source, zero_run=rules.zero_run, repeats=rules.repeats)
     return replace(found, chosen={"zero_run": rules.zero_run})
 
@@ -33,8 +44,12 @@ def _csv(source: Source, rules: Rules) -> Workload:
     return without_zero_runs(found, rules.zero_run)
 
 
+def _alibaba(source: Source, rules: Rules) -> Workload:
+    return without_zero_runs(read_alibaba(source, rules.machines, repeats=rules.repeats), rules.zero_run)
+
+
 Reader = Callable[[Source, Rules], Workload]
-FORMATS: dict[str, Reader] = {"swf": _swf, "csv": _csv}
+FORMATS: dict[str, Reader] = {"swf": _swf, "mwf": _mwf, "alibaba": _alibaba, "csv": _csv}
 
 
 def import_log(format: str, file: str, rules: Rules | None = None) -> Workload:

@@ -10,6 +10,7 @@ from backfill.model.errors import BadArgument
 from backfill.model.units import NEVER
 from backfill.model.workload import ANY, Jobs, Labels, Ragged
 
+ZERO_RUN = ("keep", "drop-cancelled", "drop")  # what becomes of jobs with run time 0
 REPEATS = ("refuse", "drop")  # what becomes of a file with an id that stands twice, or of the later jobs
 REPEATED = "id stands above already"  # why a job is dropped
 
@@ -32,6 +33,12 @@ def oddities(jobs: Jobs) -> list[str]:
         "ran longer than the walltime": jobs.runtime > jobs.walltime,
     }
     return told(counted(odd), len(jobs))
+
+
+def check_zero_run(rule: str) -> None:
+    """Raise UsageError unless it is a rule about jobs with run time 0."""
+    if rule not in ZERO_RUN:
+        raise BadArgument("zero_run", rule, ", ".join(ZERO_RUN))
 
 
 def check_repeats(rule: str) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 from backfill.model.errors import WorkloadError, at
 from backfill.model.workload import Workload
 from backfill.traces.files import SUFFIXES, Source, suffix_of
-from backfill.traces.swf import check_zero_run, read_swf
+from backfill.traces.mwf import is_mwf, read_mwf
+from backfill.traces.notes import check_zero_run
+from backfill.traces.swf import read_swf
 from backfill.traces.table import read_table
 
 
@@ -26,7 +28,8 @@ def read(path: str | Path, *, zero_run: str = "keep", resources: Sequence[str] =
         raise WorkloadError(at(str(path), None, f"unknown suffix; expected {', '.join(SUFFIXES)}, or - for stdin"))
     source = Source.of(path)
     if suffix.startswith(".swf") or (not suffix and _looks_like_swf(source.data)):
-        return replace(read_swf(source, zero_run=zero_run), chosen={"zero_run": zero_run})
+        reader = read_mwf if is_mwf(source) else read_swf
+        return replace(reader(source, zero_run=zero_run), chosen={"zero_run": zero_run})
     return without_zero_runs(read_table(source, resources), zero_run)
 
 

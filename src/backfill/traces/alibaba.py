@@ -1,0 +1,108 @@
+"""The GPU cluster trace of Alibaba of 2023: a table of pods, and one of nodes.
+
+Source: Weng et al., Beware of fragmentation, USENIX ATC 2023, and the folder cluster-trace-gpu-v2023 of
+github.com/alibaba/clusterdata. docs/reference/files.md says what is taken from where.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from backfill.model.errors import PlatformError, WorkloadError, at
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints, Jobs, Labels, Workload
+from backfill.traces.columns import Columns
+from backfill.traces.files import Source
+from backfill.traces.machines import Kind, platform_of
+from backfill.traces.notes import REPEATED, check_repeats, counted, first_repeat, oddities, repeated, told
+
+RESOURCES = ("cpus", "memory", "gpu_milli")
+_MIB = 2**20
+_MOST = 2**40  # of milli-cpus, MiB and GPUs
+
+
+def read_alibaba(source: Source, machines: str | Path | None = None, *, repeats: str = "refuse") -> Workload:
+    """The pods that were scheduled, as jobs of one task; with a table of nodes the platform, too.
+
+    repeats: `refuse` a table in which a pod stands twice, or `drop` the later ones. Raises WorkloadError and
+    PlatformError with file, line and column.
+    """
+    check_repeats(repeats)
+    platform = None if machines is None else read_nodes(Source.of(machines, PlatformError))
+    table = Columns(source, WorkloadError)
+    table.require("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time",
+                  "scheduled_time")  # fmt: skip
+    names = table.texts("name")
+    if repeats == "refuse" and (repeat := first_repeat(names)):
+        raise table.fail("name", repeat[0], f"a name of its own, and line {table.line(repeat[1])} has it already")
+    submit, ended = table.times("creation_time"), table.times("deletion_time", blank=-1)
+    started = table.times("scheduled_time", blank=-1)
+    milli = _wholes(table, "cpu_milli")
+    demand = np.column_stack(
+        [
+            -(-milli // 1000),
+            _wholes(table, "memory_mib") * _MIB,
+            _wholes(table, "num_gpu") * _wholes(table, "gpu_milli"),
+        ]
+    )
+    phases = Labels.of([text.lower() for text in table.texts("pod_phase")])
+    running = phases.codes == (phases.names.index("running") if "running" in phases.names else -2)
+
+    never, endless = started < 0, (started >= 0) & (ended < started)
+    again = repeated(names) & ~never & ~endless
+    dropped = counted({"never scheduled": never, "no end after its start": endless, REPEATED: again})
+    rows = np.flatnonzero(~(never | endless | again))
+    missing = {
+        "no walltime, the run time stands for it": np.ones(table.rows, np.bool_),
+        "cpus with a fraction, rounded up": milli % 1000 > 0,
+        "still running when the trace ends, its run cut there": running,
+        "a start before the submit, the wait taken as unknown": started < submit,
+    }
+    assumed = counted({what: which[rows] for what, which in missing.items()})
+    try:
+        jobs = Jobs(
+            job=np.array(names, object),
+            submit=submit,
+            runtime=np.maximum(ended - started, 0),
+            walltime=np.maximum(ended - started, 0),
+            demand=demand,
+            constraint=Labels.of(table.texts("gpu_spec")),
+            group=Labels.of(table.texts("qos")),
+            waited=np.where(started >= submit, started - submit, -1),
+            status=phases,
+        ).take(rows)
+    except WorkloadError as error:
+        raise WorkloadError(at(table.file, None, str(error))) from None
+    return Workload(
+        jobs,
+        name=source.name,
+        resources=RESOURCES,
+        sha256=source.sha256,
+        cpus=platform.cpus if platform else None,
+        dropped=dropped,
+        assumed=assumed,
+        notes=(
+            *told(assumed, len(jobs)),
+            "gpu_milli are thousandths of GPUs, summed over a node: which of its GPUs a pod shares is not modelled",
+            *oddities(jobs),
+        ),
+        platform=platform,
+    )
+
+
+def read_nodes(source: Source) -> Platform:
+    """The table of nodes, with the model of its GPUs as a node's feature. Raises PlatformError with file and line."""
+    table = Columns(source, PlatformError)
+    table.require("sn", "cpu_milli", "memory_mib", "gpu", "model")
+    amounts = np.column_stack(
+        [_wholes(table, "cpu_milli") // 1000, _wholes(table, "memory_mib") * _MIB, _wholes(table, "gpu") * 1000]
+    )
+    kinds = [
+        Kind(name, None, tuple(held), (model,) if model else ())
+        for name, held, model in zip(table.texts("sn"), amounts.tolist(), table.texts("model"), strict=True)
+    ]
+    return platform_of(kinds, RESOURCES, source.file)
+
+
+def _wholes(table: Columns, name: str) -> Ints:
+    return table.wholes(name, 0, _MOST, 0)

@@ -1,0 +1,147 @@
+"""The MetaCentrum dialects of SWF, of 21 fields: the last one says what nodes a job asks for, and what of them.
+
+Logs of MetaCentrum have the cpus that were used and the queue in fields 19 and 20, workloads of the simulator AleaNG
+the GPUs of the whole job and a soft walltime. Source: D. Klusáček's data sets for Alea (github.com/aleasimulator).
+docs/reference/files.md says what is taken from where.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.errors import PlatformError
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints, Labels, Workload
+from backfill.traces.files import Source
+from backfill.traces.machines import read_machines
+from backfill.traces.node_spec import NodeSpec, alea_spec, pbs_spec
+from backfill.traces.swf_lines import FIELDS, KB, Lines, count_fields
+
+METACENTRUM = (*FIELDS, "used cpus", "queue", "node spec")
+ALEA = (*FIELDS, "gpus", "soft walltime", "node spec")
+_GPUS_MAX, _MEMORY_MAX = 10**9, 2.0**62
+
+
+def is_mwf(source: Source) -> bool:
+    """Whether the first job of a log has 21 fields."""
+    return count_fields(source) == len(METACENTRUM)
+
+
+def read_mwf(
+    source: Source, machines: str | Path | None = None, *, zero_run: str = "keep", repeats: str = "refuse"
+) -> Workload:
+    """The jobs of a log with 21 fields, and the platform of its table of machines.
+
+    machines: that table; without it LOG.machines is taken where it stands beside the log. zero_run, repeats: as for
+    SWF. Raises WorkloadError and PlatformError with file, line and field.
+    """
+    platform = _platform(source, machines)
+    lines = Lines.of(source, zero_run, repeats, METACENTRUM)
+    texts = lines.texts(19)
+    metacentrum = not texts or texts[0][0].startswith("{")
+    specs = _specs(lines, [cells[2] for cells in texts], metacentrum)
+    gpus = np.zeros(len(texts), np.int64) if metacentrum else _gpus(lines, [cells[0] for cells in texts])
+
+    nodes = np.array([spec.nodes for spec in specs], np.int64)
+    agree = np.array([spec.procs for spec in specs], np.int64) == lines.procs
+    uneven = agree & np.array([not spec.even for spec in specs], np.bool_)
+    step = np.array([spec.step for spec in specs], np.int64)
+    tasks = np.where(uneven, lines.procs // step, nodes)
+    cpus = np.where(uneven, step, -(-lines.procs // nodes))
+    constraint, untold, unknown = _constraints(specs, platform)
+    whole = np.array([spec.whole for spec in specs], np.bool_)
+    if platform:
+        cpus = np.where(whole, np.maximum(cpus, _largest(platform, constraint)), cpus)
+    requested = np.rint(np.maximum(lines.field[10], 0) * (1 if metacentrum else KB)).astype(np.int64)
+    stated = np.array([spec.memory for spec in specs], np.int64)
+    memory = np.maximum(requested, stated)
+    if (beyond := memory.astype(np.float64) * nodes > _MEMORY_MAX).any():
+        raise lines.refused(
+            int(np.argmax(beyond)), 21, "fewer nodes: they hold more memory than 2^62 bytes", METACENTRUM
+        )
+    amounts = [cpus, -(-memory * nodes // tasks)]
+    if gpus.any() or (platform and "gpus" in platform.resources):
+        amounts.append(-(-gpus // nodes))
+
+    missing = lines.missing | {
+        "no requested memory, taken as 0": requested == 0,
+        "memory of the node spec above field 10, taken from the spec": stated > requested,
+        "node spec of other processors than field 8, which counts": ~agree,
+        "chunks of unequal size, taken as equal tasks": uneven,
+        "gpus that do not share out evenly, rounded up on each node": gpus % nodes > 0,
+        "whole nodes (#excl), taken as " + ("all cpus of the node" if platform else "the cpus asked for"): whole,
+        "properties that no machine states, taken as held by all": untold,
+    }
+    notes = [
+        f"requested memory (field 10) taken as {'bytes' if metacentrum else 'KB'} on each node",
+        *([] if metacentrum else ["soft walltimes (field 20) are not used"]),
+        *([f"no machine states these properties: {', '.join(unknown[:10])}"] if unknown else []),
+        *([] if platform else ["no table of machines: how large nodes are, and where jobs may run, is not known"]),
+    ]
+    columns = {"tasks": tasks, "demand": np.column_stack(amounts), "constraint": constraint}
+    if not lines.field[3].any():
+        columns["waited"] = np.full(len(specs), -1)
+        notes.append("all waits (field 3) are 0, taken as unknown")
+    log = lines.workload(columns, ("cpus", "memory", "gpus")[: len(amounts)], missing, notes)
+    return replace(log, platform=platform, cpus=platform.cpus) if platform else log
+
+
+def _platform(source: Source, machines: str | Path | None) -> Platform | None:
+    beside = Path(source.file.removesuffix(".gz") + ".machines")
+    if machines is None and not beside.is_file():
+        return None
+    return read_machines(Source.of(beside if machines is None else machines, PlatformError))
+
+
+def _specs(lines: Lines, texts: list[str], metacentrum: bool) -> list[NodeSpec]:
+    parse = pbs_spec if metacentrum else alea_spec
+    known: dict[str, NodeSpec] = {}
+    for job, text in enumerate(texts):
+        if text not in known:
+            try:
+                known[text] = parse(text)
+            except ValueError:
+                example = "2:ppn=4:property" if metacentrum else "property:2x4"
+                raise lines.refused(job, 21, f"a node spec such as {example}", METACENTRUM) from None
+    return [known[text] for text in texts]
+
+
+def _gpus(lines: Lines, texts: list[str]) -> Ints:
+    """Of the whole job."""
+    for job, text in enumerate(texts):
+        if text != "-1" and not (text.isascii() and text.isdigit() and int(text[:12]) <= _GPUS_MAX):
+            raise lines.refused(job, 19, f"a whole number up to {_GPUS_MAX:,}", ALEA)
+    return np.maximum(np.array(texts, np.int64), 0)
+
+
+def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labels, NDArray[np.bool_], list[str]]:
+    """What machines state of what jobs ask of their nodes; which jobs ask for something else as well, and for what.
+
+    Without machines nothing is kept.
+    """
+    untold = np.zeros(len(specs), np.bool_)
+    unknown: dict[str, None] = {}
+    if platform is None:
+        return Labels.none(len(specs)), untold, []
+    told = {*platform.nodes, *(name for each in set(platform.features) for name in each)}
+    texts = []
+    for job, spec in enumerate(specs):
+        terms = []
+        for asked, wanted in spec.asked:
+            name = asked if asked in told else asked.partition(".")[0]  # a node's name, with or without its domain
+            if name in told:
+                terms.append(name if wanted else f"!{name}")
+            else:
+                unknown[asked] = None
+        texts.append("&".join(dict.fromkeys(terms)))
+        untold[job] = len(terms) < len(spec.asked)
+    return Labels.of(texts), untold, list(unknown)
+
+
+def _largest(platform: Platform, constraint: Labels) -> Ints:
+    """For each job the most cpus of a node that it may run on."""
+    cpus = platform.capacity[:, 0]
+    most = [cpus[platform.allows(text)].max(initial=0) for text in constraint.names]
+    return np.array([*most, cpus.max()], np.int64)[constraint.codes]

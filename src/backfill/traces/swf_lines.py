@@ -1,0 +1,255 @@
+"""The lines of a log in the Standard Workload Format, or in a dialect with further fields: what all readers share."""
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.errors import WorkloadError, at, quote
+from backfill.model.units import SECOND, TIME_MAX
+from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload
+from backfill.traces.files import Source
+from backfill.traces.notes import (
+    REPEATED,
+    check_repeats,
+    check_zero_run,
+    counted,
+    first_repeat,
+    oddities,
+    repeated,
+    told,
+)
+from backfill.traces.seconds import to_micros
+
+FIELDS = (
+    "job number", "submit time", "wait time", "run time", "allocated processors", "average cpu time", "used memory",
+    "requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue",
+    "partition", "preceding job", "think time",
+)  # fmt: skip
+_CANCELLED = 5
+STATUS = {"1": "completed", "0": "failed", "5": "cancelled", "2": "part", "3": "last part", "4": "last part, failed"}
+KB = 1024
+# What is read, by field number: the greatest magnitude, and whether fractions are out. Times may carry fractions.
+_SECONDS = TIME_MAX / SECOND
+_LIMITS = {1: (2.0**53, True), 2: (_SECONDS, False), 3: (_SECONDS, False), 4: (_SECONDS, False), 5: (2.0**40, True),
+           7: (2.0**50, False), 8: (2.0**40, True), 9: (_SECONDS, False), 10: (2.0**50, False), 11: (2.0**53, False),
+           12: (2.0**53, True), 13: (2.0**53, True)}  # fmt: skip
+_SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*(\d{1,12})\b", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """The first 18 fields of a log, for the jobs that a simulation can use."""
+
+    log: Source
+    rows: Ints  # which lines of jobs these are, from 0
+    field: dict[int, Floats]  # by number; those that are read
+    dropped: dict[str, int]
+
+    @classmethod
+    def of(cls, log: Source, zero_run: str, repeats: str, fields: Sequence[str] = FIELDS) -> "Lines":
+        """Of a log whose lines have these fields. Raises WorkloadError with file, line and field."""
+        check_zero_run(zero_run)
+        check_repeats(repeats)
+        table = _table(log, fields)
+        field = {number: table[:, number - 1] for number in _LIMITS}
+        _check(log, field)
+        kept, dropped = _kept(field, zero_run)
+        rows = np.flatnonzero(kept)
+        if repeats == "drop" and (again := repeated(field[1][rows].tolist())).any():
+            rows, dropped[REPEATED] = rows[~again], int(again.sum())
+        lines = cls(log, rows, {number: values[rows] for number, values in field.items()}, dropped)
+        if repeat := first_repeat(lines.field[1].tolist()):
+            earlier, _ = _found(log, int(rows[repeat[1]]), 1)
+            raise lines.refused(repeat[0], 1, f"a number of its own, and line {earlier} has it already")
+        return lines
+
+    @property
+    def procs(self) -> Ints:
+        """Processors of each job."""
+        return _procs(self.field).astype(np.int64)
+
+    @property
+    def missing(self) -> dict[str, NDArray[np.bool_]]:
+        """For which jobs something had to stand for something else."""
+        field = self.field
+        return {
+            "no requested time, the run time stands for it": field[9] <= 0,
+            "no requested processors, the allocated ones stand for them": field[8] <= 0,
+            "a negative wait, taken as unknown": (field[3] < 0) & (field[3] != -1),
+        }
+
+    def refused(self, job: int, number: int, expected: str, fields: Sequence[str] = FIELDS) -> WorkloadError:
+        """What to say of a field of a job that is not as expected."""
+        line, text = _found(self.log, int(self.rows[job]), number)
+        return _refusal(self.log.file, line, number, text, expected, fields)
+
+    def texts(self, first: int) -> list[list[str]]:
+        """The texts of each job from a field on."""
+        every = [texts[first - 1 :] for _, texts in _data_lines(self.log)]
+        return [every[row] for row in self.rows.tolist()]
+
+    def workload(
+        self,
+        columns: dict[str, Any],
+        resources: Sequence[str],
+        missing: dict[str, NDArray[np.bool_]],
+        notes: Sequence[str] = (),
+    ) -> Workload:
+        """With what each job holds in these columns; the others are as SWF has them."""
+        field, assumed = self.field, counted(missing)
+        try:
+            jobs = Jobs(
+                job=field[1].astype(np.int64),
+                submit=to_micros(field[2]),
+                runtime=to_micros(field[4]),
+                walltime=to_micros(np.where(field[9] > 0, field[9], field[4])),
+                user=_labels(field[12]),
+                group=_labels(field[13]),
+                status=_status(field[11]),
+                **{"waited": np.where(field[3] >= 0, to_micros(field[3]), -1)} | columns,
+            )
+        except WorkloadError as error:
+            raise WorkloadError(at(self.log.file, None, str(error))) from None
+        return Workload(
+            jobs,
+            name=self.log.name,
+            resources=tuple(resources),
+            sha256=self.log.sha256,
+            cpus=_size(self.log),
+            dropped=self.dropped,
+            assumed=assumed,
+            notes=(*told(assumed, len(jobs)), *notes, *oddities(jobs)),
+        )
+
+
+def count_fields(log: Source) -> int:
+    """How many fields the first job of an SWF log has; 0 where there is none."""
+    return len(next(_data_lines(log), (0, []))[1])
+
+
+def _procs(field: dict[int, Floats]) -> Floats:
+    return np.where(field[8] > 0, field[8], field[5])
+
+
+def _kept(field: dict[int, Floats], zero_run: str) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Which jobs stay, and how many go for which reason; the first reason counts."""
+    procs = _procs(field)
+    kept = np.ones(len(procs), np.bool_)
+    dropped: dict[str, int] = {}
+
+    def drop(reason: str, which: NDArray[np.bool_]) -> None:
+        if count := int(np.count_nonzero(kept & which)):
+            dropped[reason] = count
+        np.logical_and(kept, ~which, out=kept)
+
+    drop("run time < 0 or unknown", field[4] < 0)
+    drop("processors <= 0", procs <= 0)
+    if zero_run == "drop-cancelled":
+        drop("run time 0, cancelled", (field[4] == 0) & (field[11] == _CANCELLED))
+    elif zero_run == "drop":
+        drop("run time 0", field[4] == 0)
+    return kept, dropped
+
+
+def _lines(log: Source) -> Iterator[str]:
+    # Latin-1 takes any byte, and headers do carry names in it. numpy reads from this as fast as from a file.
+    return io.TextIOWrapper(io.BytesIO(log.data), encoding="latin-1", newline="\n")
+
+
+def _data_lines(log: Source) -> Iterator[tuple[int, list[str]]]:
+    """Line number and fields of each line that holds a job."""
+    for line, text in enumerate(_lines(log), start=1):
+        if fields := text.partition(";")[0].split():
+            yield line, fields
+
+
+def _table(log: Source, fields: Sequence[str]) -> Floats:
+    """The numbers, shape (jobs, 18). numpy reads; only when it refuses is the line looked for."""
+    if not count_fields(log):
+        return np.zeros((0, len(FIELDS)))
+    further = len(fields) > len(FIELDS)
+    try:
+        columns = range(len(FIELDS)) if further else None
+        table: Floats = np.loadtxt(_lines(log), np.float64, comments=";", ndmin=2, usecols=columns)
+        if table.shape[1] == len(FIELDS) and not (
+            further and any(len(texts) != len(fields) for _, texts in _data_lines(log))
+        ):
+            return table
+        refusal = f"{table.shape[1]} fields"
+    except ValueError as error:
+        refusal = str(error)
+    for line, texts in _data_lines(log):
+        for number, text in enumerate(texts[: len(FIELDS)], start=1):
+            if not _is_number(text):
+                raise _refusal(log.file, line, number, text, "a number")
+        if len(texts) != len(fields):
+            raise WorkloadError(at(log.file, line, f"{len(texts)} fields; expected {len(fields)}"))
+    raise WorkloadError(at(log.file, None, f"cannot be read as SWF: {quote(refusal)}"))
+
+
+def _check(log: Source, field: dict[int, Floats]) -> None:
+    """Refuse the first value beyond its limits. NaN and infinite values are."""
+    worst: tuple[int, int] | None = None
+    for number, (limit, whole) in _LIMITS.items():
+        bad = ~(np.abs(field[number]) <= limit)
+        if whole:
+            bad |= field[number] != np.floor(field[number])
+        if bad.any():
+            worst = min(worst or (len(bad), 0), (int(np.argmax(bad)), number))
+    if worst:
+        limit, whole = _LIMITS[worst[1]]
+        kind = "a whole number" if whole else "a number"
+        line, text = _found(log, worst[0], worst[1])
+        raise _refusal(log.file, line, worst[1], text, f"{kind} within +-{limit:.0f}")
+
+
+def _found(log: Source, row: int, number: int) -> tuple[int, str]:
+    """The line of a row of the table, and the text of a field in it."""
+    line, texts = next(islice(_data_lines(log), row, None))
+    return line, texts[number - 1]
+
+
+def _refusal(
+    file: str, line: int, number: int, text: str, expected: str, fields: Sequence[str] = FIELDS
+) -> WorkloadError:
+    what = f"field {number} ({fields[number - 1]}) is {quote(text)}; expected {expected}"
+    return WorkloadError(at(file, line, what))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+def _labels(values: Floats) -> Labels:
+    """The numbers as texts, codes in order of first appearance; negative is unknown."""
+    numbers, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    known = np.flatnonzero(numbers >= 0)
+    known = known[np.argsort(first[known])]
+    codes = np.full(len(numbers), -1, np.int32)
+    codes[known] = np.arange(len(known))
+    return Labels(codes[inverse], tuple(str(int(number)) for number in numbers[known]))
+
+
+def _status(values: Floats) -> Labels:
+    """Texts for the codes of field 11; a code that is not SWF's stays a number."""
+    codes = _labels(values)
+    return Labels(codes.codes, tuple(STATUS.get(name, name) for name in codes.names))
+
+
+def _size(log: Source) -> int | None:
+    """MaxProcs of the header, else MaxNodes, else None."""
+    sizes: dict[str, int] = {}
+    for text in takewhile(lambda text: text.lstrip()[:1] in ("", ";"), _lines(log)):
+        if match := _SIZE.match(text):
+            sizes.setdefault(match[1], int(match[2]))
+    return sizes.get("MaxProcs") or sizes.get("MaxNodes") or None

@@ -1,0 +1,239 @@
+"""The MetaCentrum dialects: node specs, tables of machines, and what has to be assumed."""
+
+import pytest
+
+from backfill.model.errors import InputError
+from backfill.model.units import SECOND
+from backfill.traces.files import Source
+from backfill.traces.formats import Rules, import_log
+from backfill.traces.machines import read_machines
+from backfill.traces.node_spec import NodeSpec, alea_spec, pbs_spec
+from backfill.traces.read import read
+from tests.traces.test_swf import line
+
+GIB = 2**30
+CLUSTERS = "0 big 2 80 1 529426432\n1 small 3 12 1 94035968\n"  # KB
+ALEA = (
+    ";id name nodes CPUs speed GB_RAM properties GPUs\n0 cl_old 2 4 1 256 dedicated,ssd 0\n1 cl_1 1 64 2 512 normal 8\n"
+)
+
+
+def mwf(*further: str, **fields: object) -> str:
+    return line(**fields).decode().strip() + " " + " ".join(further) + "\n"
+
+
+def pbs(spec: str, **fields: object) -> str:
+    return mwf("{1,1}", "q_1d", spec, **fields)
+
+
+@pytest.fixture
+def log(tmp_path):
+    def write(*lines: str, machines: str | None = CLUSTERS):
+        (tmp_path / "log.swf").write_text("".join(lines))
+        if machines is not None:
+            (tmp_path / "log.swf.machines").write_text(machines)
+        return read(tmp_path / "log.swf")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("1:ppn=4", NodeSpec(((1, 4),))),
+        ("3", NodeSpec(((3, 1),))),
+        ("8:ppn=8:x86_64:cl_small", NodeSpec(((8, 8),), (("x86_64", True), ("cl_small", True)))),
+        ("1:ppn=64:cl_big#excl", NodeSpec(((1, 64),), (("cl_big", True),), whole=True)),
+        (
+            "1:ppn=2:^big2.cerit-sc.cz:^cl_small",
+            NodeSpec(((1, 2),), (("big2.cerit-sc.cz", False), ("cl_small", False))),
+        ),
+        ("big2:ppn=12:brno", NodeSpec(((1, 12),), (("big2", True), ("brno", True)))),
+        ("1:ppn=1:host=big1", NodeSpec(((1, 1),), (("big1", True),))),
+        ("1:ppn=6:mem=3gb", NodeSpec(((1, 6),), memory=3 * GIB)),
+        ("1:ppn=1.5:brno", NodeSpec(((1, 1),), (("brno", True),))),
+        ("1:ppn=4+3:ppn=2", NodeSpec(((1, 4), (3, 2)))),
+    ],
+)
+def test_a_node_spec_of_pbs(text, spec):
+    assert pbs_spec(text) == spec
+
+
+def test_what_a_node_spec_adds_up_to():
+    spec = pbs_spec("1:ppn=4+3:ppn=6")
+    assert (spec.nodes, spec.procs, spec.even, spec.step) == (4, 22, False, 2)
+    assert (pbs_spec("2:ppn=6+1:ppn=6").even, pbs_spec("2:ppn=6").step) == (True, 6)
+
+
+def test_a_node_spec_of_alea():
+    assert alea_spec("all:4x24") == NodeSpec(((4, 24),))
+    assert alea_spec("normal:1x4") == NodeSpec(((1, 4),), (("normal", True),))
+
+
+@pytest.mark.parametrize("text", ["", "1:", "1:ppn=0", "0:ppn=1", "1:ppn=x", "1:mem=x", "1:a&b", "1:^", "1:ppn=1:a;b"])
+def test_what_is_no_node_spec(text):
+    with pytest.raises(ValueError):  # noqa: PT011  # the reader tells file, line and field
+        pbs_spec(text)
+    with pytest.raises(ValueError):  # noqa: PT011
+        alea_spec(text)
+
+
+def test_a_task_sits_on_a_node_with_its_processors_and_memory(log):
+    workload = log(pbs("1:ppn=4", f10=5 * GIB), pbs("8:ppn=8:cl_small", f1=2, f8=64, f10=8 * GIB))
+    jobs = workload.jobs
+    assert workload.resources == ("cpus", "memory")
+    assert (jobs.tasks.tolist(), jobs.demand.tolist()) == ([1, 8], [[4, 5 * GIB], [8, 8 * GIB]])
+    assert [jobs.constraint[row] for row in range(2)] == ["", "cl_small"]
+    assert workload.assumed == {}
+    assert "requested memory (field 10) taken as bytes on each node" in workload.notes
+
+
+def test_nodes_are_named_with_or_without_their_domain_and_what_no_machine_states_is_told(log):
+    workload = log(
+        pbs("1:ppn=4:brno:^big2.cerit-sc.cz:nodecpus80"), pbs("1:ppn=4:small3", f1=2), pbs("1:ppn=4:^brno", f1=3)
+    )
+    assert [workload.jobs.constraint[row] for row in range(3)] == ["!big2&nodecpus80", "small3", ""]
+    assert workload.assumed["properties that no machine states, taken as held by all"] == 2
+    assert "no machine states these properties: brno" in workload.notes
+    assert workload.platform.allows("!big2&nodecpus80").tolist() == [True, False, False, False, False]
+
+
+def test_who_wants_whole_nodes_takes_all_cpus_of_the_largest_that_he_may_run_on(log):
+    workload = log(pbs("1:ppn=4:cl_small#excl"), pbs("1:ppn=4:brno#excl", f1=2), pbs("1:ppn=4", f1=3))
+    assert workload.jobs.demand[:, 0].tolist() == [12, 80, 4]
+    assert workload.assumed["whole nodes (#excl), taken as all cpus of the node"] == 2
+
+
+def test_chunks_of_unequal_size_are_equal_tasks_with_a_share_of_the_memory(log):
+    workload = log(pbs("1:ppn=4+3:ppn=2", f8=10, f10=10 * GIB))  # 4 nodes with 40 GiB, as 5 tasks of 2 cpus
+    assert (workload.jobs.tasks.tolist(), workload.jobs.demand.tolist()) == ([5], [[2, 8 * GIB]])
+    assert workload.assumed == {"chunks of unequal size, taken as equal tasks": 1}
+
+
+def test_field_8_counts_where_the_node_spec_says_otherwise_and_the_larger_memory(log):
+    workload = log(pbs("2:ppn=4:mem=3gb", f8=5, f10=GIB), pbs("1:ppn=4", f1=2, f10=0))
+    assert (workload.jobs.tasks.tolist(), workload.jobs.demand.tolist()) == ([2, 1], [[3, 3 * GIB], [4, 0]])
+    assert workload.assumed == {
+        "memory of the node spec above field 10, taken from the spec": 1,
+        "node spec of other processors than field 8, which counts": 1,
+        "no requested memory, taken as 0": 1,
+    }
+
+
+def test_gpus_of_alea_are_shared_out_over_the_nodes(log):
+    workload = log(
+        mwf("2", "60", "all:2x2", f8=4, f3=0, f10=8 * 2**20),
+        mwf("3", "60", "normal:2x2", f1=2, f8=4, f3=0),
+        mwf("-1", "60", "ssd:1x4", f1=3, f3=0),
+        machines=ALEA,
+    )
+    jobs = workload.jobs
+    assert workload.resources == ("cpus", "memory", "gpus")
+    assert jobs.demand.tolist() == [[2, 8 * GIB, 1], [2, 0, 2], [4, 0, 0]]
+    assert [jobs.constraint[row] for row in range(3)] == ["", "normal", "ssd"]
+    assert workload.assumed["gpus that do not share out evenly, rounded up on each node"] == 1
+    assert jobs.waited.tolist() == [-1, -1, -1]
+    assert {"all waits (field 3) are 0, taken as unknown", "soft walltimes (field 20) are not used"} < {*workload.notes}
+
+
+def test_the_table_of_machines_is_the_platform(log):
+    platform = log(pbs("1:ppn=4")).platform
+    assert platform.nodes == ("big1", "big2", "small1", "small2", "small3")
+    assert platform.capacity[[0, 2]].tolist() == [[80, 529426432 * 1024], [12, 94035968 * 1024]]
+    assert platform.features[2] == ("cl_small", "nodecpus12")
+    fast = read_machines(Source.of(ALEA.encode()))
+    assert fast.nodes == ("cl_1-1", "cl_old1", "cl_old2")  # most powerful first; no number against a number
+    assert (fast.resources, fast.capacity[0].tolist()) == (("cpus", "memory", "gpus"), [64, 512 * GIB, 8])
+    assert fast.features[1] == ("cl_old", "nodecpus4", "dedicated", "ssd")
+
+
+def test_without_a_table_of_machines_jobs_go_anywhere(log):
+    workload = log(pbs("1:ppn=4:cl_big#excl"), machines=None)
+    assert (workload.platform, workload.cpus, workload.jobs.constraint.names) == (None, None, ())
+    assert workload.jobs.demand[:, 0].tolist() == [4]
+    assert workload.assumed == {
+        "no requested memory, taken as 0": 1, "whole nodes (#excl), taken as the cpus asked for": 1,
+    }  # fmt: skip
+    assert any(note.startswith("no table of machines") for note in workload.notes)
+
+
+def test_the_table_may_stand_elsewhere(log, tmp_path):
+    log(pbs("1:ppn=4:cl_old"), machines=None)
+    (tmp_path / "nodes").write_text(ALEA)
+    workload = import_log("mwf", str(tmp_path / "log.swf"), Rules(machines=str(tmp_path / "nodes")))
+    assert (workload.cpus, workload.jobs.constraint[0]) == (72, "cl_old")
+    assert import_log("swf", str(tmp_path / "log.swf")).jobs.tasks.tolist() == [1]  # by its 21 fields
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (pbs("1:ppn=x", f1=2), "2: field 21 (node spec) is '1:ppn=x'; expected a node spec such as 2:ppn=4:property"),
+        (pbs("1:ppn=4", f1=2, f4="x"), "2: field 4 (run time) is 'x'; expected a number"),
+        (pbs("1:ppn=4"), "2: field 1 (job number) is '1'; expected a number of its own, and line 1 has it already"),
+        (line(f1=2).decode(), "2: 18 fields; expected 21"),
+        (pbs("9:ppn=4+1:ppn=1:mem=1000000T", f1=2, f8=37), "2: field 21 (node spec) is '9:ppn=4+1:ppn=1:mem=1000000T'"),
+    ],
+)
+def test_a_bad_line_is_refused(log, bad, message):
+    with pytest.raises(InputError) as caught:
+        log(pbs("1:ppn=4"), bad)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (mwf("x", "60", "all:1x4", f1=2), "2: field 19 (gpus) is 'x'; expected a whole number up to 1,000,000,000"),
+        (
+            mwf("1", "60", "1:ppn=4", f1=2),
+            "2: field 21 (node spec) is '1:ppn=4'; expected a node spec such as property",
+        ),
+    ],
+)
+def test_a_bad_line_of_alea_is_refused(log, bad, message):
+    with pytest.raises(InputError) as caught:
+        log(mwf("0", "60", "all:1x4"), bad, machines=ALEA)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0 a 1 80 1\n", "1: 5 columns; expected 6 or 8"),
+        ("0 a 1 80 1 7\n\n0 b 1 80 1 7 x 0\n", "3: 8 columns; expected 6"),
+        ("0 a 0 80 1 7\n", "1: nodes is '0'; expected a number from 1 to 1e+06"),
+        ("0 a 1.5 80 1 7\n", "1: nodes is '1.5'; expected a number"),
+        ("0 a 1 80 fast 7\n", "1: speed is 'fast'; expected a number"),
+        ("0 a&b 1 80 1 7\n", "1: 'a&b'; expected a text without"),
+        ("; nothing\n", "no machine; expected at least one"),
+        ("0 a 1 8 1 7\n1 a 1 8 1 7\n", "two of a1, a1 have the same name"),
+    ],
+)
+def test_a_bad_table_of_machines_is_refused(log, text, message):
+    with pytest.raises(InputError) as caught:
+        log(pbs("1:ppn=4"), machines=text)
+    assert message in str(caught.value)
+    assert "log.swf.machines" in str(caught.value)
+
+
+def test_the_log_of_wagap(shared):
+    workload = read(shared / "traces" / "wagap-2013.swf.gz")
+    assert (len(workload), workload.cpus, len(workload.platform.nodes)) == (17_898, 2_176, 68)
+    assert workload.dropped == {"run time < 0 or unknown": 2}
+    assert workload.assumed == {
+        "memory of the node spec above field 10, taken from the spec": 14,
+        "chunks of unequal size, taken as equal tasks": 12,
+        "whole nodes (#excl), taken as all cpus of the node": 231,
+        "properties that no machine states, taken as held by all": 6_695,
+    }
+    assert workload.jobs.job[0] == 0
+    assert (workload.jobs.walltime[0] // SECOND, workload.jobs.demand[0].tolist()) == (86_400, [80, 64 * GIB])
+
+
+def test_the_workload_of_alea(shared):
+    workload = read(shared / "traces" / "alea-example5-load85.swf.gz")
+    jobs = workload.jobs
+    assert (len(workload), workload.cpus, int((jobs.demand[:, 2] > 0).sum())) == (34_408, 400, 12_883)
+    assert workload.assumed == {}
+    assert int((jobs.constraint.codes >= 0).sum()) == 22_828
