@@ -10,7 +10,7 @@ from backfill.report.chart import count_chart, share_chart, table, tail_chart
 
 def binned(means: list[float], length: float = 4 * 3600) -> Binned:
     edges = np.linspace(0, length * SECOND, len(means) + 1).astype(np.int64)
-    return Binned(edges, np.array(means), np.ceil(means).astype(np.int64))
+    return Binned(edges, np.array(means), np.ceil(means).astype(np.int64), np.diff(edges).astype(np.float64))
 
 
 def test_a_share_is_drawn_from_0_to_100_percent():
@@ -44,7 +44,7 @@ def test_the_time_axis_has_a_unit_that_gives_small_numbers(length, unit):
 
 
 def test_nothing_to_draw_is_an_empty_chart():
-    empty = Binned(np.zeros(1, np.int64), np.zeros(0), np.zeros(0, np.int64))
+    empty = Binned(np.zeros(1, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
     assert count_chart([empty]).paths == share_chart([empty], [0]).paths == [""]
     assert count_chart([]).paths == []
 
@@ -78,7 +78,7 @@ def test_lines_over_time_are_rows_as_well():
     assert rows[1][0] == "0.2083"  # of a day
     assert rows[19][1] == [97.0, 2.0]
     assert [row for _, row in table([binned([1.0, 2.0])])] == [[1.0], [2.0]]
-    assert table([]) == table([Binned(np.zeros(1, np.int64), np.zeros(0), np.zeros(0, np.int64))]) == []
+    assert table([]) == table([Binned(np.zeros(1, np.int64), np.zeros(0), np.zeros(0, np.int64), np.zeros(0))]) == []
 
 
 def test_a_tail_of_nothing_is_empty():

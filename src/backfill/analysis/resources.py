@@ -7,7 +7,7 @@ import numpy as np
 from backfill.analysis.series import Steps
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
-from backfill.model.workload import Floats, Ints, Workload
+from backfill.model.workload import Ints, Workload
 
 
 def shared(workload: Workload, platform: Platform) -> tuple[str, ...]:
@@ -53,15 +53,43 @@ class Held:
         spans = until > times
         return cls(names, capacity, node[spans], times[spans], until[spans], change[order].cumsum(axis=0)[spans])
 
-    @property
-    def length(self) -> int:
-        """Of the whole time, in microseconds."""
-        return int(self.until.max() - self.times.min()) if len(self.times) else 0
 
-    def total(self, resource: int) -> Steps:
-        """What all nodes together hold of a resource over time."""
-        amount = self.amount[:, resource]
-        return Steps.of(self.times, self.until, amount)
+@dataclass(frozen=True, eq=False, slots=True)
+class Use:
+    """How resources are used over time, from the first submit of some jobs to their last end."""
+
+    names: tuple[str, ...]  # those that are `shared`
+    whole: Ints  # shape (resources,), how much there is of each
+    length: int  # of that time, in microseconds
+    held: list[Steps]  # of each resource
+    unusable: list[Steps]  # of each: what is free on nodes where less of another is free than any task needs
+    imbalance: Steps  # max U / mean U, U the share of each resource that is held; 0 while nothing is
+
+    @classmethod
+    def of(cls, workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> "Use":
+        """By the jobs `rows`."""
+        at = Held.of(workload, platform, schedule, rows)
+        of = range(len(at.names))
+        free = at.capacity[at.node] - at.amount
+        short = free < _least(workload, at.names)
+        unusable = [np.where(np.delete(short, k, axis=1).any(axis=1), free[:, k], 0) for k in of]
+        steps = Steps.each(at.times, at.until, [*at.amount.T, *unusable])
+        held, whole = steps[: len(of)], at.capacity.sum(axis=0)
+        length = int(at.until.max() - at.times.min()) if len(at.times) else 0
+        return cls(at.names, whole, length, held, steps[len(of) :], _imbalance(held, whole))
+
+
+def _least(workload: Workload, names: tuple[str, ...]) -> Ints:
+    """The least that any job asks for per task, of each resource."""
+    demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
+    least: Ints = demand.min(axis=0, initial=np.iinfo(np.int64).max)
+    return least
+
+
+def _imbalance(held: list[Steps], whole: Ints) -> Steps:
+    shares = np.array([each.values / max(there, 1) for each, there in zip(held, whole.tolist(), strict=True)])
+    mean = shares.mean(axis=0)
+    return Steps(held[0].times, np.divide(shares.max(axis=0), mean, out=np.zeros_like(mean), where=mean > 0))
 
 
 def resource_metrics(workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> dict[str, float | None]:
@@ -74,38 +102,17 @@ def resource_metrics(workload: Workload, platform: Platform, schedule: Schedule,
     """
     if len(shared(workload, platform)) < 2:
         return {}
-    held = Held.of(workload, platform, schedule, rows)
-    whole = held.capacity.sum(axis=0).astype(np.float64)
-    names = (*(f"utilization_{name}" for name in held.names[1:]), "imbalance",
-             *(f"fragmentation_{name}" for name in held.names))  # fmt: skip
-    if not held.length:
-        return dict.fromkeys(names)
-    span = (held.until - held.times).astype(np.float64)
-    used = (held.amount * span[:, None]).sum(axis=0)
-    least = np.array([workload.jobs.demand[:, workload.resources.index(name)].min() for name in held.names])
-    free = held.capacity[held.node] - held.amount
-    short = free < least
-    values: list[float | None] = [_over(used[k], whole[k] * held.length) for k in range(1, len(held.names))]
-    values.append(_imbalance(held, whole))
-    for k in range(len(held.names)):
-        others = np.delete(short, k, axis=1).any(axis=1)
-        values.append(_over(float((free[:, k] * span)[others].sum()), whole[k] * held.length))
-    return dict(zip(names, values, strict=True))
+    use = Use.of(workload, platform, schedule, rows)
+    whole = [there * use.length for there in use.whole.tolist()]
+    used, unusable = (
+        [_over(each.area, most) for each, most in zip(steps, whole, strict=True)] for steps in (use.held, use.unusable)
+    )
+    return {
+        **{f"utilization_{name}": share for name, share in zip(use.names[1:], used[1:], strict=True)},
+        "imbalance": _over(use.imbalance.area, use.imbalance.busy),
+        **{f"fragmentation_{name}": share for name, share in zip(use.names, unusable, strict=True)},
+    }
 
 
-def _imbalance(held: Held, whole: Floats) -> float | None:
-    """The mean over time of max U / mean U."""
-    series = [held.total(k) for k in range(len(held.names))]
-    times = np.unique(np.concatenate([each.times for each in series]))
-    shares = np.zeros((len(series), len(times)))
-    for k, each in enumerate(series):
-        at = np.searchsorted(each.times, times, side="right") - 1
-        shares[k] = np.where(at >= 0, each.values[np.maximum(at, 0)], 0) / max(whole[k], 1.0)
-    span = np.diff(times, append=times[-1]).astype(np.float64)
-    mean = shares.mean(axis=0)
-    some = (mean > 0) & (span > 0)
-    return float(np.average(shares.max(axis=0)[some] / mean[some], weights=span[some])) if some.any() else None
-
-
-def _over(amount: float, whole: float) -> float | None:
-    return float(amount / whole) if whole else None
+def _over(amount: float, whole: int) -> float | None:
+    return amount / whole if whole else None

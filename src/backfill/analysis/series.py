@@ -1,5 +1,7 @@
 """Step functions over time: processors held, jobs and processors waiting; made for plots and thinned honestly."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,14 +11,17 @@ from backfill.model.workload import Floats, Ints, Workload
 
 BINS = 1000
 
+Numbers = Ints | Floats
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Binned:
     """A step function thinned to bins: what a plot of it needs."""
 
     edges: Ints  # shape (bins + 1,), microseconds, strictly increasing
-    mean: Floats  # shape (bins,), weighted by time
-    most: Ints  # shape (bins,), the greatest value at any instant of the bin
+    mean: Floats  # shape (bins,), weighted by time; NaN in a bin of which no time counts
+    most: Numbers  # shape (bins,), the greatest value at any instant of the bin
+    time: Floats  # shape (bins,), microseconds of each bin that count in its mean
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -24,30 +29,52 @@ class Steps:
     """A step function of time: values[i] from times[i] until times[i + 1], and zero before and after."""
 
     times: Ints  # shape (k,), microseconds, strictly increasing
-    values: Ints  # shape (k,), the last one is 0
+    values: Numbers  # shape (k,), the last one is 0
 
     @classmethod
     def of(cls, begin: Ints, end: Ints, weight: Ints) -> "Steps":
         """The sum of `weight` over the half-open intervals [begin, end)."""
-        times, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
-        change = np.zeros(len(times), np.int64)
-        np.add.at(change, place, np.concatenate([weight, -weight]))
-        return cls(times, np.cumsum(change))
+        return cls.each(begin, end, [weight])[0]
 
-    def binned(self, begin: int, end: int, bins: int = BINS) -> Binned:
-        """The mean over time and the maximum in each of at most `bins` equal parts of [begin, end)."""
+    @classmethod
+    def each(cls, begin: Ints, end: Ints, weights: Sequence[Ints]) -> list["Steps"]:
+        """The same for several weights of the same intervals; the functions have their times in common."""
+        times = np.concatenate([begin, end])
+        order = np.argsort(times, kind="stable")
+        times = times[order]
+        last = np.diff(times, append=times[-1:] + 1) > 0  # of those that are equal
+        return [cls(times[last], np.concatenate([w, -w])[order].cumsum()[last]) for w in weights]
+
+    @property
+    def area(self) -> float:
+        """The sum of value x microseconds, rounded once."""
+        return math.fsum((self.values[:-1] * np.diff(self.times).astype(np.float64)).tolist())
+
+    @property
+    def busy(self) -> int:
+        """Microseconds at which the value is not 0."""
+        return int(np.diff(self.times)[self.values[:-1] != 0].sum())
+
+    def binned(self, begin: int, end: int, bins: int = BINS, idle: bool = True) -> Binned:
+        """The mean over time and the maximum in each of at most `bins` equal parts of [begin, end).
+
+        idle: time at which the value is 0 counts in the mean.
+        """
         edges = np.unique(begin + np.linspace(0, end - begin, bins + 1).astype(np.int64))
         inside = self.times[(self.times > begin) & (self.times < end)]
         # The value is constant from each cut to the next. Two sorted lists, which a stable sort merges.
         both = np.sort(np.concatenate([edges, inside]), kind="stable")
         cuts = both[np.diff(both, prepend=both[0] - 1) > 0][:-1]
         if not len(cuts):
-            return Binned(edges[:0], np.zeros(0), np.zeros(0, np.int64))
+            return Binned(edges[:0], np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
         at = np.searchsorted(self.times, cuts, side="right") - 1
         values = np.where(at >= 0, self.values[np.maximum(at, 0)], 0) if len(self.times) else np.zeros_like(cuts)
         first = np.searchsorted(cuts, edges[:-1])
-        area = np.add.reduceat(values * np.diff(cuts, append=end).astype(np.float64), first)
-        return Binned(edges, area / np.diff(edges), np.maximum.reduceat(values, first))
+        spans = np.diff(cuts, append=end).astype(np.float64)
+        area = np.add.reduceat(values * spans, first)
+        time = np.diff(edges).astype(np.float64) if idle else np.add.reduceat(spans * (values != 0), first)
+        mean = np.divide(area, time, out=np.full(len(time), np.nan), where=time > 0)
+        return Binned(edges, mean, np.maximum.reduceat(values, first), time)
 
 
 def held_cpus(workload: Workload, schedule: Schedule) -> Steps:

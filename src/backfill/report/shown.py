@@ -7,7 +7,7 @@ import numpy as np
 
 from backfill.analysis.farm import held_licences
 from backfill.analysis.metrics import Counted
-from backfill.analysis.resources import Held, shared
+from backfill.analysis.resources import Use, shared
 from backfill.analysis.series import Binned, Steps, held_cpus, jobs_inside, waiting_jobs
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
@@ -64,10 +64,10 @@ class Shown:
         ]
         resources = []
         if len(shared(workload, platform)) > 1:
-            amounts = Held.of(workload, platform, schedule, ran)
-            whole = amounts.capacity.sum(axis=0).tolist()
+            amounts = Use.of(workload, platform, schedule, ran)
+            whole = amounts.whole.tolist()
             resources = [
-                Used.of(name, whole[k], amounts.total(k), span)
+                Used.of(name, whole[k], amounts.held[k], span)
                 for k, name in enumerate(amounts.names)
                 if k and name not in platform.node_licences
             ]
