@@ -55,6 +55,26 @@ def test_no_more_bins_than_microseconds_and_none_in_an_empty_window():
     assert len(steps((0, 3, 1)).binned(3, 3).mean) == 0
 
 
+def test_time_at_zero_can_be_left_out_of_the_mean():
+    binned = steps((0, 2, 6), (3, 4, 3)).binned(0, 12, bins=3, idle=False)
+    assert binned.time.tolist() == [3, 0, 0]
+    assert binned.mean[0] == (6 * 2 + 3 * 1) / 3
+    assert np.isnan(binned.mean[1:]).all()
+    assert steps((0, 2, 6)).binned(0, 4, bins=2).time.tolist() == [2, 2]
+
+
+def test_area_and_the_time_above_zero():
+    some = steps((0, 2, 6), (5, 6, 3))
+    assert (some.area, some.busy) == (15, 3)
+
+
+def test_functions_of_the_same_intervals_share_their_times():
+    begin, end = np.array([0, 5]), np.array([10, 10])
+    one, two = Steps.each(begin, end, [np.array([1, 2]), np.array([4, 0])])
+    assert one.times is two.times or one.times.tolist() == two.times.tolist() == [0, 5, 10]
+    assert (one.values.tolist(), two.values.tolist()) == ([1, 3, 0], [4, 4, 0])
+
+
 def test_nobody_ran():
     log = workload([0], [1], cpus=[9])
     schedule = scheduled(log, POOL, [None])

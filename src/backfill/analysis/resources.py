@@ -62,7 +62,7 @@ class Use:
     whole: Ints  # shape (resources,), how much there is of each
     length: int  # of that time, in microseconds
     held: list[Steps]  # of each resource
-    unusable: list[Steps]  # of each: what is free on nodes where less of another is free than any task needs
+    unusable: list[Steps]  # of each: free where too little of another is, for any job that asks for it
     imbalance: Steps  # max U / mean U, U the share of each resource that is held; 0 while nothing is
 
     @classmethod
@@ -71,8 +71,8 @@ class Use:
         at = Held.of(workload, platform, schedule, rows)
         of = range(len(at.names))
         free = at.capacity[at.node] - at.amount
-        short = free < _least(workload, at.names)
-        unusable = [np.where(np.delete(short, k, axis=1).any(axis=1), free[:, k], 0) for k in of]
+        least = _least(workload, at.names)
+        unusable = [np.where(np.delete(free < least[k], k, axis=1).any(axis=1), free[:, k], 0) for k in of]
         steps = Steps.each(at.times, at.until, [*at.amount.T, *unusable])
         held, whole = steps[: len(of)], at.capacity.sum(axis=0)
         length = int(at.until.max() - at.times.min()) if len(at.times) else 0
@@ -80,9 +80,13 @@ class Use:
 
 
 def _least(workload: Workload, names: tuple[str, ...]) -> Ints:
-    """The least that any job asks for per task, of each resource."""
+    """[k, j]: of resource j, the least per task that any job asks for that asks for some of k; 0 where none does."""
     demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
-    least: Ints = demand.min(axis=0, initial=np.iinfo(np.int64).max)
+    least = np.zeros((len(names), len(names)), np.int64)
+    for k in range(len(names)):
+        asking = demand[demand[:, k] > 0]
+        if len(asking):
+            least[k] = asking.min(axis=0)
     return least
 
 
@@ -98,7 +102,7 @@ def resource_metrics(workload: Workload, platform: Platform, schedule: Schedule,
     utilization_NAME: as `utilization`, of each further resource.
     imbalance: max U / mean U over the resources, U the share of each that is held, its mean over the time when any is.
     fragmentation_NAME: the share of a resource that is free on nodes where it cannot be used, since less of another
-    resource is free there than any job of the workload asks for per task; the mean over time.
+    resource is free there than any job that asks for the first wants per task; the mean over time.
     """
     if len(shared(workload, platform)) < 2:
         return {}
