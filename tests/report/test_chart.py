@@ -5,7 +5,7 @@ import pytest
 
 from backfill.analysis.series import Binned
 from backfill.model.units import SECOND
-from backfill.report.chart import count_chart, share_chart, table, tail_chart
+from backfill.report.chart import count_chart, ratio_chart, share_chart, table, tail_chart
 
 
 def binned(means: list[float], length: float = 4 * 3600) -> Binned:
@@ -19,6 +19,40 @@ def test_a_share_is_drawn_from_0_to_100_percent():
     assert [tick.text for tick in chart.y_ticks] == ["0%", "25%", "50%", "75%", "100%"]
     assert [(tick.at, tick.text) for tick in chart.x_ticks] == [(25.0 * i, str(i)) for i in range(5)]
     assert chart.x_unit == "hours"
+
+
+def test_small_shares_have_an_axis_to_a_round_share():
+    chart = share_chart([binned([0, 0.3])], [4], highest=0.3 / 4)
+    assert [tick.text for tick in chart.y_ticks] == ["0%", "2%", "4%", "6%", "8%"]
+    assert chart.paths == ["M250.0 1000.0L750.0 62.5"]  # 7.5 of 8
+
+
+def known_in(means: list[float]) -> Binned:
+    """Bins of which those without a mean have no time that counts."""
+    whole = binned([0 if np.isnan(mean) else mean for mean in means])
+    return Binned(whole.edges, np.array(means), whole.most, np.where(np.isnan(means), 0, whole.time))
+
+
+NAN = float("nan")
+
+
+def test_a_ratio_is_drawn_from_1_and_breaks_where_there_is_none():
+    chart = ratio_chart([known_in([1, 1.5, NAN, 3]), known_in([NAN] * 4)])
+    assert [tick.text for tick in chart.y_ticks] == ["1", "1.5", "2", "2.5", "3"]
+    assert chart.paths == ["M125.0 1000.0L375.0 750.0M875.0 0.0h5", ""]
+
+
+def test_ratios_of_1_lie_on_the_floor():
+    chart = ratio_chart([known_in([1, 1])])
+    assert chart.paths == ["M250.0 1000.0L750.0 1000.0"]
+    assert chart.y_ticks[-1].text == "1.04"
+
+
+def test_a_table_says_where_there_is_no_mean_and_leaves_that_time_out():
+    rows = table([known_in([NAN] * 20 + [2, NAN] * 10)])  # of 40 bins, two in a row
+    assert len(rows) == 20
+    assert np.isnan([means[0] for _, means in rows[:10]]).all()
+    assert [means[0] for _, means in rows[10:]] == [2] * 10
 
 
 def test_counts_of_like_size_have_a_plain_axis_to_a_round_number():

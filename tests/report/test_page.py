@@ -195,6 +195,58 @@ def test_every_licence_has_a_curve_and_a_row():
     assert "4 more, used less" in page.texts
 
 
+MEMORY = [(1, 9), (4, 2), (1, 1), (2, 6), (1, 2), (4, 4)]  # cpus, memory of each job, an hour long
+
+
+def with_memory(memory: int = 10) -> tuple[Parsed, list[Run]]:
+    """The page, and the runs, of some jobs on two nodes of 4 cpus and so much memory."""
+    n, hour = len(MEMORY), 3600 * SECOND
+    jobs = Jobs(job=np.arange(n), submit=np.zeros(n, np.int64), runtime=np.full(n, hour), walltime=np.full(n, hour),
+                demand=np.array(MEMORY))  # fmt: skip
+    log, pool = Workload(jobs, resources=("cpus", "memory")), Platform.pool(8, nodes=2, memory=2 * memory)
+    results = [bf.simulate(log, pool, policy=name) for name in ("easy", "ibb", "bb", "backfill-lowest")]
+    runs = [Run(r.name, r.metrics, r.schedule) for r in results]
+    return Parsed(render(Page.of("t", runs, MADE, log, pool))), runs
+
+
+def labels(page: Parsed) -> list[str | None]:
+    return [fields["aria-label"] for _, fields in page.tags if fields.get("class") == "plot"]
+
+
+def test_use_what_is_unusable_and_imbalance_are_drawn_and_their_means_are_the_metrics():
+    page, runs = with_memory()
+
+    def told(name, form):
+        return "; ".join(f"{run.policy}: {format(run.metrics[name], form)} on average" for run in runs)
+
+    assert labels(page)[-5:] == [
+        "Use of resource cpus over time. " + told("utilization", ".1%"),
+        "Free but unusable cpus over time. " + told("fragmentation_cpus", ".1%"),
+        "Use of resource memory over time. " + told("utilization_memory", ".1%"),
+        "Free but unusable memory over time. " + told("fragmentation_memory", ".1%"),
+        "Imbalance of the resources over time. " + told("imbalance", ".3f"),
+    ]
+    assert page.texts.count("free but unusable") == 2
+    assert "nothing is ever free but unusable" not in " ".join(page.texts)
+
+
+def test_a_resource_that_is_always_usable_has_no_flat_figure_and_a_sentence():
+    page, _ = with_memory(memory=1000)
+    drawn = [label.split(". ")[0] for label in labels(page)[-4:]]
+    assert drawn == [
+        "Use of resource cpus over time",
+        "Use of resource memory over time",
+        "Free but unusable memory over time",
+        "Imbalance of the resources over time",
+    ]
+    assert "Of cpus nothing is ever free but unusable." in " ".join(page.texts)
+
+
+def test_where_cpus_are_all_there_is_nothing_is_said_of_resources():
+    page = Parsed(render(page_of(TWO)))
+    assert not any("Imbalance" in text or "unusable" in text for text in page.texts)
+
+
 def copies_held(result, farm) -> list[int]:
     """Microseconds x copies of each licence."""
     length = result.schedule.end - result.schedule.start

@@ -54,6 +54,18 @@ def test_licences_and_deadlines_are_kept(tmp_path):
     same(tmp_path, bf.compare(bf.generate("farm?machines=6&licences=4&jobs=80"), None, ["bf-fcfs", "bf-mod:k=2"]))
 
 
+def test_use_imbalance_and_what_is_unusable_are_kept(tmp_path):
+    (tmp_path / "farm.toml").write_text(FARM.replace("cpus = 4\n", "cpus = 4\nmemory = 8\n") + "memory = 4\ngpus = 2\n")
+    rows = [f"{i},{7 * i},{20 + i % 5},{1 + i % 3},{1 + i % 2},{2 if i % 4 else 7},{i % 2}" for i in range(60)]
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime,tasks,cpus,memory,gpus\n" + "\n".join(rows) + "\n")
+    farm = bf.Platform.read(tmp_path / "farm.toml")
+    log = bf.read(tmp_path / "jobs.csv", resources=farm.resources)
+    same(tmp_path, bf.compare(log, farm, ["easy", "ibb"]))
+    page = (tmp_path / "at once.html").read_text()
+    assert "Imbalance of the resources over time" in page
+    assert "Free but unusable cpus over time" in page
+
+
 def test_gangs_chains_and_rejected_jobs_are_kept(tmp_path):
     (tmp_path / "farm.toml").write_text(FARM)
     (tmp_path / "jobs.csv").write_text(

@@ -1,8 +1,9 @@
 """Lines over time, as numbers that a page can draw: paths in a square of 1000 x 1000 and the ticks around it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -19,6 +20,9 @@ _POINTS = 160
 _ROWS = 20  # of a table
 _APART = 8  # percent of the axis that two marks keep from each other
 _UNEQUAL = 8  # a count this many times another's peak puts both on a logarithmic axis
+
+_LEAST_TOP = 0.04  # of an axis of ratios, above 1
+_DASH = "h5"  # a point without neighbours, else it would not be seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,20 @@ class Chart:
     logarithmic: bool = False  # of 1 + the value, so that 0 has a place
 
 
-def share_chart(series: Sequence[Binned], wholes: Sequence[int]) -> Chart:
-    """The mean of each bin as a share of the whole; the y axis is 0% to 100%."""
-    heights = [binned.mean / max(whole, 1) for binned, whole in zip(series, wholes, strict=True)]
-    return _chart(series, heights, [Tick(share, f"{share}%") for share in (0, 25, 50, 75, 100)])
+def share_chart(series: Sequence[Binned], wholes: Sequence[int], highest: float = 1.0) -> Chart:
+    """The mean of each bin as a share of the whole; the y axis is 0% to 100%, or to a round share above `highest`."""
+    step = 0.25 if highest > 0.8 else _nice(highest / 4)
+    top = _top(highest, step)
+    heights = [binned.mean / max(whole, 1) / top for binned, whole in zip(series, wholes, strict=True)]
+    return _chart(series, heights, _ticks(100 * top, 100 * step, "{:.10g}%".format))
+
+
+def ratio_chart(series: Sequence[Binned]) -> Chart:
+    """The mean of each bin, none below 1, where the y axis begins; lines break where there is no mean."""
+    highest = max([_LEAST_TOP, *(float(np.fmax.reduce(binned.mean, initial=1)) - 1 for binned in series)])
+    step = _nice(highest / 4)
+    top = _top(highest, step)
+    return _chart(series, [(b.mean - 1) / top for b in series], _ticks(top, step, lambda more: f"{1 + more:.10g}"))
 
 
 def count_chart(series: Sequence[Binned]) -> Chart:
@@ -56,7 +70,7 @@ def count_chart(series: Sequence[Binned]) -> Chart:
         ticks = [Tick(100 * math.log1p(mark) / math.log1p(top), f"{mark:,}") for mark in marks]
         return _chart(series, [np.log1p(b.mean) / math.log1p(top) for b in series], ticks, logarithmic=True)
     step = _nice(highest / 4) if highest else 1.0
-    top = step * max(1, math.ceil(highest / step - 1e-9))
+    top = _top(highest, step)
     return _chart(series, [b.mean / top for b in series], _ticks(top, step))
 
 
@@ -87,15 +101,17 @@ def tail_chart(samples: Sequence[Floats], seconds: bool) -> Chart:
 
 
 def table(series: Sequence[Binned]) -> list[tuple[str, list[float]]]:
-    """The same lines as rows: the begin of a part of the time, and the mean of each line in it."""
+    """The same lines as rows: the begin of a part of the time, and the mean of each line in it, or NaN."""
     begin, _, _, size = _span(series)
     bins = min((len(binned.mean) for binned in series), default=0)
     first = np.unique(np.linspace(0, bins, _ROWS, endpoint=False).astype(np.int64))[:bins]
     if not bins:
         return []
-    means = [
-        np.add.reduceat(b.mean * np.diff(b.edges), first) / np.add.reduceat(np.diff(b.edges), first) for b in series
-    ]
+    means = []
+    for b in series:
+        time = np.add.reduceat(b.time, first)
+        area = np.add.reduceat(np.where(b.time > 0, b.mean * b.time, 0), first)
+        means.append(np.divide(area, time, out=np.full(len(first), np.nan), where=time > 0))
     at = (series[0].edges[first] - begin) / size
     return [(f"{t:,.4g}", [float(each[i]) for each in means]) for i, t in enumerate(at.tolist())]
 
@@ -139,10 +155,14 @@ def _span(series: Sequence[Binned]) -> tuple[int, int, str, int]:
 
 
 def _path(x: Floats, y: Floats) -> str:
-    """From point to point; x and y are shares of their axes."""
+    """From point to point, broken where y is NaN; x and y are shares of their axes."""
     points = zip((x * SIDE).tolist(), ((1 - y) * SIDE).tolist(), strict=True)
-    text = "L".join(f"{across:.1f} {down:.1f}" for across, down in points)
-    return text and f"M{text}"
+    parts = [
+        "L".join(f"{across:.1f} {down:.1f}" for across, down in part)
+        for unknown, part in groupby(points, lambda point: math.isnan(point[1]))
+        if not unknown
+    ]
+    return "".join(f"M{part}" if "L" in part else f"M{part}{_DASH}" for part in parts)
 
 
 def _nice(step: float) -> float:
@@ -151,6 +171,11 @@ def _nice(step: float) -> float:
     return next(n * power for n in (1, 2, 5, 10) if n * power >= step * (1 - 1e-9))
 
 
-def _ticks(end: float, step: float) -> list[Tick]:
+def _top(highest: float, step: float) -> float:
+    """The least multiple of the step that is not below the highest value."""
+    return step * max(1, math.ceil(highest / step - 1e-9))
+
+
+def _ticks(end: float, step: float, text: Callable[[float], str] = "{:,.10g}".format) -> list[Tick]:
     values = [i * step for i in range(math.floor(end / step + 1e-9) + 1)]
-    return [Tick(100 * value / end, f"{value:,.10g}") for value in values]
+    return [Tick(100 * value / end, text(value)) for value in values]

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +20,7 @@ from backfill.model.schedule import Schedule
 from backfill.model.units import NEVER, SECOND, span_text
 from backfill.model.workload import Workload
 from backfill.report import losers
-from backfill.report.chart import SIDE, count_chart, share_chart, table, tail_chart
+from backfill.report.chart import SIDE, count_chart, ratio_chart, share_chart, table, tail_chart
 from backfill.report.differences import Differences
 from backfill.report.findings import Findings, Grouped
 from backfill.report.gantt import pack
@@ -28,7 +29,7 @@ from backfill.report.rows import licence_lanes
 from backfill.report.sentences import chance, one_by_one
 from backfill.report.shown import BINS, QUANTILES, Shown, Used, longest, quantiles
 from backfill.report.templating import templates
-from backfill.report.values import EXPLAINED, UNTIL, amount, columns, cut, heading, headline, texts
+from backfill.report.values import EXPLAINED, NONE, UNTIL, amount, columns, cut, heading, headline, number, texts
 from backfill.traces.files import written
 
 FIGURES, AT_ONCE = 100, 8  # so many licences have a figure, and these are seen at once; the table has all
@@ -174,7 +175,7 @@ def _lines(page: Page) -> dict[str, Any]:
     return {
         "used": share_chart(held, cpus),
         "used_rows": [(when, _shares(row, cpus)) for when, row in table(held)],
-        "used_told": _each(policies, [f"{share} on average" for share in _shares(map(_mean, held), cpus)]),
+        "used_told": _averages(policies, _shares(map(_mean, held), cpus)),
         **_counts("queue", policies, queue),
         **_counts("inside", policies, inside),
         "waits": tail_chart([each.waits for each in shown], seconds=True),
@@ -185,6 +186,7 @@ def _lines(page: Page) -> dict[str, Any]:
         "slowdown_table": _quantiles("slowdown", slowdowns),
         "licences": _used(policies, [each.licences for each in shown]),
         "resources": _used(policies, [each.resources for each in shown]),
+        **_balance(policies, [each.imbalance for each in shown if each.imbalance is not None]),
         "bin": span_text(longest(shown) / BINS),
     }
 
@@ -196,19 +198,49 @@ def _used(policies: Sequence[str], shown: Sequence[Sequence[Used]]) -> dict[str,
         return None
     most = sorted(range(len(rows)), key=lambda i: -max(_mean(each.held) / max(each.there, 1) for each in rows[i]))
     cells = [[(_shares([_mean(each.held)], [each.there])[0], f"{each.all_held:.1%}") for each in row] for row in rows]
-    names = [(cut(row[0].name), amount(row[0].name, row[0].there)) for row in rows]
+    highest = max(_most_unusable(row) for row in rows)
     return {
         "at_once": AT_ONCE,
-        "rows": [(*name, told) for name, told in zip(names, cells, strict=True)],
-        "figures": [
-            {
-                "name": names[i][0],
-                "there": names[i][1],
-                "chart": share_chart([each.held for each in rows[i]], [each.there for each in rows[i]]),
-                "told": _each(policies, [f"{mean} on average" for mean, _ in cells[i]]),
-            }
-            for i in most[:FIGURES]
-        ],
+        "rows": [(cut(row[0].name), _there(row), told) for row, told in zip(rows, cells, strict=True)],
+        "figures": [_figure(policies, rows[i], highest) for i in most[:FIGURES]],
+        "usable": [cut(row[0].name) for row in rows if row[0].unusable and not _most_unusable(row)],
+    }
+
+
+def _figure(policies: Sequence[str], row: Sequence[Used], highest: float) -> dict[str, Any]:
+    """The use of one licence or resource under each policy, and what is free but unusable, where something is."""
+    wholes, held = [each.there for each in row], [each.held for each in row]
+    unusable = [each.unusable for each in row if each.unusable] if _most_unusable(row) else []
+    return {
+        "name": cut(row[0].name),
+        "there": _there(row),
+        "chart": share_chart(held, wholes),
+        "told": _averages(policies, _shares(map(_mean, held), wholes)),
+        "unusable": share_chart(unusable, wholes, highest) if unusable else None,
+        "unusable_told": _averages(policies, _shares(map(_mean, unusable), wholes)) if unusable else "",
+    }
+
+
+def _there(row: Sequence[Used]) -> str:
+    return amount(row[0].name, row[0].there)
+
+
+def _most_unusable(row: Sequence[Used]) -> float:
+    """The greatest share that is free but unusable in any part of the time, under any policy."""
+    return max((float(u.unusable.mean.max(initial=0)) / max(u.there, 1) for u in row if u.unusable), default=0.0)
+
+
+def _balance(policies: Sequence[str], series: Sequence[Binned]) -> dict[str, Any]:
+    """The figure of the imbalance over time, where there are several resources."""
+    if not series:
+        return {"imbalance": None}
+    means = [number(_mean(each)) for each in series]
+    rows = table(series)
+    return {
+        "imbalance": ratio_chart(series),
+        "imbalance_means": [f"mean {mean}" for mean in means],
+        "imbalance_rows": [(when, [NONE if math.isnan(mean) else number(mean) for mean in row]) for when, row in rows],
+        "imbalance_told": _averages(policies, means),
     }
 
 
@@ -233,8 +265,13 @@ def _each(policies: Sequence[str], texts_: Sequence[str]) -> str:
     return "; ".join(f"{policy}: {text}" for policy, text in zip(policies, texts_, strict=True))
 
 
+def _averages(policies: Sequence[str], means: Sequence[str]) -> str:
+    return _each(policies, [f"{mean} on average" for mean in means])
+
+
 def _mean(binned: Binned) -> float:
-    return float(np.average(binned.mean, weights=np.diff(binned.edges))) if len(binned.mean) else 0.0
+    some = binned.time > 0
+    return float(np.average(binned.mean[some], weights=binned.time[some])) if some.any() else 0.0
 
 
 def _spread(name: str, values: Sequence[float | None]) -> str:

@@ -12,7 +12,7 @@ from backfill.analysis.series import Binned, Steps, held_cpus, jobs_inside, wait
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.units import SECOND
-from backfill.model.workload import Floats, Workload
+from backfill.model.workload import Floats, Ints, Workload
 from backfill.report.rows import licence_lanes
 
 BINS = 100  # points of a line; with more of them lines that cross hide each other
@@ -27,13 +27,15 @@ class Used:
     there: int  # copies, or how much there is
     held: Binned  # over time
     all_held: float  # share of the time at which all of it is in use
+    unusable: Binned | None = None  # of a resource: what is free where nobody can use it, over time
 
     @classmethod
-    def of(cls, name: str, there: int, held: Steps, span: tuple[int, int]) -> "Used":
+    def of(cls, name: str, there: int, held: Steps, span: tuple[int, int], unusable: Steps | None = None) -> "Used":
         """Of what is held, within the time that the lines cover."""
         times = np.clip(np.append(held.times, span[1]), *span)
         full = int(np.diff(times)[held.values >= max(there, 1)].sum())
-        return cls(name, there, held.binned(*span, BINS), full / max(span[1] - span[0], 1))
+        idle = None if unusable is None else unusable.binned(*span, BINS)
+        return cls(name, there, held.binned(*span, BINS), full / max(span[1] - span[0], 1), idle)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,7 +49,8 @@ class Shown:
     waits: Floats  # of the jobs that count, sorted, seconds
     slowdowns: Floats  # bounded, sorted
     licences: Sequence[Used]  # those that jobs ask for
-    resources: Sequence[Used]  # those besides cpus that jobs hold
+    resources: Sequence[Used]  # those that jobs hold, where there are others than cpus
+    imbalance: Binned | None  # of the same, over the time when any is held
 
     @classmethod
     def of(
@@ -62,15 +65,7 @@ class Shown:
             for i, (name, copies) in enumerate(platform.all_licences.items())
             if i in lanes
         ]
-        resources = []
-        if len(shared(workload, platform)) > 1:
-            amounts = Use.of(workload, platform, schedule, ran)
-            whole = amounts.whole.tolist()
-            resources = [
-                Used.of(name, whole[k], amounts.held[k], span)
-                for k, name in enumerate(amounts.names)
-                if k and name not in platform.node_licences
-            ]
+        use = _use(workload, platform, schedule, ran)
         return cls(
             platform.cpus,
             held_cpus(workload, schedule).binned(*span, BINS),
@@ -79,8 +74,24 @@ class Shown:
             np.sort(counted.wait / SECOND),
             np.sort(counted.bounded_slowdown),
             licences,
-            resources,
+            [] if use is None else _resources(use, platform, span),
+            None if use is None else use.imbalance.binned(*span, BINS, idle=False),
         )
+
+
+def _use(workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> Use | None:
+    """Of the resources; none where cpus are the only one. Licences that stay on nodes are shown with the others."""
+    if len(set(shared(workload, platform)) - set(platform.node_licences)) < 2:
+        return None
+    return Use.of(workload, platform, schedule, rows)
+
+
+def _resources(use: Use, platform: Platform, span: tuple[int, int]) -> list[Used]:
+    return [
+        Used.of(name, there, held, span, unusable)
+        for name, there, held, unusable in zip(use.names, use.whole.tolist(), use.held, use.unusable, strict=True)
+        if name not in platform.node_licences
+    ]
 
 
 def quantiles(values: Floats) -> list[float | None]:
