@@ -98,13 +98,42 @@ def test_json_has_it_all(backfill):
     assert [week["jobs"] for week in found["weeks"]] == [4]
 
 
+PBS = "0 0 9 500 64 -1 -1 64 900 1024 1 7 1 -1 -1 -1 -1 -1 {1} q_1d 1:ppn=64:cl_fat\n"
+
+
+def test_the_machines_of_a_log_are_written_beside_its_copy(backfill, tmp_path):
+    (tmp_path / "pbs.swf").write_text(PBS)
+    (tmp_path / "pbs.swf.machines").write_text("0 fat 2 80 1 529426432\n")
+    done = backfill("import", "mwf", "pbs.swf", "--out", "a.csv")
+    assert (done.code, done.err.splitlines()) == (
+        0,
+        [
+            "wrote a.csv: 1 jobs",
+            "wrote a.toml: 2 nodes",
+            "next: backfill compare a.csv --policy easy --policy conservative --platform a.toml",
+        ],
+    )
+    ran = [backfill("simulate", *words, "--json", "-q") for words in (("a.csv", "--platform", "a.toml"), ("pbs.swf",))]
+    platforms = [json.loads(each.out)["platform"] for each in ran]
+    assert platforms[0]["cpus"] == platforms[1]["cpus"] == 160
+    own = backfill("import", "mwf", "pbs.swf", "--cpus", "64", "--out", "b.csv")
+    assert own.err.splitlines()[0] == "wrote b.csv: 1 jobs"
+    assert not (tmp_path / "b.toml").exists()  # another machine was named
+    assert (
+        backfill("import", "mwf", "pbs.swf").err
+        == "next: backfill compare pbs.swf --policy easy --policy conservative\n"
+    )
+
+
 REFUSED = {
-    "format": (("sacctt", "log.swf"), 2, "unknown format 'sacctt'; known: swf, csv"),
+    "format": (("sacctt", "log.swf"), 2, "unknown format 'sacctt'; known: swf, mwf, alibaba, csv"),
     "suffix": (("swf", "log.swf", "--out", "a.txt"), 2, "--out is 'a.txt'; expected a name that ends in .swf, "),
     "the log": (("swf", "log.swf", "--out", "./log.swf"), 2, "--out ./log.swf is also the log; expected a file of"),
     "both": (("swf", "log.swf", "--cpus", "4", "--platform", "x"), 2, "--platform says it all; leave out --cpus"),
     "no cpus": (("swf", "log.swf", "--cpus", "0"), 2, "--cpus is 0; expected a whole number from 1 to 2^62"),
     "zero run": (("swf", "log.swf", "--zero-run", "x"), 2, "--zero-run is 'x'; expected keep, drop-cancelled, drop"),
+    "machines": (("csv", "log.csv", "--machines", "m"), 2, "--machines is 'm'; expected none, as CSV comes without"),
+    "no machines": (("mwf", "pbs.swf", "--machines", "m"), 3, "m: cannot be read: No such file or directory"),
     "missing": (("swf", "none.swf"), 3, "none.swf: cannot be read: No such file or directory"),
     "no folder": (("swf", "log.swf", "--out", "no/a.csv"), 1, "no/a.csv: cannot be written: there is no such folder"),
     "bad line": (("swf", "bad.swf"), 3, "bad.swf:2: field 4 (run time) is 'x'; expected a number"),
@@ -116,6 +145,8 @@ REFUSED = {
 def test_what_is_wrong_is_one_line_and_leaves_no_file(backfill, tmp_path, case):
     (tmp_path / "bad.swf").write_text(SWF.replace("1 0 0 100", "1 0 0 x"))
     (tmp_path / "empty.swf").write_text("")
+    (tmp_path / "pbs.swf").write_text(PBS)
+    (tmp_path / "log.csv").write_text("job,submit,runtime\n")
     before = {path.name for path in tmp_path.iterdir()}
     words, code, complaint = REFUSED[case]
     done = backfill("import", *words, "-q")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from backfill.model.errors import UsageError, quote
+from backfill.model.errors import BadArgument, UsageError, quote
 from backfill.model.workload import Workload
 from backfill.traces.alibaba import read_alibaba
 from backfill.traces.files import Source
@@ -35,17 +35,24 @@ def _mwf(source: Source, rules: Rules) -> Workload:
 def _swf(source: Source, rules: Rules) -> Workload:
     if is_mwf(source):
         return _mwf(source, rules)
+    _check_no_machines(rules, "SWF of 18 fields")
     found = read_swf(source, zero_run=rules.zero_run, repeats=rules.repeats)
     return replace(found, chosen={"zero_run": rules.zero_run})
 
 
 def _csv(source: Source, rules: Rules) -> Workload:
+    _check_no_machines(rules, "CSV")
     found = read_table(source, rules.resources, repeats=rules.repeats)
     return without_zero_runs(found, rules.zero_run)
 
 
 def _alibaba(source: Source, rules: Rules) -> Workload:
     return without_zero_runs(read_alibaba(source, rules.machines, repeats=rules.repeats), rules.zero_run)
+
+
+def _check_no_machines(rules: Rules, format: str) -> None:
+    if rules.machines is not None:
+        raise BadArgument("machines", rules.machines, f"none, as {format} comes without a table of machines")
 
 
 Reader = Callable[[Source, Rules], Workload]
