@@ -1,6 +1,7 @@
 """The quality of a log, on logs with known answers and on the real ones."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.traces.formats import Rules, import_log
+from backfill.traces.table import read_table
 
 from .by_hand import times, workload
 
@@ -193,3 +195,22 @@ def test_real_logs(shared, name, kept, odd, gaps, flurries):
     assert odd.items() <= {finding.what: finding.jobs for finding in found.of("odd")}.items()
     assert (len(found.gaps), len(found.flurries)) == (gaps, flurries)
     assert found.weeks.jobs.sum() == kept
+
+
+def test_what_is_asked_for_of_each_resource_and_what_no_node_has():
+    table = read_table(b"job,submit,runtime,cpus,memory,gpus,constraint\na,0,9,4,1G,,\nb,0,9,8,3G,1,x\nc,0,9,1,9G,,x\n")
+    platform = replace(Platform.pool(16, 2, memory=8 * 2**30), features=(("x",), ()))
+    found = quality(table, platform)
+    assert [(a.resource, a.jobs, a.median, a.most) for a in found.asked] == [
+        ("cpus", 3, 4, 8), ("memory", 3, 3 * 2**30, 9 * 2**30), ("gpus", 1, 1, 1),
+    ]  # fmt: skip
+    assert {each.what: (each.jobs, each.first) for each in found.of("odd")} == {
+        "needs more memory per task than any node has": (1, "c"),
+        "needs more gpus per task than any node has": (1, "b"),
+    }
+    assert found.sentences()[:2] == [
+        "per task: cpus by 3 jobs, 4 at the median and 8 at most; memory by 3 jobs, 3 GiB at the median and 9 GiB at "
+        "most; gpus by 1 job, 1 at the median and 1 at most",
+        "constraints: 2 jobs may run on some of the nodes only",
+    ]
+    assert quality(replace(table, platform=platform)).of("odd") == found.of("odd")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from backfill.analysis.recorded import Explained, explain
 from backfill.analysis.weeks import WEEK, Flurry, Gap, Weeks, flurries, gaps
 from backfill.model.platform import Platform
-from backfill.model.units import SECOND
+from backfill.model.units import SECOND, amount, counted
 from backfill.model.workload import Ints, Jobs, Labels, Workload
 
 SHOWN = 40  # characters of a name that a sentence shows
@@ -32,6 +32,21 @@ class Finding:
     first: str = ""  # the id of the first such job, where it is known
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How much of a resource jobs ask for, per task."""
+
+    resource: str
+    jobs: int  # that ask for some
+    median: int  # of these
+    most: int
+
+    def __str__(self) -> str:
+        """For a sentence."""
+        typical, most = (amount(self.resource, value) for value in (self.median, self.most))
+        return f"{self.resource} by {counted(self.jobs, 'job')}, {typical} at the median and {most} at most"
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Quality:
     """What there is to know about a log before anything is simulated."""
@@ -43,6 +58,8 @@ class Quality:
     users: int
     groups: int
     status: dict[str, int]  # how the jobs ended, as far as the log says
+    asked: tuple[Asked, ...]  # cpus first
+    constrained: int  # jobs that ask for some nodes and not for others
     findings: tuple[Finding, ...]
     remarks: tuple[str, ...]  # further sentences of the reader
     weeks: Weeks
@@ -71,6 +88,10 @@ class Quality:
     def sentences(self) -> list[str]:
         """What concerns the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
         found = [] if self.explained is None else [self.explained.sentence()]
+        if len(self.asked) > 1:
+            found.append(f"per task: {'; '.join(map(str, self.asked))}")
+        if self.constrained:
+            found.append(f"constraints: {counted(self.constrained, 'job')} may run on some of the nodes only")
         if self.kept and not len(self.weeks):
             found.append(f"the submits span {self.span / (52 * WEEK):,.0f} years: no load by week is told")
         if self.gaps:
@@ -97,6 +118,8 @@ class Quality:
             "users": self.users,
             "groups": self.groups,
             "status": self.status,
+            "asked": [{"resource": a.resource, "jobs": a.jobs, "median": a.median, "most": a.most} for a in self.asked],
+            "constrained": self.constrained,
             "dropped": {each.what: each.jobs for each in self.of("dropped")},
             "assumed": {each.what: each.jobs for each in self.of("assumed")},
             "odd": [{"what": each.what, "jobs": each.jobs, "first": each.first} for each in self.of("odd")],
@@ -123,8 +146,10 @@ class Quality:
 def quality(workload: Workload, platform: Platform | None = None) -> Quality:
     """Judge a log. Without a platform the machine is as large as the log says, and not judged where it does not."""
     jobs = workload.jobs
+    if platform is None and isinstance(workload.platform, Platform):
+        platform = workload.platform
     cpus = platform.cpus if platform else workload.cpus
-    odd = _odd(jobs, cpus)
+    odd = _odd(jobs, cpus) | (_beyond_nodes(workload, platform) if platform else {})
     findings = (
         *(Finding("dropped", what, count) for what, count in workload.dropped.items()),
         *(Finding("assumed", what, count) for what, count in workload.assumed.items()),
@@ -144,6 +169,8 @@ def quality(workload: Workload, platform: Platform | None = None) -> Quality:
         users=int(np.count_nonzero(_counts(jobs.user))),
         groups=int(np.count_nonzero(_counts(jobs.group))),
         status={name: n for name, n in zip(jobs.status.names, _counts(jobs.status).tolist(), strict=True) if n},
+        asked=_asked(workload),
+        constrained=int(np.count_nonzero(jobs.constraint.codes >= 0)),
         findings=findings,
         remarks=tuple(note for note in workload.notes if note.rpartition(": ")[0] not in told),
         weeks=weeks,
@@ -181,6 +208,26 @@ def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
         "no status, though others have one": _partly(jobs.status.codes < 0),
         "no recorded wait, though others have one": _partly(jobs.waited < 0),
     }
+
+
+def _beyond_nodes(workload: Workload, platform: Platform) -> dict[str, Mask]:
+    """Which jobs need more per task than any node has."""
+    most = dict(zip(platform.resources, platform.capacity.max(axis=0).tolist(), strict=True))
+    return {
+        f"needs more {name} per task than any node has": workload.jobs.demand[:, k] > most.get(name, 0)
+        for k, name in enumerate(workload.resources)
+        if platform.limits(name) and (k or len(platform.nodes) > 1)
+    }
+
+
+def _asked(workload: Workload) -> tuple[Asked, ...]:
+    found = []
+    for k, name in enumerate(workload.resources):
+        some = workload.jobs.demand[:, k]
+        some = np.sort(some[some > 0])
+        if len(some):
+            found.append(Asked(name, len(some), int(some[(len(some) - 1) // 2]), int(some[-1])))
+    return tuple(found)
 
 
 def _is(jobs: Jobs, status: str) -> Mask:

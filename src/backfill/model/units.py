@@ -62,3 +62,11 @@ def span_text(micros: float) -> str:
         if abs(seconds) >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s" if seconds == round(seconds) or abs(seconds) >= 10 else f"{seconds:.2g} s"
+
+
+def amount(name: str, value: int) -> str:
+    """How much there is of a resource, or how many copies of a licence: memory with a unit."""
+    if name != "memory":
+        return f"{value:,}"
+    power = min(max(value.bit_length() - 1, 0) // 10, 5)
+    return f"{value / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[power]}"

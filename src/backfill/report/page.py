@@ -17,7 +17,7 @@ from backfill.analysis.metrics import NOTHING, Counted, Metrics, Trim
 from backfill.analysis.series import Binned, window
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
-from backfill.model.units import NEVER, SECOND, span_text
+from backfill.model.units import NEVER, SECOND, amount, span_text
 from backfill.model.workload import Workload
 from backfill.report import losers
 from backfill.report.chart import SIDE, count_chart, ratio_chart, share_chart, table, tail_chart
@@ -29,7 +29,7 @@ from backfill.report.rows import licence_lanes
 from backfill.report.sentences import chance, one_by_one
 from backfill.report.shown import BINS, QUANTILES, Shown, Used, longest, quantiles
 from backfill.report.templating import templates
-from backfill.report.values import EXPLAINED, NONE, UNTIL, amount, columns, cut, heading, headline, number, texts
+from backfill.report.values import EXPLAINED, NONE, UNTIL, columns, cut, heading, headline, number, texts
 from backfill.traces.files import written
 
 FIGURES, AT_ONCE = 100, 8  # so many licences have a figure, and these are seen at once; the table has all

@@ -114,11 +114,3 @@ def headline(all_metrics: Sequence[Metrics]) -> list[str]:
     """The names of the metrics worth a column, given those of all the results side by side."""
     farm = [name for name in FARM if any(name in metrics for metrics in all_metrics)]
     return [*HEADLINE, *farm, *(name for name in TROUBLE if any(metrics.get(name) for metrics in all_metrics))]
-
-
-def amount(name: str, value: int) -> str:
-    """How much there is of a resource, or how many copies of a licence: memory with a unit."""
-    if name != "memory":
-        return f"{value:,}"
-    power = min(max(value.bit_length() - 1, 0) // 10, 5)
-    return f"{value / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[power]}"
