@@ -14,6 +14,7 @@ import pytest
 from backfill.executors import carry_out, executor
 from backfill.model.errors import BackfillError, BadArgument
 from backfill.papers import farm_claims
+from backfill.papers.asked import Asked
 from backfill.papers.claims import Claim, Estimate
 from backfill.papers.farm import POLICIES, REPLICATIONS, Cell, reproduce, run
 from backfill.papers.starvation import waits_of_the_starved
@@ -192,7 +193,7 @@ def test_a_cluster_that_is_not_there_is_told(monkeypatch):
 
 @pytest.fixture(scope="module")
 def quick():
-    return reproduce(replications=2)
+    return reproduce(Asked(replications=2))
 
 
 def test_every_claim_has_a_verdict_and_every_figure_its_files(quick, tmp_path):
@@ -213,7 +214,7 @@ def test_every_claim_has_a_verdict_and_every_figure_its_files(quick, tmp_path):
 
 def test_the_same_seed_gives_the_same_files(quick, tmp_path):
     write(quick, tmp_path / "one")
-    write(reproduce(replications=2), tmp_path / "two")
+    write(reproduce(Asked(replications=2)), tmp_path / "two")
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 

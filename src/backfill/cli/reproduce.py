@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from backfill.papers.claims import Claim
 
 QUICK = 3  # replications
+_COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 def known_papers(incomplete: str) -> list[str]:
@@ -29,6 +30,7 @@ def known_papers(incomplete: str) -> list[str]:
     "backfill reproduce farm --out farm --workers 4",
     "backfill reproduce farm --quick",
     "backfill reproduce farm --sensitivity --cluster tcp://127.0.0.1:8786",
+    "backfill reproduce ibb --log LANL-CM5-1994-4.1-cln.swf.gz --log METACENTRUM-2009-2.swf.gz --workers 2",
 )
 def reproduce(
     paper: Annotated[
@@ -37,6 +39,10 @@ def reproduce(
     ] = None,
     out: Annotated[
         str | None, typer.Option("--out", metavar="DIR", help="Where it all goes. [default: reproduced-PAPER]")
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option("--log", metavar="PATH", help="A log that the paper needs; can be given several times."),
     ] = None,
     replications: Annotated[
         int | None, typer.Option("--replications", metavar="N", help="Instead of the paper's own number.")
@@ -66,23 +72,32 @@ def reproduce(
     if replications is not None and replications < 2:
         raise BadArgument("replications", replications, "a whole number >= 2, since one has no interval")
 
+    module = import_module(f"backfill.papers.{PAPERS[paper][0]}")
+
     from backfill.executors import executor
+    from backfill.papers.asked import Asked
     from backfill.papers.figures import check_plot
+    from backfill.papers.logs import find
     from backfill.papers.write import write
 
     check_plot()
+    logs = find(module.LOGS, log or ())
+    for name, each in logs.items():
+        say.note(f"{name}: {each.file}")
     folder = out or f"reproduced-{paper}"
     with executor(workers, cluster) as where:
         make_folder(folder)
         with say.busy(f"preparing {paper}"):
-            module = import_module(f"backfill.papers.{PAPERS[paper][0]}")
             module.prepare()
         count = QUICK if quick else replications or module.REPLICATIONS
-        chosen = {"replications": count, "seed": seed, "sensitivity": sensitivity, "executor": where}
         with say.bar(f"reproduce {paper}", 1000) as bar:
-            tell = None if bar is None else lambda done, of: bar(1000 * done // of)
-            found = module.reproduce(**chosen, progress=tell)
+            asked = Asked(
+                replications=count, seed=seed, sensitivity=sensitivity, quick=quick, logs=logs, executor=where,
+                progress=None if bar is None else lambda done, of: bar(1000 * done // of),
+            )  # fmt: skip
+            found = module.reproduce(asked)
     found.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})
+    found.provenance.update({f"log {name}": each.told for name, each in logs.items()})
     write(found, folder)
     _print(found.claims)
     if count < module.REPLICATIONS:
@@ -101,5 +116,5 @@ def _print(claims: "list[Claim]") -> None:
     for head in ("", "claim", "verdict", "measured"):
         table.add_column(head, no_wrap=head == "verdict")
     for claim in claims:
-        table.add_row(claim.id, claim.claim, Text(claim.verdict, "green" if claim.held else "red"), claim.measured)
+        table.add_row(claim.id, claim.claim, Text(claim.verdict, _COLOURS[claim.held]), claim.measured)
     print_lines(table)

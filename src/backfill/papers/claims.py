@@ -1,8 +1,8 @@
 """The claims of a paper, and what was measured of each."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,10 @@ from backfill.analysis.quantiles import student
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over replications with its 95 % interval (Student's t); of one replication there is no interval."""
+    """A mean over replications with its 95 % interval (Student's t); of one replication there is no interval.
+
+    Of one log it is a value, or a difference with the interval of its bootstrap; then the count is 1.
+    """
 
     mean: float
     low: float
@@ -25,6 +28,11 @@ class Estimate:
         if len(values) < 2:
             return cls(values[0], -math.inf, math.inf, 1)
         return cls(*student(np.array(values, np.float64)), len(values))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is an interval."""
+        return math.isfinite(self.low)
 
     def plus(self, amount: float) -> "Estimate":
         """The same, moved."""
@@ -39,7 +47,7 @@ class Estimate:
         return Estimate(-self.mean, -self.high, -self.low, self.count)
 
     def __str__(self) -> str:
-        if not math.isfinite(self.low):
+        if not self.bounded:
             return f"{self.mean:.4g}"
         return f"{self.mean:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
@@ -62,7 +70,7 @@ class Claim:
         cls, name: str, claim: str, expected: str, worst: Estimate, held: bool, where: str, unit: str = ""
     ) -> "Claim":
         """A claim that is judged by its worst case, which stands `where`, in a unit such as ` points`."""
-        low, high = (worst.low, worst.high) if math.isfinite(worst.low) else (None, None)
+        low, high = (worst.low, worst.high) if worst.bounded else (None, None)
         return cls(name, claim, expected, f"{worst}{unit}, {where}", held, low, high)
 
     @property
@@ -73,3 +81,26 @@ class Claim:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+Cases = Mapping[str, Estimate]  # where -> what is measured there
+
+
+def worst_of(cases: Cases) -> tuple[str, Estimate]:
+    """The case whose interval reaches highest, and where it is."""
+    return max(cases.items(), key=lambda case: case[1].high)
+
+
+def below(name: str, claim: str, expected: str, cases: Cases, unit: str = "", scale: float = 1) -> Claim:
+    """A claim that holds where every interval lies below 0; told in a unit, of which `scale` are 1.
+
+    Cases without an interval cannot decide it, but leave it open where the others speak for it; they are noted.
+    """
+    told = {where: each.times(scale) for where, each in cases.items()}
+    bounded = {where: each for where, each in told.items() if each.bounded}
+    where, worst = worst_of(bounded or told)
+    found = Claim.of(name, claim, expected, worst, worst.high < 0, where, unit)
+    if len(bounded) == len(told):
+        return found
+    note = "no interval: " + "; ".join(f"{each}{unit}, {w}" for w, each in told.items() if not each.bounded)
+    return replace(found, held=None if worst.high < 0 or not bounded else False, note=note)

@@ -10,10 +10,10 @@ from typing import Any
 
 from backfill import __version__, policies
 from backfill.api import simulate
-from backfill.executors import Executor, Progress, carry_out
 from backfill.model.errors import BackfillError
 from backfill.model.workload import Workload
 from backfill.papers import farm_claims
+from backfill.papers.asked import Asked
 from backfill.papers.farm_claims import BF_MOD, BF_UNMOD, INTERARRIVALS, LABELS, POLICIES, PRIORITY, RATIOS, band
 from backfill.papers.figures import Figure
 from backfill.papers.sweep import Numbers, Sweep
@@ -25,6 +25,7 @@ TITLE = (
     "computational farms, CoreGRID 2007"
 )
 REPLICATIONS = 30  # the paper has 20
+LOGS = ()  # it needs none
 TABLE_INTERARRIVALS = (6, 12)
 WEIGHTS = ("w_aging", "w_deadline", "w_licences", "w_wait")
 KEPT = ("out_deadline", "system_usage", "system_usage_to_end", "system_usage_printed", "mean_slowdown", "licence_usage")
@@ -67,19 +68,9 @@ def prepare() -> None:
         _ = policies.get(name).entry
 
 
-def reproduce(
-    *,
-    replications: int = REPLICATIONS,
-    seed: int = 0,
-    sensitivity: bool = False,
-    executor: Executor | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Reproduction:
-    """All experiments: figures and claims; with `sensitivity` also other weights and the other reading of margins.
-
-    progress: is told how many of how many tasks are done.
-    """
-    plan = Plan(seed, replications)
+def reproduce(asked: Asked) -> Reproduction:
+    """All experiments: figures and claims; with `sensitivity` also other weights and the other reading of margins."""
+    plan = Plan(asked)
     main = plan.add({ia: {"interarrival": ia} for ia in INTERARRIVALS}, check=True)
     tables = {
         ia: plan.add(
@@ -88,7 +79,7 @@ def reproduce(
         for ia in TABLE_INTERARRIVALS
     }
     percent = weighted = None
-    if sensitivity:
+    if asked.sensitivity:
         percent = plan.add({ia: {"interarrival": ia, "margin": "percent"} for ia in INTERARRIVALS})
         weighted = {
             (name, factor): plan.add(
@@ -97,7 +88,7 @@ def reproduce(
             for name in WEIGHTS
             for factor in (0.1, 10.0)
         }
-    done = plan.carry_out(executor, progress)
+    done = plan.carry_out()
     sweep, by_ratio = done(main), {ia: done(each) for ia, each in tables.items()}
     claims = [
         *farm_claims.claims_of(sweep),
@@ -107,12 +98,14 @@ def reproduce(
     ]
     figures = [*_figures(sweep), *_tables(by_ratio)]
     setting = [
-        f"100 machines of 1 to 8 cpus, 20 licences, 1,000 jobs; {replications} farms, the same for all policies.",
+        f"100 machines of 1 to 8 cpus, 20 licences, 1,000 jobs; {asked.replications} farms, the same for all policies.",
         "System usage is the cpus held over the cpus that the jobs in the system ask for, at most all there are, from "
         "the first submit to the last. Weights and factors are the defaults of bf-mod, fixed before the runs.",
     ]
-    if replications < REPLICATIONS:
-        setting.append(f"Quick look: {replications} replications instead of {REPLICATIONS}; no claim rests on it.")
+    if asked.replications < REPLICATIONS:
+        setting.append(
+            f"Quick look: {asked.replications} replications instead of {REPLICATIONS}; no claim rests on it."
+        )
     if percent is not None and weighted is not None:
         second, other = done(percent), {each: done(which) for each, which in weighted.items()}
         figures += [*_figures(second, " (margins in percent)", "-percent"), *_sensitivity(sweep, other)]
@@ -125,8 +118,8 @@ def reproduce(
 class Plan:
     """The tasks of all sweeps in one list, so that they share one executor and one bar."""
 
-    def __init__(self, seed: int, replications: int) -> None:
-        self.seeds = range(seed, seed + replications)
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
         self.cells: list[Cell] = []
 
     def add(self, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, range]:
@@ -134,16 +127,13 @@ class Plan:
         places = {}
         for x, arguments in settings.items():
             first = len(self.cells)
-            self.cells += [Cell(seed, tuple(arguments.items()), **more) for seed in self.seeds]
+            self.cells += [Cell(seed, tuple(arguments.items()), **more) for seed in self.asked.seeds]
             places[x] = range(first, len(self.cells))
         return places
 
-    def carry_out(
-        self, executor: Executor | None, progress: Callable[[int, int], None] | None
-    ) -> Callable[[Mapping[Any, range]], Sweep]:
+    def carry_out(self) -> Callable[[Mapping[Any, range]], Sweep]:
         """Run all tasks. Returns what gives the results of a sweep."""
-        tell: Progress | None = None if progress is None else lambda done: progress(done, len(self.cells))
-        found = carry_out(run, self.cells, executor, tell)
+        found = self.asked.carry_out(run, self.cells)
         return lambda places: Sweep({x: [found[i] for i in which] for x, which in places.items()})
 
 

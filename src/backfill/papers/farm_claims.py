@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from backfill.papers.claims import Claim, Estimate
+from backfill.papers.claims import Claim, Estimate, below, worst_of
 from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 
@@ -125,7 +125,7 @@ def deadlines_where_scarce(tables: Tables) -> Claim:
         for ia, sweep in tables.items()
         for r in ratios
     }
-    where, worst = _worst(single)
+    where, worst = worst_of(single)
     claim = _below(
         "F0.4b",
         "where licences are scarce BF_MOD misses fewer deadlines than BF_UNMOD",
@@ -190,13 +190,6 @@ def _all(several: Iterable[Cases]) -> Cases:
     return {where: each for cases in several for where, each in cases.items()}
 
 
-def _worst(cases: Cases) -> tuple[str, Estimate]:
-    """The case whose interval reaches highest, and where it is."""
-    return max(cases.items(), key=lambda case: case[1].high)
-
-
 def _below(name: str, claim: str, expected: str, cases: Cases, shares: bool = True) -> Claim:
     """A claim that holds where every interval lies below 0. Differences of shares are told in percentage points."""
-    where, worst = _worst(cases)
-    told, unit = (worst.times(100), " points") if shares else (worst, "")
-    return Claim.of(name, claim, expected, told, worst.high < 0, where, unit)
+    return below(name, claim, expected, cases, *((" points", 100) if shares else ()))

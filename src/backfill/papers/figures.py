@@ -11,8 +11,9 @@ from backfill.papers.claims import Estimate
 from backfill.traces.files import written, written_text
 
 # Okabe and Ito's palette, told apart without colour by its markers.
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
-MARKERS = ("o", "s", "^", "D", "v", "P")
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MANY_LINES, MANY_TICKS = 5, 18  # from here on the legend stands beside the lines, and not every tick has its text
 STYLES = ("-", "-", "-", (0, (4, 4)))  # where two lines lie on each other both are seen
 
 
@@ -25,22 +26,27 @@ class Figure:
     x: str
     y: str
     at: Sequence[str]  # values of x, in order
-    lines: Mapping[str, Sequence[Estimate]]  # label -> one estimate per x
+    lines: Mapping[str, Sequence[Estimate | None]]  # label -> one estimate per x; None where there is none
     percent: bool = False
     first: int = 0  # style of the first line, so that a policy looks the same in all figures
     table: bool = False  # the paper prints it as a table
+    log: bool = False  # values that span decades
+    of: str = "policy"  # what a line is
 
-    def text(self, estimate: Estimate) -> str:
+    def text(self, estimate: Estimate | None) -> str:
         """A point in the unit of the axis."""
+        if estimate is None:
+            return ""
         return str(estimate.times(100) if self.percent else estimate)
 
     @property
-    def rows(self) -> list[tuple[str, str, float, float, float, int]]:
-        """What is plotted: (x, line, mean, low, high, replications)."""
+    def rows(self) -> list[tuple[str, ...]]:
+        """What is plotted: (x, line, mean, low, high, replications); no low and high where there is no interval."""
         return [
-            (x, label, each[i].mean, each[i].low, each[i].high, each[i].count)
+            (x, label, repr(p.mean), *((repr(p.low), repr(p.high)) if p.bounded else ("", "")), repr(p.count))
             for i, x in enumerate(self.at)
             for label, each in self.lines.items()
+            if (p := each[i]) is not None
         ]
 
 
@@ -59,10 +65,10 @@ def write_figure(figure: Figure, folder: Path) -> None:
 
     with written_text(folder / f"{figure.name}.csv") as out:
         sheet = csv.writer(out, lineterminator="\n")
-        sheet.writerow((figure.x, "policy", "mean", "low", "high", "replications"))
-        sheet.writerows((x, label, *map(repr, numbers)) for x, label, *numbers in figure.rows)
+        sheet.writerow((figure.x, figure.of, "mean", "low", "high", "replications"))
+        sheet.writerows(figure.rows)
     with mpl.rc_context({"svg.hashsalt": figure.name, "font.size": 11, "svg.fonttype": "none"}):
-        drawn = Drawn(figsize=(6.4, 4.2), layout="constrained")
+        drawn = Drawn(figsize=(8.6 if len(figure.lines) > MANY_LINES else 6.4, 4.2), layout="constrained")
         _draw(figure, drawn.subplots())
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             with written(folder / f"{figure.name}.{suffix}") as file:
@@ -71,23 +77,33 @@ def write_figure(figure: Figure, folder: Path) -> None:
 
 def _draw(figure: Figure, ax: Any) -> None:
     scale = 100 if figure.percent else 1
-    places = range(len(figure.at))
     for number, (label, line) in enumerate(figure.lines.items(), figure.first):
-        half = [scale * (each.high - each.mean) if each.count > 1 else 0.0 for each in line]
+        there = [(place, each) for place, each in enumerate(line) if each is not None]
+        reach = [(e.mean - e.low, e.high - e.mean) if e.bounded else (0.0, 0.0) for _, e in there]
         ax.errorbar(
-            places,
-            [scale * each.mean for each in line],
-            half,
+            [place for place, _ in there],
+            [scale * each.mean for _, each in there],
+            [[scale * side for side in sides] for sides in zip(*reach, strict=True)],
             label=label,
             color=COLOURS[number % len(COLOURS)],
             marker=MARKERS[number % len(MARKERS)],
             linestyle=STYLES[number % len(STYLES)],
             capsize=3,
         )
-    ax.set_xticks(places, figure.at)
+    many = len(figure.at) > MANY_TICKS
+    shown = range(0, len(figure.at), 1 + len(figure.at) // MANY_TICKS)
+    ax.set_xticks(shown, [figure.at[place] for place in shown], rotation=90 if many else 0)
     ax.set_xlabel(figure.x)
     ax.set_ylabel(figure.y)
     ax.set_title(figure.title, fontsize=12)
-    ax.set_ylim(bottom=0)
+    if figure.log:
+        ax.set_yscale("log")
+    elif any(each is not None and each.mean < 0 for line in figure.lines.values() for each in line):
+        ax.axhline(0, color="black", linewidth=0.8)
+    else:
+        ax.set_ylim(bottom=0)
     ax.grid(axis="y", alpha=0.3)
-    ax.legend(frameon=False)
+    if len(figure.lines) > MANY_LINES:
+        ax.figure.legend(loc="outside right upper", frameon=False)
+    else:
+        ax.legend(frameon=False)

@@ -1,0 +1,76 @@
+"""The recorded logs that a paper needs: handed over, or found in a folder of logs. None is part of the project."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from backfill.model.errors import UsageError, quote
+from backfill.model.workload import Workload
+from backfill.traces.files import Source
+from backfill.traces.swf import read_swf
+
+FOLDERS = ("traces", "../shared/traces")  # where a log is looked for that was not handed over
+SUFFIXES = (".swf", ".swf.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log as its file is, mostly packed: it travels to other processes in a few MB, and is read there."""
+
+    file: str
+    sha256: str
+    data: bytes = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, path: str | Path) -> "Log":
+        """Raises WorkloadError where the file cannot be read."""
+        source = Source.of(path)
+        return cls(str(path), source.sha256, Path(path).read_bytes())
+
+    def read(self) -> Workload:
+        """Its jobs. Raises WorkloadError."""
+        return read_swf(replace(Source.of(self.data), file=self.file))
+
+    @property
+    def told(self) -> str:
+        """For the record: the file's name and its hash."""
+        return f"{Path(self.file).name}, sha256 {self.sha256}"
+
+
+def find(wanted: Sequence[str], given: Sequence[str], folders: Sequence[str] = FOLDERS) -> dict[str, Log]:
+    """The logs of a paper by their names, as far as they are there; a name stands in the name of its file.
+
+    given: paths of logs; each must be one of those wanted. Others are looked for in `folders`. Raises UsageError.
+    """
+    found: dict[str, Path] = {}
+    for path in given:
+        if not wanted:
+            raise UsageError(f"--log {path}: this paper needs no log; leave it out")
+        name = next((name for name in wanted if _is(Path(path), name)), None)
+        if name is None:
+            raise UsageError(
+                f"--log {path}: expected an SWF file whose name has {' or '.join(wanted)} in it, which tells the logs"
+                " of this paper apart"
+            )
+        if name in found:
+            raise UsageError(f"--log {path}: {name} is given twice, as {quote(str(found[name]))} already")
+        found[name] = Path(path)
+    for name in wanted:
+        places = [path for folder in folders for path in sorted(Path(folder).glob("*")) if _is(path, name)]
+        if name not in found and places:
+            found[name] = places[0]
+    return {name: Log.of(found[name]) for name in wanted if name in found}
+
+
+def how_to_get(names: Sequence[str]) -> str:
+    """What to do about logs that are not there."""
+    return f"needs the log {' and '.join(names)}: hand it over by --log PATH"
+
+
+def _is(path: Path, name: str) -> bool:
+    return name.lower() in path.name.lower() and path.name.lower().endswith(SUFFIXES)
+
+
+def missing(names: Sequence[str], logs: Mapping[str, Log]) -> list[str]:
+    """Those that are not there."""
+    return [name for name in names if name not in logs]
