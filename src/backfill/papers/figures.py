@@ -13,7 +13,7 @@ from backfill.traces.files import written, written_text
 # Okabe and Ito's palette, told apart without colour by its markers.
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-MANY_LINES, MANY_TICKS = 5, 18  # from here on the legend stands beside the lines, and not every tick has its text
+MANY_LINES, MANY_TICKS = 5, 18  # beyond, the legend stands beside the lines, and not every tick has its text
 STYLES = ("-", "-", "-", (0, (4, 4)))  # where two lines lie on each other both are seen
 
 
@@ -68,7 +68,8 @@ def write_figure(figure: Figure, folder: Path) -> None:
         sheet.writerow((figure.x, figure.of, "mean", "low", "high", "replications"))
         sheet.writerows(figure.rows)
     with mpl.rc_context({"svg.hashsalt": figure.name, "font.size": 11, "svg.fonttype": "none"}):
-        drawn = Drawn(figsize=(8.6 if len(figure.lines) > MANY_LINES else 6.4, 4.2), layout="constrained")
+        wide = len(figure.lines) > MANY_LINES or len(figure.at) > MANY_TICKS
+        drawn = Drawn(figsize=(8.6 if wide else 6.4, 4.2), layout="constrained")
         _draw(figure, drawn.subplots())
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             with written(folder / f"{figure.name}.{suffix}") as file:
@@ -77,9 +78,10 @@ def write_figure(figure: Figure, folder: Path) -> None:
 
 def _draw(figure: Figure, ax: Any) -> None:
     scale = 100 if figure.percent else 1
+    many = len(figure.at) > MANY_TICKS  # then whiskers would hide the points
     for number, (label, line) in enumerate(figure.lines.items(), figure.first):
         there = [(place, each) for place, each in enumerate(line) if each is not None]
-        reach = [(e.mean - e.low, e.high - e.mean) if e.bounded else (0.0, 0.0) for _, e in there]
+        reach = [(e.mean - e.low, e.high - e.mean) if e.bounded and not many else (0.0, 0.0) for _, e in there]
         ax.errorbar(
             [place for place, _ in there],
             [scale * each.mean for _, each in there],
@@ -90,7 +92,6 @@ def _draw(figure: Figure, ax: Any) -> None:
             linestyle=STYLES[number % len(STYLES)],
             capsize=3,
         )
-    many = len(figure.at) > MANY_TICKS
     shown = range(0, len(figure.at), 1 + len(figure.at) // MANY_TICKS)
     ax.set_xticks(shown, [figure.at[place] for place in shown], rotation=90 if many else 0)
     ax.set_xlabel(figure.x)

@@ -1,0 +1,230 @@
+"""Liu, Luan, Wang and Qian, NPC 2016: IBB on two recorded logs and on 54 jobs, its figures and its claims.
+
+One task is one workload at one load, under all policies that are compared. docs/decisions/0011-ibb-readings.md has the
+readings taken where the paper is silent.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from backfill import __version__, policies
+from backfill.model.workload import Workload
+from backfill.papers import ibb_claims, ibb_figures, nas
+from backfill.papers.asked import Asked
+from backfill.papers.claims import Claim
+from backfill.papers.figures import Figure
+from backfill.papers.ibb_claims import (
+    BB,
+    BB_EMPTY,
+    BEST_FIT,
+    CONSERVATIVE,
+    EASY,
+    FCFS,
+    IBB,
+    IBB_EVEN,
+    IBB_FIXED,
+    LOWEST,
+)
+from backfill.papers.ibb_logs import AS_BUILT, AS_PRINTED, CPUS, LANL, LOADS, META, WALLTIMES, Cell, LogSweep, workload
+from backfill.papers.ibb_models import Drawn, lublin_with_memory, of_jobs, several
+from backfill.papers.logs import how_to_get, missing
+from backfill.papers.sweep import Sweep
+from backfill.papers.write import Reproduction
+
+TITLE = (
+    "Liu, Luan, Wang, Qian: IBB: Improved K-resource aware backfill balanced scheduling for HTCondor, NPC 2016, "
+    "LNCS 9966"
+)
+REPLICATIONS = 30  # of generated workloads
+LOGS = (LANL, META)
+QUICK_WEEKS = 8  # of each log
+POLICIES = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB, IBB_EVEN)  # on logs; the others are held against the first
+FEW = (BB, EASY, IBB)  # with the other readings of walltimes
+CALM = 1.0  # conservative plans for every job that waits, and runs up to this load
+SHOWN = (FCFS, EASY, LOWEST, IBB, BB, BB_EMPTY, IBB_EVEN, CONSERVATIVE)  # IBB dashed: it often hides BFF
+ON_NODES = (FCFS, BEST_FIT, EASY, IBB, BB)
+ON_RESOURCES = (EASY, BB, BB_EMPTY)
+ON_LUBLIN = (EASY, LOWEST, BB, IBB, BB_EMPTY, IBB_EVEN)
+COUNTS = range(2, 9)
+MEMORIES = {"discrete": (0.3, 0.45, 0.6, 0.8, 1.0), "lognormal": (0.3, 0.6, 0.8, 1.0)}  # -> loads
+
+
+class Setting(NamedTuple):
+    """A sweep over relative loads."""
+
+    logs: tuple[str, ...]
+    walltime: str = WALLTIMES[0]
+    memory: int = AS_PRINTED
+
+
+PURE, MIXED, SMALL = Setting((LANL,)), Setting((LANL, META)), Setting((LANL,), memory=AS_BUILT)
+WHAT = {PURE.logs: "LANL-CM5", MIXED.logs: "LANL-CM5 + MetaCentrum"}
+
+
+def run(cell: Cell | Drawn) -> Any:
+    """What a task returns."""
+    return cell.carry_out()
+
+
+def prepare() -> None:
+    """Compile what the experiments need, once, before processes would all do it."""
+    for name in dict.fromkeys(text.partition(":")[0] for text in (*SHOWN, BEST_FIT)):
+        _ = policies.get(name).entry
+
+
+def reproduce(asked: Asked) -> Reproduction:
+    """All experiments for which the logs are there; claims that need others are not judged."""
+    plan, fixed = Plan(asked), (IBB_FIXED,) if asked.sensitivity else ()
+    places = {setting: plan.over_loads(setting, fixed) for setting in _settings(asked)}
+    jobs = plan.drawn({54: nas.jobs}, ON_NODES, of_jobs)
+    resources = plan.drawn({k: partial(several, k) for k in COUNTS}, ON_RESOURCES)
+    lublin = plan.drawn(
+        {(memory, load): partial(lublin_with_memory, memory, load) for memory in MEMORIES for load in MEMORIES[memory]},
+        ON_LUBLIN + fixed,
+    )
+    done = plan.carry_out()
+    found = {setting: LogSweep({load: row for load, (row,) in done(each).items()}) for setting, each in places.items()}
+    by_job, by_count, by_memory = (Sweep(done(each)) for each in (jobs, resources, lublin))
+    claims = [
+        *_claims(found),
+        *ibb_claims.without(missing(LOGS, asked.logs)),
+        *ibb_claims.shorter_response(by_count),
+        *ibb_claims.of_54_jobs(by_job),
+        *ibb_claims.of_lublin(by_memory),
+    ]
+    if asked.sensitivity:
+        claims += [*_second_readings(found), *_told("refresh=false", ibb_claims.of_lublin(by_memory, IBB_FIXED)[:1])]
+    figures = [
+        *_figures(found),
+        *ibb_figures.of_54_jobs(by_job, ON_NODES),
+        ibb_figures.of_resources(by_count, ON_RESOURCES),
+        *ibb_figures.of_lublin(by_memory, ON_LUBLIN),
+    ]
+    ordered = sorted(claims, key=lambda claim: claim.id)
+    return Reproduction(TITLE, _sentences(asked, found), ordered, figures, {"version": f"backfill {__version__}"})
+
+
+class Plan:
+    """The tasks of all experiments in one list, so that they share one executor and one bar."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.cells: list[Cell | Drawn] = []
+
+    def add(self, cells: Mapping[Any, Iterable[Cell | Drawn]]) -> dict[Any, range]:
+        """Tasks by x. Returns where they are."""
+        places = {}
+        for x, tasks in cells.items():
+            first = len(self.cells)
+            self.cells += tasks
+            places[x] = range(first, len(self.cells))
+        return places
+
+    def over_loads(self, setting: Setting, more: tuple[str, ...]) -> dict[Any, range]:
+        """A sweep over relative loads, the longest tasks first."""
+        logs = tuple(self.asked.logs[name] for name in setting.logs)
+        main = setting.walltime == PURE.walltime
+        chosen = (POLICIES if main else FEW) + more
+        return self.add({
+            load: [
+                Cell(
+                    logs,
+                    load,
+                    (*chosen, CONSERVATIVE) if main and load <= CALM else chosen,
+                    setting.walltime,
+                    setting.memory,
+                    QUICK_WEEKS if self.asked.quick else None,
+                )
+            ]
+            for load in reversed(LOADS)
+        })  # fmt: skip
+
+    def drawn(
+        self, sources: Mapping[Any, Callable[[int], Workload]], chosen: tuple[str, ...], more: Any = None
+    ) -> dict[Any, range]:
+        """A sweep over generated workloads, one task per replication."""
+        return self.add({
+            x: [Drawn(source, seed, chosen, more) for seed in self.asked.seeds] for x, source in sources.items()
+        })  # fmt: skip
+
+    def carry_out(self) -> Callable[[Mapping[Any, range]], dict[Any, list[Any]]]:
+        """Run all tasks. Returns what gives the results of a sweep by x."""
+        found = self.asked.carry_out(run, self.cells)
+        return lambda places: {x: [found[i] for i in which] for x, which in places.items()}
+
+
+def _settings(asked: Asked) -> list[Setting]:
+    """The sweeps for which the logs are there."""
+    wanted = [*(Setting(logs, walltime) for logs in (MIXED.logs, PURE.logs) for walltime in WALLTIMES), SMALL]
+    return [setting for setting in wanted if not missing(setting.logs, asked.logs)]
+
+
+def _claims(found: Mapping[Setting, LogSweep]) -> list[Claim]:
+    claims: list[Claim] = []
+    if PURE in found:
+        claims += ibb_claims.of_pure(found[PURE])
+        claims += _told(f"{AS_BUILT} GB in all", ibb_claims.of_pure(found[SMALL]))
+    if MIXED in found:
+        claims += ibb_claims.of_mixed(found[MIXED], found[PURE])
+    return claims
+
+
+def _second_readings(found: Mapping[Setting, LogSweep]) -> list[Claim]:
+    """The claims about logs with other walltimes, and with a fixed right side of the test."""
+    claims: list[Claim] = []
+    for walltime, ibb, told in (
+        *((walltime, IBB, f"walltimes {walltime}") for walltime in WALLTIMES[1:]),
+        (WALLTIMES[0], IBB_FIXED, "refresh=false"),
+    ):
+        pure, mixed = (found.get(Setting(logs, walltime)) for logs in (PURE.logs, MIXED.logs))
+        if pure is not None:
+            claims += _told(told, ibb_claims.of_pure(pure, ibb))
+            claims += _told(told, ibb_claims.of_mixed(mixed, pure, ibb)) if mixed is not None else ()
+    return claims
+
+
+def _told(reading: str, claims: Iterable[Claim]) -> list[Claim]:
+    return [replace(claim, id=f"{claim.id}, {reading}") for claim in claims]
+
+
+def _figures(found: Mapping[Setting, LogSweep]) -> list[Figure]:
+    figures: list[Figure] = []
+    for number, setting, suffix, more in (
+        (1, PURE, "", ""),
+        (1, SMALL, "-small", ", 32 GB in all"),
+        (2, MIXED, "", ""),
+    ):
+        if setting in found:
+            what = WHAT[setting.logs] + more
+            figures += ibb_figures.of_sweep(found[setting], SHOWN, number, suffix, what)
+    for number, logs in enumerate(WHAT, 1):
+        if Setting(logs) in found:
+            sweeps = {walltime: found[Setting(logs, walltime)] for walltime in WALLTIMES}
+            figures += ibb_figures.of_readings(sweeps, number, WHAT[logs])
+    return figures
+
+
+def _sentences(asked: Asked, found: Mapping[Setting, LogSweep]) -> list[str]:
+    """What was run."""
+    weeks = QUICK_WEEKS if asked.quick else None
+    told = [
+        f"Logs: {CPUS:,} cpus as one pool, with 1 GB of memory for each, and LANL-CM5 also with {AS_BUILT} GB in all; "
+        "walltime = the longer of requested and run time, and no job is killed. Relative loads from "
+        f"{LOADS[0]:g} to {LOADS[-1]:g}; intervals of differences by a bootstrap of eight long blocks. There is none "
+        "where somebody waits for most of the log on end.",
+        f"Generated workloads: {asked.replications} of each, the same for all policies; intervals by Student's t.",
+    ]
+    if MIXED in found:
+        notes = workload(tuple(asked.logs[name] for name in MIXED.logs), weeks=weeks).notes
+        told.append(f"Mixed: {notes[0]}. MetaCentrum has no requested times: the run time stands for them.")
+    if rejected := sum(row.values[BB]["rejected_jobs"] for sweep in found.values() for row in sweep.found.values()):
+        told.append(f"In all runs of BB together {rejected:.0f} jobs were rejected, which ask for more than there is.")
+    if lacking := missing(LOGS, asked.logs):
+        told.append(f"Not judged are claims that need a log which was not there: {how_to_get(lacking)}.")
+    if asked.quick and asked.logs:
+        told.append(f"Quick look: the first {QUICK_WEEKS} weeks of each log; no claim rests on it.")
+    if asked.replications < REPLICATIONS:
+        told.append(f"Quick look: {asked.replications} replications instead of {REPLICATIONS}; no claim rests on it.")
+    return told

@@ -1,0 +1,183 @@
+"""The claims of the IBB paper, one function each, judged by the case that speaks most against it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+from backfill.papers import nas
+from backfill.papers.claims import Claim, Estimate, below
+from backfill.papers.ibb_logs import LANL, LOADS, META, RESPONSE, SLOWDOWN, WAIT, LogSweep
+from backfill.papers.logs import how_to_get
+from backfill.papers.sweep import Sweep
+
+FCFS, EASY, LOWEST, CONSERVATIVE, BEST_FIT = "fcfs", "easy", "backfill-lowest", "conservative", "best-fit"
+BB, BB_EMPTY = "bb:per_event=1", "bb:per_event=until_empty"
+IBB, IBB_EVEN, IBB_FIXED = "ibb", "ibb:test=balance", "ibb:refresh=false"
+LABELS = {
+    FCFS: "FCFS", EASY: "BFF (EASY)", LOWEST: "BL", BB: "BB, one per pass", BB_EMPTY: "BB, until empty", IBB: "IBB",
+    IBB_EVEN: "IBB, balance alone", CONSERVATIVE: "conservative", BEST_FIT: "best-fit", IBB_FIXED: "IBB, fixed",
+}  # fmt: skip
+WORDS = {WAIT: "wait", RESPONSE: "response", SLOWDOWN: "slowdown"}
+FAR, NEAR, CLOSE = 0.5, 0.15, 0.2  # far below is half at most; within 15 %; close to is within 20 %
+GAIN = (0.30, 0.75)  # the best gain may be; the paper has 60 to 65 %
+
+# What is judged of the logs: id -> (what the paper says, what is expected here, the logs it takes)
+OF_LOGS = {
+    "F1.1a": ("LANL-CM5: IBB below BB in mean wait and response", "at every relative load", (LANL,)),
+    "F1.1b": ("LANL-CM5: the gain of IBB over BB grows with load", "in wait and response, from load to load", (LANL,)),
+    "F1.1c": ("LANL-CM5: the gain is up to 65 %", "the greatest in wait and response is 30 to 75 %", (LANL,)),
+    "F1.2a": ("LANL-CM5: IBB below BB in mean slowdown", "at every relative load", (LANL,)),
+    "F1.2b": ("LANL-CM5: IBB gains less in slowdown than in wait", "at every relative load", (LANL,)),
+    "F1.3a": ("mixed: IBB below BB in mean wait, response and slowdown", "at every relative load", (LANL, META)),
+    "F1.3b": ("mixed: the gain is up to 60 %", "the greatest of the three is 30 to 75 %", (LANL, META)),
+    "F1.3c": ("mixed: gains a little larger than with LANL-CM5 alone", "in wait, at every relative load", (LANL, META)),
+}  # fmt: skip
+
+
+def without(names: Iterable[str]) -> list[Claim]:
+    """The claims that cannot be judged since logs are not there."""
+    lacking = set(names)
+    return [
+        Claim(name, claim, expected, "-", None, note=how_to_get([log for log in logs if log in lacking]))
+        for name, (claim, expected, logs) in OF_LOGS.items()
+        if lacking & set(logs)
+    ]
+
+
+def of_pure(sweep: LogSweep, ibb: str = IBB) -> list[Claim]:
+    """F1.1 and F1.2."""
+    return [
+        _below_bb("F1.1a", sweep, (WAIT, RESPONSE), ibb),
+        _grows("F1.1b", sweep, (WAIT, RESPONSE), ibb),
+        _greatest("F1.1c", sweep, (WAIT, RESPONSE), ibb),
+        _below_bb("F1.2a", sweep, (SLOWDOWN,), ibb),
+        _larger("F1.2b", {load: (sweep.gain(load, ibb, WAIT), sweep.gain(load, ibb, SLOWDOWN)) for load in LOADS}),
+    ]
+
+
+def of_mixed(sweep: LogSweep, pure: LogSweep, ibb: str = IBB) -> list[Claim]:
+    """F1.3."""
+    return [
+        _below_bb("F1.3a", sweep, tuple(WORDS), ibb),
+        _greatest("F1.3b", sweep, tuple(WORDS), ibb),
+        _larger("F1.3c", {load: (sweep.gain(load, ibb, WAIT), pure.gain(load, ibb, WAIT)) for load in LOADS}),
+    ]
+
+
+def _below_bb(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
+    cases = {
+        f"{LABELS[ibb]} less BB in {WORDS[metric]} at {load:g}": sweep.change(load, ibb, metric)
+        for metric in metrics
+        for load in LOADS
+    }
+    claim, expected, _ = OF_LOGS[name]
+    return below(name, claim, expected, cases, " %", 100)
+
+
+def _grows(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
+    """Whether the gain at each load is at least that at the load before; two loads have no interval between them."""
+    gains = {metric: [sweep.gain(load, ibb, metric) for load in LOADS] for metric in metrics}
+    told = "; ".join(
+        f"{WORDS[metric]} {', '.join(f'{100 * gain:.1f}' for gain in each)} %" for metric, each in gains.items()
+    )
+    held = all(a < b for each in gains.values() for a, b in pairwise(each))
+    at = ", ".join(f"{load:g}" for load in LOADS)
+    return _by_value(name, f"gains at {at}: {told}", held)
+
+
+def _greatest(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
+    places = {(metric, load): sweep.gain(load, ibb, metric) for metric in metrics for load in LOADS}
+    metric, load = max(places, key=lambda place: places[place])
+    gain = sweep.change(load, ibb, metric).negative()
+    measured = f"{gain.times(100)} %, in {WORDS[metric]} at {load:g}"
+    claim = _by_value(name, measured, GAIN[0] <= gain.mean <= GAIN[1])
+    return replace(claim, low=gain.low, high=gain.high) if gain.bounded else claim
+
+
+def _larger(name: str, gains: Mapping[float, tuple[float, float]]) -> Claim:
+    """Whether at every load there is a gain, and it is larger than the other."""
+    load = min(gains, key=lambda load: min(gains[load][0], gains[load][0] - gains[load][1]))
+    first, second = gains[load]
+    measured = f"a gain of {100 * first:.1f} % beside {100 * second:.1f} %, at {load:g}"
+    return _by_value(name, measured, all(0 < a > b for a, b in gains.values()))
+
+
+def _by_value(name: str, measured: str, held: bool) -> Claim:
+    claim, expected, _ = OF_LOGS[name]
+    return Claim(name, claim, expected, measured, held, note="judged by values, without an interval")
+
+
+def shorter_response(sweep: Sweep) -> list[Claim]:
+    """F1.4: BB against first fit on K resources."""
+    claim = "K resources: BB has a shorter mean response than first-fit backfilling, by up to 50 %"
+    return [
+        below(
+            name,
+            claim,
+            f"K = 2 to 8, BB {how}",
+            {
+                f"{LABELS[policy]} less BFF in response at K = {k}": sweep.ratio(k, policy, EASY, RESPONSE).plus(-1)
+                for k in sweep.found
+            },
+            " %",
+            100,
+        )
+        for name, policy, how in (
+            ("F1.4", BB_EMPTY, "until there is no candidate"),
+            ("F1.4, one per pass", BB, "with one backfill in each pass"),
+        )
+    ]
+
+
+def of_54_jobs(sweep: Sweep) -> list[Claim]:
+    """F1.5; the sweep has one x, 54."""
+
+    def ratio(a: str, b: str, metric: str, most: float) -> Estimate:
+        return sweep.ratio(54, a, b, metric).plus(-most)
+
+    def told(a: str, b: str, what: str, most: float) -> str:
+        return f"the ratio {LABELS[a]} / {LABELS[b]} of {what}, less {most:g}"
+
+    parallel = "mean_running_jobs"
+    return [
+        below("F1.5a", "54 jobs: wait and response far below FCFS under IBB", "their means at most half of FCFS's",
+              {told(IBB, FCFS, WORDS[metric], FAR): ratio(IBB, FCFS, metric, FAR) for metric in (WAIT, RESPONSE)}),
+        below("F1.5b", "54 jobs: slowdown nearly equal over the jobs under IBB", "less uneven than under FCFS",
+              {"coefficient of variation, IBB less FCFS": sweep.change(54, IBB, FCFS, "unevenness")}),
+        below("F1.5c", "54 jobs: best-fit runs about as many jobs at once as IBB", "within 20 %",
+              {told(BEST_FIT, IBB, "running jobs", 1 + CLOSE): ratio(BEST_FIT, IBB, parallel, 1 + CLOSE),
+               f"{1 - CLOSE:g} less that ratio": ratio(BEST_FIT, IBB, parallel, 1 - CLOSE).negative()}),
+        below("F1.5d", "54 jobs: the largest jobs wait longer under best-fit than under IBB",
+              f"the {len(nas.LARGEST)} of class {nas.CLASSES[-1]} with {nas.PROCESSES[-1]} processes",
+              {"their mean wait, IBB less best-fit": sweep.change(54, IBB, BEST_FIT, "wait_of_largest")}, " s"),
+    ]  # fmt: skip
+
+
+def of_lublin(sweep: Sweep, ibb: str = IBB) -> list[Claim]:
+    """F1.6, which is not of the paper but of a check of ours; x is (memory, load)."""
+    uneven = {
+        f"BFF less {LABELS[IBB_EVEN]} in wait, {_at(x)}": sweep.ratio(x, IBB_EVEN, EASY, WAIT).negative().plus(1)
+        for x in sweep.found
+    }
+    return [
+        _within("F1.6a", "IBB is close to first fit", "mean wait within 15 % at every load", sweep, ibb, NEAR),
+        below("F1.6b", "IBB that tests balance alone is worse than first fit", "longer mean wait at every load",
+              uneven, " %", 100),
+        _within("F1.6c", "BB until empty is close to first fit", "mean wait within 20 % at every load", sweep,
+                BB_EMPTY, CLOSE),
+    ]  # fmt: skip
+
+
+def _within(name: str, claim: str, expected: str, sweep: Sweep, policy: str, within: float) -> Claim:
+    cases = {}
+    for x in sweep.found:
+        change = sweep.ratio(x, policy, EASY, WAIT).plus(-1)
+        cases[f"{LABELS[policy]} less BFF in wait, {_at(x)}, {100 * within:g} % allowed"] = change.plus(-within)
+        cases[f"BFF less {LABELS[policy]} in wait, {_at(x)}, {100 * within:g} % allowed"] = change.negative().plus(
+            -within
+        )
+    return below(name, claim, expected, cases, " %", 100)
+
+
+def _at(x: tuple[str, float]) -> str:
+    return f"{x[0]} memory at load {x[1]:g}"

@@ -1,0 +1,170 @@
+"""LANL-CM5, and LANL-CM5 merged with MetaCentrum, as the IBB paper may have used them; one run of all policies.
+
+The readings are those of docs/decisions/0011-ibb-readings.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from backfill.analysis.metrics import Counted
+from backfill.analysis.paired import pairs_of_log
+from backfill.analysis.weeks import WEEK
+from backfill.api import simulate
+from backfill.model.platform import Platform
+from backfill.model.workload import Jobs, Workload
+from backfill.papers.claims import Estimate
+from backfill.papers.logs import Log
+from backfill.papers.sweep import Numbers
+
+LANL, META = "LANL-CM5", "METACENTRUM-2009"
+CPUS = 1024
+AS_PRINTED, AS_BUILT = 1024, 32  # GiB in all: 1 GB per node, as the paper says; 32 MB per node, as the CM-5 had
+LOADS = (0.6, 0.8, 1.0, 1.2, 1.4)
+WALLTIMES = ("max", "requested", "exact")
+WAIT, RESPONSE, SLOWDOWN, BOUNDED = METRICS = (
+    "mean_wait_s", "mean_response_s", "mean_slowdown", "mean_bounded_slowdown",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Row:
+    """One workload under several policies."""
+
+    values: Mapping[str, Numbers]  # by policy
+    changes: Mapping[str, Mapping[str, Estimate]]  # by policy and metric, relative to the first policy
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LogSweep:
+    """The results over relative loads."""
+
+    found: Mapping[float, Row]
+
+    def value(self, load: float, policy: str, metric: str) -> Estimate | None:
+        """One log has one value; None where the policy was not run."""
+        values = self.found[load].values
+        return Estimate.of([values[policy][metric]]) if policy in values else None
+
+    def change(self, load: float, policy: str, metric: str) -> Estimate:
+        """Relative to the first policy; without an interval where paired.py refuses one."""
+        return self.found[load].changes[policy][metric]
+
+    def gain(self, load: float, policy: str, metric: str) -> float:
+        """How much less than under the first policy, relative to it."""
+        return -self.change(load, policy, metric).mean
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One log, or two merged, at one load under several policies. It can be sent anywhere: logs travel packed."""
+
+    logs: tuple[Log, ...]
+    load: float  # relative to the log's own
+    policies: tuple[str, ...]  # the first is that with which the others are compared
+    walltime: str = "max"
+    memory: int = AS_PRINTED
+    weeks: int | None = None  # from the begin; None: all
+
+    def carry_out(self) -> Row:
+        """Simulate all policies on the same workload."""
+        log = workload(self.logs, self.walltime, self.weeks).at_load(self.load)
+        pool = Platform.pool(CPUS, memory=self.memory * 2**30)
+        results = [simulate(log, pool, policy, overrun="extend") for policy in self.policies]
+        counted = [Counted.of(log, result.schedule) for result in results]
+        changes = {}
+        for policy, result, jobs in zip(self.policies[1:], results[1:], counted[1:], strict=True):
+            two = [results[0].metrics, result.metrics], [counted[0], jobs]
+            pairs = pairs_of_log((self.policies[0], policy), *two)
+            changes[policy] = {
+                pair.metric: _estimate(pair.relative, pair.relative_low, pair.relative_high)
+                for pair in pairs
+                if pair.metric in METRICS
+            }
+        kept = (*METRICS, "rejected_jobs")
+        values = {
+            policy: {metric: float(result.metrics[metric] or 0) for metric in kept}
+            for policy, result in zip(self.policies, results, strict=True)
+        }
+        return Row(values, changes)
+
+
+def _estimate(mean: float | None, low: float | None, high: float | None) -> Estimate:
+    if low is None or high is None:
+        return Estimate(mean or 0.0, -np.inf, np.inf, 1)
+    return Estimate(mean or 0.0, low, high, 1)
+
+
+@lru_cache(maxsize=4)
+def workload(logs: tuple[Log, ...], walltime: str = "max", weeks: int | None = None) -> Workload:
+    """LANL-CM5, or where there are two logs both merged, at relative load 1. Read once per process."""
+    lanl, *others = (_first(prepared(each.read(), walltime), weeks) for each in logs)
+    return merged(lanl, others[0]) if others else lanl
+
+
+def prepared(log: Workload, walltime: str) -> Workload:
+    """With walltimes as policies see them, and the log's median where a job's memory per processor is unknown.
+
+    walltime: `max` of the requested and the run time, as `requested`, or `exact`.
+    """
+    jobs, demand = log.jobs, log.jobs.demand.copy()
+    unknown = demand[:, 1] == 0
+    demand[unknown, 1] = np.median(demand[~unknown, 1])
+    seen = {
+        "max": np.maximum(jobs.walltime, jobs.runtime),
+        "requested": jobs.walltime,
+        "exact": jobs.runtime,
+    }[walltime]
+    return log.with_jobs(jobs.replace(walltime=seen, demand=demand))
+
+
+def merged(lanl: Workload, other: Workload) -> Workload:
+    """Both from a common begin for the span of the shorter, half of the work from each, at LANL-CM5's own load.
+
+    The sizes of LANL-CM5's jobs are scaled, since most of the other's cannot be: they hold one cpu. Time is scaled so
+    that both together ask for the share of the machine for which LANL-CM5 alone does.
+    """
+    within = min(span(lanl.jobs), span(other.jobs))
+    large, small = (_until(each.jobs, within) for each in (lanl, other))
+    scale = work(small) / work(large)
+    tasks = np.maximum(1, np.rint(large.tasks * scale)).astype(np.int64)
+    jobs = _together(large.replace(tasks=tasks), small)
+    faster = work(lanl.jobs) / span(lanl.jobs) / (work(jobs) / within)
+    note = (
+        f"sizes of {lanl.name} x {scale:.3f}, so that each log has half of the work; {len(large):,} + {len(small):,} "
+        f"jobs; time / {faster:.3f}, so that both ask for {work(lanl.jobs) / span(lanl.jobs) / CPUS:.3f} of {CPUS} cpus"
+    )
+    name = f"{lanl.name} + {other.name}"
+    return Workload(jobs, name=name, resources=lanl.resources, notes=(note,)).at_load(faster)
+
+
+def work(jobs: Jobs) -> float:
+    """Processors x time, in microseconds."""
+    return float((jobs.procs * jobs.runtime.astype(np.float64)).sum())
+
+
+def span(jobs: Jobs) -> int:
+    """From the first to the last submit."""
+    return int(jobs.submit.max() - jobs.submit.min())
+
+
+def _first(log: Workload, weeks: int | None) -> Workload:
+    return log if weeks is None else log.with_jobs(_until(log.jobs, weeks * WEEK))
+
+
+def _until(jobs: Jobs, within: int) -> Jobs:
+    """Those submitted within so long from the first submit, which becomes time 0."""
+    since = jobs.submit - jobs.submit.min()
+    rows = np.flatnonzero(since <= within)
+    return jobs.take(rows).replace(submit=since[rows])
+
+
+def _together(a: Jobs, b: Jobs) -> Jobs:
+    """Both tables in one, with new ids."""
+    submit, runtime, walltime, tasks, demand = (
+        np.concatenate([a[name], b[name]]) for name in ("submit", "runtime", "walltime", "tasks", "demand")
+    )
+    ids = np.arange(1, len(submit) + 1)
+    return Jobs(job=ids, submit=submit, runtime=runtime, walltime=walltime, tasks=tasks, demand=demand)

@@ -1,0 +1,83 @@
+"""Fifty-four jobs on four nodes: shapes of the NAS Parallel Benchmarks, since the IBB paper prints no table of its own.
+
+Six benchmarks x three classes x three numbers of processes. Operations and memory are of the order of what NASA's
+reports give for the classes A and B (Bailey et al., RNR-94-007 and NAS-95-020); class C is class B times the growth of
+its grid. Nodes, speed and rounding are ours: docs/decisions/0011-ibb-readings.md.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from backfill.model.platform import Platform
+from backfill.model.units import SECOND
+from backfill.model.workload import Jobs, Workload
+from backfill.workloads.uniform import Uniform
+
+NODES, CORES, NODE_MB = 4, 8, 4096
+RATE = 0.2  # 10^9 operations per second of one process; all processes of a job share its operations evenly
+PROCESSES = (4, 8, 16)
+CLASSES = "ABC"
+TABLE = {  # benchmark -> (10^9 operations, MB in all) of each class
+    "EP": ((26.7, 8), (101, 8), (404, 8)),
+    "MG": ((3.9, 460), (18.8, 470), (150, 3800)),
+    "CG": ((1.5, 80), (54.9, 780), (143, 2000)),
+    "FT": ((5.6, 470), (71.4, 1300), (308, 5200)),
+    "IS": ((0.8, 210), (3.2, 910), (12.6, 3600)),
+    "LU": ((64.6, 240), (320, 980), (1280, 3900)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A job of the experiment."""
+
+    name: str  # benchmark.class.processes
+    cpus: int
+    memory: int  # MB
+    runtime: int  # s
+
+    @property
+    def work(self) -> int:
+        """In cpu seconds."""
+        return self.cpus * self.runtime
+
+
+def shapes() -> list[Shape]:
+    """All of them, by work."""
+    found = [
+        Shape(f"{benchmark}.{letter}.{processes}", processes, memory, math.ceil(operations / RATE / processes))
+        for benchmark, classes in TABLE.items()
+        for letter, (operations, memory) in zip(CLASSES, classes, strict=True)
+        for processes in PROCESSES
+    ]
+    return sorted(found, key=lambda shape: (shape.work, shape.cpus, shape.name))
+
+
+SHAPES = shapes()
+LARGEST = tuple(s.name for s in SHAPES if s.name.endswith(f"{CLASSES[-1]}.{PROCESSES[-1]}"))  # in class and processes
+
+
+def pool() -> Platform:
+    """The four nodes as one pool: the paper has no rule of placement."""
+    return Platform.pool(NODES * CORES, memory=NODES * NODE_MB * 2**20)
+
+
+def jobs(seed: int) -> Workload:
+    """The jobs, submitted a second apart in an order drawn at random; walltimes are exact."""
+    order = np.argsort(Uniform(seed)(len(SHAPES)), kind="stable")
+    drawn = [SHAPES[i] for i in order]
+    runtime = np.array([shape.runtime for shape in drawn]) * SECOND
+    return Workload(
+        Jobs(
+            job=np.array([shape.name for shape in drawn]),
+            submit=np.arange(len(drawn)) * SECOND,
+            runtime=runtime,
+            walltime=runtime,
+            demand=np.array([(shape.cpus, shape.memory * 2**20) for shape in drawn]),
+        ),
+        name="54 NAS benchmarks",
+        resources=("cpus", "memory"),
+        platform=pool(),
+    )
