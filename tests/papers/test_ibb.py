@@ -99,6 +99,15 @@ def test_both_logs_give_half_of_the_work_of_the_mix_at_the_load_of_the_first(log
     assert "so that each log has half of the work" in mixed.notes[0]
 
 
+def test_the_second_log_can_begin_later(logs):
+    both = tuple(logs[name] for name in ibb.LOGS)
+    one, other = (ibb_logs.workload(both, later_s=seconds).jobs for seconds in (0, 3600))
+    later = other.submit - one.submit
+    assert (later[:-800] == 0).all()
+    assert (later[-800:] > 0).all()
+    assert other.runtime.tolist() == one.runtime.tolist()
+
+
 def test_a_first_look_takes_the_first_weeks(logs):
     whole, short = (ibb_logs.workload((logs[LANL],), weeks=weeks).jobs for weeks in (None, 1))
     assert short.submit.max() <= 7 * DAY * SECOND < whole.submit.max()
@@ -250,6 +259,7 @@ def test_claims_about_generated_workloads(good):
 def small(monkeypatch):
     """Few and small experiments."""
     monkeypatch.setattr(ibb, "COUNTS", (2,))
+    monkeypatch.setattr(ibb, "BEGINS", 2)
     monkeypatch.setattr(ibb, "MEMORIES", {"discrete": (0.6,)})
     monkeypatch.setattr(ibb, "several", lambda count, seed: several(count, seed, 60))
     monkeypatch.setattr(
@@ -275,7 +285,13 @@ def test_with_both_logs_every_claim_has_a_verdict_and_every_reading_its_figure(s
     found = ibb.reproduce(Asked(replications=2, sensitivity=True, quick=True, logs=logs))
     ids = {claim.id for claim in found.claims}
     assert set(ibb_claims.OF_LOGS) < ids
-    assert {"F1.1a, 32 GB in all", "F1.3a, walltimes exact", "F1.3a, refresh=false", "F1.6a, refresh=false"} < ids
+    assert {
+        "F1.1a, 32 GB in all",
+        "F1.3a, walltimes exact",
+        "F1.3a, refresh=false",
+        "F1.3a, begins shifted",
+        "F1.6a, refresh=false",
+    } < ids
     names = {figure.name for figure in found.figures}
     assert {"figure-1a", "figure-1a-small", "gain-2", "walltimes-2c", "figure-3c", "resources"} < names
     assert any(text == "Quick look: the first 8 weeks of each log; no claim rests on it." for text in found.setting)

@@ -1,5 +1,6 @@
 """backfill reproduce: the experiments of a paper, its figures and its claims."""
 
+import shlex
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,9 +103,10 @@ def reproduce(
     _print(found.claims)
     if count < module.REPLICATIONS:
         say.note(f"a quick look: {count} replications instead of {module.REPLICATIONS}")
+    handed_over = [word for path in log or () for word in ("--log", path)]
     say.note(f"wrote {folder}/index.html, claims.json and {len(found.figures)} figures as PNG, SVG and CSV")
     if count < module.REPLICATIONS:
-        say.following(f"backfill reproduce {paper} --workers 2")
+        say.following(shlex.join(["backfill", "reproduce", paper, *handed_over, "--workers", "2"]))
 
 
 def _print(claims: "list[Claim]") -> None:

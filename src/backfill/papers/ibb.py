@@ -40,6 +40,7 @@ TITLE = (
 REPLICATIONS = 30  # of generated workloads
 LOGS = (LANL, META)
 QUICK_WEEKS = 8  # of each log
+BEGINS = 10  # of the second log in the mix, a minute apart: whether a result hangs on when single jobs come
 POLICIES = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB, IBB_EVEN)  # on logs; the others are held against the first
 FEW = (BB, EASY, IBB)  # with the other readings of walltimes
 CALM = 1.0  # conservative plans for every job that waits, and runs up to this load
@@ -84,6 +85,7 @@ def reproduce(asked: Asked) -> Reproduction:
         {(memory, load): partial(lublin_with_memory, memory, load) for memory in MEMORIES for load in MEMORIES[memory]},
         ON_LUBLIN + fixed,
     )
+    shifted = plan.shifted() if asked.sensitivity and not missing(LOGS, asked.logs) else None
     done = plan.carry_out()
     found = {setting: LogSweep({load: row for load, (row,) in done(each).items()}) for setting, each in places.items()}
     by_job, by_count, by_memory = (Sweep(done(each)) for each in (jobs, resources, lublin))
@@ -94,6 +96,10 @@ def reproduce(asked: Asked) -> Reproduction:
         *ibb_claims.of_54_jobs(by_job),
         *ibb_claims.of_lublin(by_memory),
     ]
+    if shifted is not None:
+        claims.append(
+            ibb_claims.of_shifted(Sweep({x: [row.values for row in rows] for x, rows in done(shifted).items()}))
+        )
     if asked.sensitivity:
         claims += [*_second_readings(found), *_told("refresh=false", ibb_claims.of_lublin(by_memory, IBB_FIXED)[:1])]
     figures = [
@@ -122,6 +128,11 @@ class Plan:
             places[x] = range(first, len(self.cells))
         return places
 
+    @property
+    def weeks(self) -> int | None:
+        """So much of each log is looked at; None: all."""
+        return QUICK_WEEKS if self.asked.quick else None
+
     def over_loads(self, setting: Setting, more: tuple[str, ...]) -> dict[Any, range]:
         """A sweep over relative loads, the longest tasks first."""
         logs = tuple(self.asked.logs[name] for name in setting.logs)
@@ -135,9 +146,17 @@ class Plan:
                     (*chosen, CONSERVATIVE) if main and load <= CALM else chosen,
                     setting.walltime,
                     setting.memory,
-                    QUICK_WEEKS if self.asked.quick else None,
+                    self.weeks,
                 )
             ]
+            for load in reversed(LOADS)
+        })  # fmt: skip
+
+    def shifted(self) -> dict[Any, range]:
+        """The mixed workload over relative loads, with several begins of the second log."""
+        logs = tuple(self.asked.logs[name] for name in LOGS)
+        return self.add({
+            load: [Cell(logs, load, FEW, weeks=self.weeks, later_s=60 * k) for k in range(BEGINS)]
             for load in reversed(LOADS)
         })  # fmt: skip
 

@@ -14,6 +14,7 @@ from backfill.analysis.paired import pairs_of_log
 from backfill.analysis.weeks import WEEK
 from backfill.api import simulate
 from backfill.model.platform import Platform
+from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Workload
 from backfill.papers.claims import Estimate
 from backfill.papers.logs import Log
@@ -67,10 +68,11 @@ class Cell:
     walltime: str = "max"
     memory: int = AS_PRINTED
     weeks: int | None = None  # from the begin; None: all
+    later_s: int = 0  # the second log begins so much later
 
     def carry_out(self) -> Row:
         """Simulate all policies on the same workload."""
-        log = workload(self.logs, self.walltime, self.weeks).at_load(self.load)
+        log = workload(self.logs, self.walltime, self.weeks, self.later_s).at_load(self.load)
         pool = Platform.pool(CPUS, memory=self.memory * 2**30)
         results = [simulate(log, pool, policy, overrun="extend") for policy in self.policies]
         counted = [Counted.of(log, result.schedule) for result in results]
@@ -98,10 +100,10 @@ def _estimate(mean: float | None, low: float | None, high: float | None) -> Esti
 
 
 @lru_cache(maxsize=4)
-def workload(logs: tuple[Log, ...], walltime: str = "max", weeks: int | None = None) -> Workload:
+def workload(logs: tuple[Log, ...], walltime: str = "max", weeks: int | None = None, later_s: int = 0) -> Workload:
     """LANL-CM5, or where there are two logs both merged, at relative load 1. Read once per process."""
     lanl, *others = (_first(prepared(each.read(), walltime), weeks) for each in logs)
-    return merged(lanl, others[0]) if others else lanl
+    return merged(lanl, others[0], later_s) if others else lanl
 
 
 def prepared(log: Workload, walltime: str) -> Workload:
@@ -120,17 +122,17 @@ def prepared(log: Workload, walltime: str) -> Workload:
     return log.with_jobs(jobs.replace(walltime=seen, demand=demand))
 
 
-def merged(lanl: Workload, other: Workload) -> Workload:
+def merged(lanl: Workload, other: Workload, later_s: int = 0) -> Workload:
     """Both from a common begin for the span of the shorter, half of the work from each, at LANL-CM5's own load.
 
     The sizes of LANL-CM5's jobs are scaled, since most of the other's cannot be: they hold one cpu. Time is scaled so
-    that both together ask for the share of the machine for which LANL-CM5 alone does.
+    that both together ask for the share of the machine for which LANL-CM5 alone does. later_s: the other begins later.
     """
     within = min(span(lanl.jobs), span(other.jobs))
     large, small = (_until(each.jobs, within) for each in (lanl, other))
     scale = work(small) / work(large)
     tasks = np.maximum(1, np.rint(large.tasks * scale)).astype(np.int64)
-    jobs = _together(large.replace(tasks=tasks), small)
+    jobs = _together(large.replace(tasks=tasks), small.replace(submit=small.submit + later_s * SECOND))
     faster = work(lanl.jobs) / span(lanl.jobs) / (work(jobs) / within)
     note = (
         f"sizes of {lanl.name} x {scale:.3f}, so that each log has half of the work; {len(large):,} + {len(small):,} "
