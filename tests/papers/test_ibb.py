@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from backfill.api import simulate
-from backfill.executors import executor
-from backfill.model.errors import UsageError
+from backfill.executors import carry_out, executor
+from backfill.model.errors import UsageError, WorkloadError
 from backfill.model.units import SECOND
 from backfill.papers import ibb, ibb_claims, ibb_logs, nas
 from backfill.papers.asked import Asked
@@ -68,6 +68,11 @@ def test_a_job_of_unknown_memory_holds_the_median_of_the_log(tmp_path):
     assert log.jobs.tasks.tolist() == [32, 64, 32, 128]
 
 
+def test_a_log_without_memory_is_none_of_the_two(tmp_path):
+    with pytest.raises(WorkloadError, match="LANL-CM5: no job has a memory"):
+        ibb_logs.workload((log_of(tmp_path, [(0, 100, 32, -1, 50)]),))
+
+
 @pytest.mark.parametrize(
     ("walltime", "seconds"), [("max", [100, 500, 300]), ("requested", [50, 500, 300]), ("exact", [100, 200, 300])]
 )
@@ -116,7 +121,7 @@ def test_a_first_look_takes_the_first_weeks(logs):
 def test_a_cell_holds_policies_against_the_first_with_the_intervals_of_compare(logs):
     cell = Cell((logs[LANL],), 1.0, (BB, EASY, IBB))
     with executor(2) as pool:
-        row = Asked(replications=2, executor=pool).carry_out(ibb.run, [cell])[0]
+        row = carry_out(ibb.run, [cell], pool)[0]
     here = cell.carry_out()
     assert row.values == here.values
     assert row.changes == here.changes

@@ -1,9 +1,13 @@
-"""What a paper is asked to do: every module of PAPERS has `reproduce(asked)`, which reads of it what it needs."""
+"""What a paper is asked to do, and the tasks that it makes of it.
 
-from collections.abc import Callable, Mapping, Sequence
+Every module of PAPERS has `reproduce(asked)`, which reads of it what it needs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from backfill.executors import Executor, Found, Progress, Task, carry_out
+from backfill.executors import Executor, Progress, carry_out
 from backfill.papers.logs import Log
 
 
@@ -24,8 +28,26 @@ class Asked:
         """One per replication."""
         return range(self.seed, self.seed + self.replications)
 
-    def carry_out(self, run: Callable[[Task], Found], tasks: Sequence[Task]) -> list[Found]:
-        """What `run` returns for each task, in their order."""
-        told = self.progress
-        tell: Progress | None = None if told is None else lambda done: told(done, len(tasks))
-        return carry_out(run, tasks, self.executor, tell)
+
+class Plan:
+    """The tasks of all experiments in one list, so that they share one executor and one bar."""
+
+    def __init__(self, asked: Asked, run: Callable[[Any], Any]) -> None:
+        self.asked, self.run = asked, run  # a function of a module, which carries out one task
+        self.tasks: list[Any] = []
+
+    def add(self, sweep: Mapping[Any, Iterable[Any]]) -> dict[Any, range]:
+        """A sweep: x -> its tasks. Returns where they are."""
+        places = {}
+        for x, tasks in sweep.items():
+            first = len(self.tasks)
+            self.tasks += tasks
+            places[x] = range(first, len(self.tasks))
+        return places
+
+    def carry_out(self) -> Callable[[Mapping[Any, range]], dict[Any, list[Any]]]:
+        """Run all tasks. Returns what gives the results of a sweep: x -> what its tasks returned."""
+        told = self.asked.progress
+        tell: Progress | None = None if told is None else lambda done: told(done, len(self.tasks))
+        found = carry_out(self.run, self.tasks, self.asked.executor, tell)
+        return lambda places: {x: [found[i] for i in which] for x, which in places.items()}

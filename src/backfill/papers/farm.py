@@ -4,7 +4,7 @@ One task is one farm with its stream of jobs, under all policies that are compar
 docs/decisions/0009-farm-readings.md has the readings taken where the paper is silent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from backfill.api import simulate
 from backfill.model.errors import BackfillError
 from backfill.model.workload import Workload
 from backfill.papers import farm_claims
-from backfill.papers.asked import Asked
+from backfill.papers.asked import Asked, Plan
 from backfill.papers.farm_claims import BF_MOD, BF_UNMOD, INTERARRIVALS, LABELS, POLICIES, PRIORITY, RATIOS, band
 from backfill.papers.figures import Figure
 from backfill.papers.sweep import Numbers, Sweep
@@ -70,25 +70,31 @@ def prepare() -> None:
 
 def reproduce(asked: Asked) -> Reproduction:
     """All experiments: figures and claims; with `sensitivity` also other weights and the other reading of margins."""
-    plan = Plan(asked)
-    main = plan.add({ia: {"interarrival": ia} for ia in INTERARRIVALS}, check=True)
+    plan = Plan(asked, run)
+
+    def add(settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, range]:
+        return plan.add(_cells(asked, settings, **more))
+
+    main = add({ia: {"interarrival": ia} for ia in INTERARRIVALS}, check=True)
     tables = {
-        ia: plan.add(
-            {r: {"interarrival": ia, "ratio_low": r[0], "ratio_high": r[1]} for r in RATIOS}, policies=POLICIES[1:]
-        )
+        ia: add({r: {"interarrival": ia, "ratio_low": r[0], "ratio_high": r[1]} for r in RATIOS}, policies=POLICIES[1:])
         for ia in TABLE_INTERARRIVALS
     }
     percent = weighted = None
     if asked.sensitivity:
-        percent = plan.add({ia: {"interarrival": ia, "margin": "percent"} for ia in INTERARRIVALS})
+        percent = add({ia: {"interarrival": ia, "margin": "percent"} for ia in INTERARRIVALS})
         weighted = {
-            (name, factor): plan.add(
+            (name, factor): add(
                 {ia: {"interarrival": ia} for ia in INTERARRIVALS}, policies=PRIORITY, params=((name, factor),)
             )
             for name in WEIGHTS
             for factor in (0.1, 10.0)
         }
-    done = plan.carry_out()
+    found = plan.carry_out()
+
+    def done(places: Mapping[Any, range]) -> Sweep:
+        return Sweep(found(places))
+
     sweep, by_ratio = done(main), {ia: done(each) for ia, each in tables.items()}
     claims = [
         *farm_claims.claims_of(sweep),
@@ -115,26 +121,11 @@ def reproduce(asked: Asked) -> Reproduction:
     return Reproduction(TITLE, setting, ordered, figures, {"version": f"backfill {__version__}"})
 
 
-class Plan:
-    """The tasks of all sweeps in one list, so that they share one executor and one bar."""
-
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.cells: list[Cell] = []
-
-    def add(self, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, range]:
-        """A sweep: x -> arguments of the farm. Returns where its tasks are."""
-        places = {}
-        for x, arguments in settings.items():
-            first = len(self.cells)
-            self.cells += [Cell(seed, tuple(arguments.items()), **more) for seed in self.asked.seeds]
-            places[x] = range(first, len(self.cells))
-        return places
-
-    def carry_out(self) -> Callable[[Mapping[Any, range]], Sweep]:
-        """Run all tasks. Returns what gives the results of a sweep."""
-        found = self.asked.carry_out(run, self.cells)
-        return lambda places: Sweep({x: [found[i] for i in which] for x, which in places.items()})
+def _cells(asked: Asked, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, list[Cell]]:
+    """A sweep: x -> arguments of the farm."""
+    return {
+        x: [Cell(seed, tuple(arguments.items()), **more) for seed in asked.seeds] for x, arguments in settings.items()
+    }
 
 
 def _figures(sweep: Sweep, reading: str = "", suffix: str = "") -> list[Figure]:

@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from backfill import __version__, policies
+from backfill.api import Result
 from backfill.model.workload import Workload
 from backfill.papers import ibb_claims, ibb_figures, nas
-from backfill.papers.asked import Asked
+from backfill.papers.asked import Asked, Plan
 from backfill.papers.claims import Claim
 from backfill.papers.figures import Figure
 from backfill.papers.ibb_claims import (
@@ -30,7 +31,7 @@ from backfill.papers.ibb_claims import (
 from backfill.papers.ibb_logs import AS_BUILT, AS_PRINTED, CPUS, LANL, LOADS, META, WALLTIMES, Cell, LogSweep, workload
 from backfill.papers.ibb_models import Drawn, lublin_with_memory, of_jobs, several
 from backfill.papers.logs import how_to_get, missing
-from backfill.papers.sweep import Sweep
+from backfill.papers.sweep import Numbers, Sweep
 from backfill.papers.write import Reproduction
 
 TITLE = (
@@ -77,18 +78,19 @@ def prepare() -> None:
 
 def reproduce(asked: Asked) -> Reproduction:
     """All experiments for which the logs are there; claims that need others are not judged."""
-    plan, fixed = Plan(asked), (IBB_FIXED,) if asked.sensitivity else ()
-    places = {setting: plan.over_loads(setting, fixed) for setting in _settings(asked)}
-    jobs = plan.drawn({54: nas.jobs}, ON_NODES, of_jobs)
-    resources = plan.drawn({k: partial(several, k) for k in COUNTS}, ON_RESOURCES)
-    lublin = plan.drawn(
-        {(memory, load): partial(lublin_with_memory, memory, load) for memory in MEMORIES for load in MEMORIES[memory]},
-        ON_LUBLIN + fixed,
-    )
-    shifted = plan.shifted() if asked.sensitivity and not missing(LOGS, asked.logs) else None
+    plan, fixed = Plan(asked, run), (IBB_FIXED,) if asked.sensitivity else ()
+    places = {setting: plan.add(_over_loads(asked, setting, fixed)) for setting in _settings(asked)}
+    jobs = plan.add(_drawn(asked, {54: nas.jobs}, ON_NODES, of_jobs))
+    resources = plan.add(_drawn(asked, {k: partial(several, k) for k in COUNTS}, ON_RESOURCES))
+    demands = {
+        (memory, load): partial(lublin_with_memory, memory, load) for memory in MEMORIES for load in MEMORIES[memory]
+    }
+    lublin = plan.add(_drawn(asked, demands, ON_LUBLIN + fixed))
+    shifted = plan.add(_shifted(asked) if asked.sensitivity and not missing(LOGS, asked.logs) else {})
     done = plan.carry_out()
     found = {setting: LogSweep({load: row for load, (row,) in done(each).items()}) for setting, each in places.items()}
     by_job, by_count, by_memory = (Sweep(done(each)) for each in (jobs, resources, lublin))
+    by_begin = Sweep({load: [row.values for row in rows] for load, rows in done(shifted).items()})
     claims = [
         *_claims(found),
         *ibb_claims.without(missing(LOGS, asked.logs)),
@@ -96,10 +98,8 @@ def reproduce(asked: Asked) -> Reproduction:
         *ibb_claims.of_54_jobs(by_job),
         *ibb_claims.of_lublin(by_memory),
     ]
-    if shifted is not None:
-        claims.append(
-            ibb_claims.of_shifted(Sweep({x: [row.values for row in rows] for x, rows in done(shifted).items()}))
-        )
+    if by_begin.found:
+        claims.append(ibb_claims.of_shifted(by_begin))
     if asked.sensitivity:
         claims += [*_second_readings(found), *_told("refresh=false", ibb_claims.of_lublin(by_memory, IBB_FIXED)[:1])]
     figures = [
@@ -112,66 +112,48 @@ def reproduce(asked: Asked) -> Reproduction:
     return Reproduction(TITLE, _sentences(asked, found), ordered, figures, {"version": f"backfill {__version__}"})
 
 
-class Plan:
-    """The tasks of all experiments in one list, so that they share one executor and one bar."""
+def _over_loads(asked: Asked, setting: Setting, more: tuple[str, ...]) -> dict[float, list[Cell]]:
+    """A sweep over relative loads, the longest tasks first."""
+    logs = tuple(asked.logs[name] for name in setting.logs)
+    main = setting.walltime == PURE.walltime
+    chosen = (POLICIES if main else FEW) + more
+    return {
+        load: [
+            Cell(
+                logs,
+                load,
+                (*chosen, CONSERVATIVE) if main and load <= CALM else chosen,
+                setting.walltime,
+                setting.memory,
+                _weeks(asked),
+            )
+        ]
+        for load in reversed(LOADS)
+    }
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.cells: list[Cell | Drawn] = []
 
-    def add(self, cells: Mapping[Any, Iterable[Cell | Drawn]]) -> dict[Any, range]:
-        """Tasks by x. Returns where they are."""
-        places = {}
-        for x, tasks in cells.items():
-            first = len(self.cells)
-            self.cells += tasks
-            places[x] = range(first, len(self.cells))
-        return places
+def _shifted(asked: Asked) -> dict[float, list[Cell]]:
+    """The mixed workload over relative loads, with several begins of the second log."""
+    logs = tuple(asked.logs[name] for name in LOGS)
+    return {
+        load: [Cell(logs, load, FEW, weeks=_weeks(asked), later_s=60 * k) for k in range(BEGINS)]
+        for load in reversed(LOADS)
+    }
 
-    @property
-    def weeks(self) -> int | None:
-        """So much of each log is looked at; None: all."""
-        return QUICK_WEEKS if self.asked.quick else None
 
-    def over_loads(self, setting: Setting, more: tuple[str, ...]) -> dict[Any, range]:
-        """A sweep over relative loads, the longest tasks first."""
-        logs = tuple(self.asked.logs[name] for name in setting.logs)
-        main = setting.walltime == PURE.walltime
-        chosen = (POLICIES if main else FEW) + more
-        return self.add({
-            load: [
-                Cell(
-                    logs,
-                    load,
-                    (*chosen, CONSERVATIVE) if main and load <= CALM else chosen,
-                    setting.walltime,
-                    setting.memory,
-                    self.weeks,
-                )
-            ]
-            for load in reversed(LOADS)
-        })  # fmt: skip
+def _drawn(
+    asked: Asked,
+    sources: Mapping[Any, Callable[[int], Workload]],
+    chosen: tuple[str, ...],
+    more: Callable[[Result], Numbers] | None = None,
+) -> dict[Any, list[Drawn]]:
+    """A sweep over generated workloads, one task per replication."""
+    return {x: [Drawn(source, seed, chosen, more) for seed in asked.seeds] for x, source in sources.items()}
 
-    def shifted(self) -> dict[Any, range]:
-        """The mixed workload over relative loads, with several begins of the second log."""
-        logs = tuple(self.asked.logs[name] for name in LOGS)
-        return self.add({
-            load: [Cell(logs, load, FEW, weeks=self.weeks, later_s=60 * k) for k in range(BEGINS)]
-            for load in reversed(LOADS)
-        })  # fmt: skip
 
-    def drawn(
-        self, sources: Mapping[Any, Callable[[int], Workload]], chosen: tuple[str, ...], more: Any = None
-    ) -> dict[Any, range]:
-        """A sweep over generated workloads, one task per replication."""
-        return self.add({
-            x: [Drawn(source, seed, chosen, more) for seed in self.asked.seeds] for x, source in sources.items()
-        })  # fmt: skip
-
-    def carry_out(self) -> Callable[[Mapping[Any, range]], dict[Any, list[Any]]]:
-        """Run all tasks. Returns what gives the results of a sweep by x."""
-        found = self.asked.carry_out(run, self.cells)
-        return lambda places: {x: [found[i] for i in which] for x, which in places.items()}
+def _weeks(asked: Asked) -> int | None:
+    """So much of each log is looked at; None: all."""
+    return QUICK_WEEKS if asked.quick else None
 
 
 def _settings(asked: Asked) -> list[Setting]:
@@ -227,7 +209,6 @@ def _figures(found: Mapping[Setting, LogSweep]) -> list[Figure]:
 
 def _sentences(asked: Asked, found: Mapping[Setting, LogSweep]) -> list[str]:
     """What was run."""
-    weeks = QUICK_WEEKS if asked.quick else None
     told = [
         f"Logs: {CPUS:,} cpus as one pool, with 1 GB of memory for each, and LANL-CM5 also with {AS_BUILT} GB in all; "
         "walltime = the longer of requested and run time, and no job is killed. Relative loads from "
@@ -236,7 +217,7 @@ def _sentences(asked: Asked, found: Mapping[Setting, LogSweep]) -> list[str]:
         f"Generated workloads: {asked.replications} of each, the same for all policies; intervals by Student's t.",
     ]
     if MIXED in found:
-        notes = workload(tuple(asked.logs[name] for name in MIXED.logs), weeks=weeks).notes
+        notes = workload(tuple(asked.logs[name] for name in MIXED.logs), weeks=_weeks(asked)).notes
         told.append(f"Mixed: {notes[0]}. MetaCentrum has no requested times: the run time stands for them.")
     if rejected := sum(row.values[BB]["rejected_jobs"] for sweep in found.values() for row in sweep.found.values()):
         told.append(f"In all runs of BB together {rejected:.0f} jobs were rejected, which ask for more than there is.")

@@ -13,6 +13,7 @@ from backfill.analysis.metrics import Counted
 from backfill.analysis.paired import pairs_of_log
 from backfill.analysis.weeks import WEEK
 from backfill.api import simulate
+from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Workload
@@ -111,6 +112,8 @@ def prepared(log: Workload, walltime: str) -> Workload:
 
     walltime: `max` of the requested and the run time, as `requested`, or `exact`.
     """
+    if "memory" not in log.resources:
+        raise WorkloadError(f"{log.name}: no job has a memory, and the experiments are about memory")
     jobs, demand = log.jobs, log.jobs.demand.copy()
     unknown = demand[:, 1] == 0
     demand[unknown, 1] = np.median(demand[~unknown, 1])
