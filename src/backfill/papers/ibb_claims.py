@@ -122,24 +122,19 @@ def _by_value(name: str, measured: str, held: bool) -> Claim:
 
 def shorter_response(sweep: Sweep) -> list[Claim]:
     """F1.4: BB against first fit on K resources."""
-    claim = "K resources: BB has a shorter mean response than first-fit backfilling, by up to 50 %"
     return [
-        below(
-            name,
-            claim,
-            f"K = 2 to 8, BB {how}",
-            {
-                f"{LABELS[policy]} less BFF in response at K = {k}": sweep.ratio(k, policy, EASY, RESPONSE).plus(-1)
-                for k in sweep.found
-            },
-            " %",
-            100,
-        )
-        for name, policy, how in (
-            ("F1.4", BB_EMPTY, "until there is no candidate"),
-            ("F1.4, one per pass", BB, "with one backfill in each pass"),
-        )
+        _shorter("F1.4", sweep, BB_EMPTY, "until there is no candidate"),
+        _shorter("F1.4, one per pass", sweep, BB, "with one backfill in each pass"),
     ]
+
+
+def _shorter(name: str, sweep: Sweep, policy: str, how: str) -> Claim:
+    changes = {k: sweep.ratio(k, policy, EASY, RESPONSE).plus(-1) for k in sweep.found}
+    cases = {f"{LABELS[policy]} less BFF in response at K = {k}": each for k, each in changes.items()}
+    what = "K resources: BB has a shorter mean response than first-fit backfilling, by up to 50 %"
+    best = min(changes, key=lambda k: changes[k].mean)
+    claim = below(name, what, f"shorter for K = 2 to 8, BB {how}", cases, " %", 100)
+    return replace(claim, note=f"the greatest gain: {changes[best].negative().times(100)} %, at K = {best}")
 
 
 def of_54_jobs(sweep: Sweep) -> list[Claim]:
