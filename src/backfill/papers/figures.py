@@ -13,7 +13,7 @@ from backfill.traces.files import written, written_text
 # Okabe and Ito's palette, told apart without colour by its markers.
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-MANY_LINES, MANY_TICKS = 5, 18  # beyond, the legend stands below the lines, and not every tick has its text
+MANY_LINES, MANY_TICKS = 5, 18  # beyond, the legend stands below the lines; not every tick has its text then
 STYLES = ("-", "-", "-", (0, (4, 4)))  # where two lines lie on each other both are seen
 
 
@@ -38,6 +38,11 @@ class Figure:
         if estimate is None:
             return ""
         return str(estimate.times(100) if self.percent else estimate)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a legend among the lines would hide some."""
+        return len(self.lines) > MANY_LINES or len(self.at) > MANY_TICKS
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
@@ -68,7 +73,7 @@ def write_figure(figure: Figure, folder: Path) -> None:
         sheet.writerow((figure.x, figure.of, "mean", "low", "high", "replications"))
         sheet.writerows(figure.rows)
     with mpl.rc_context({"svg.hashsalt": figure.name, "font.size": 11, "svg.fonttype": "none"}):
-        drawn = Drawn(figsize=(6.4, 5.0 if len(figure.lines) > MANY_LINES else 4.2), layout="constrained")
+        drawn = Drawn(figsize=(6.4, 5.0 if figure.crowded else 4.2), layout="constrained")
         _draw(figure, drawn.subplots())
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             with written(folder / f"{figure.name}.{suffix}") as file:
@@ -103,7 +108,7 @@ def _draw(figure: Figure, ax: Any) -> None:
     else:
         ax.set_ylim(bottom=0)
     ax.grid(axis="y", alpha=0.3)
-    if len(figure.lines) > MANY_LINES:
+    if figure.crowded:
         ax.figure.legend(loc="outside lower center", ncols=3, frameon=False)
     else:
         ax.legend(frameon=False)

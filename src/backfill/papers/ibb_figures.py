@@ -30,19 +30,19 @@ def of_sweep(sweep: LogSweep, policies: Sequence[str], number: int, suffix: str,
 def of_readings(sweeps: Mapping[str, LogSweep], number: int, what: str) -> list[Figure]:
     """BB and IBB with walltimes read in three ways."""
     return [
-        Figure(f"walltimes-{number}{letter}", f"Three readings of walltimes: {_word(metric)}, {what}", X,
+        Figure(f"walltimes-{number}{letter}", f"{what}, walltimes read in three ways", X,
                UNITS[metric], AT,
-               {f"{LABELS[policy]}, {walltime}": [sweep.value(load, policy, metric) for load in LOADS]
-                for policy in (BB, IBB) for walltime, sweep in sweeps.items()}, log=True)
+               {f"{name}, {walltime}": [sweep.value(load, policy, metric) for load in LOADS]
+                for name, policy in (("BB", BB), ("IBB", IBB)) for walltime, sweep in sweeps.items()}, log=True)
         for letter, metric in zip("abc", WORDS, strict=True)
     ]  # fmt: skip
 
 
 def of_54_jobs(sweep: Sweep, policies: Sequence[str]) -> list[Figure]:
-    """Figure 3: each job by its size, over all orders of submission."""
-    names = [shape.name for shape in nas.SHAPES]
+    """Figure 3: each job by its processes and its work, over all orders of submission."""
+    names = [shape.name for shape in sorted(nas.SHAPES, key=lambda shape: (shape.cpus, shape.work))]
     return [
-        Figure(f"figure-3{letter}", f"Figure 3{letter}: {what} of 54 jobs on four nodes, by cpu time", "job",
+        Figure(f"figure-3{letter}", f"Figure 3{letter}: {what} of 54 jobs on four nodes, by processes and work", "job",
                f"{what}{unit}", names,
                {LABELS[p]: [sweep.mean(54, p, f"{what} {name}") for name in names] for p in policies}, log=True)
         for letter, what, unit in (("a", "wait", ", s"), ("b", "response", ", s"), ("c", "slowdown", ""))
