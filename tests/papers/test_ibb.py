@@ -104,6 +104,16 @@ def test_both_logs_give_half_of_the_work_of_the_mix_at_the_load_of_the_first(log
     assert "so that each log has half of the work" in mixed.notes[0]
 
 
+def test_the_recorded_logs_are_read_as_the_page_says(shared):
+    logs = find(ibb.LOGS, (), [str(shared / "traces")])
+    lanl, mixed = (ibb_logs.workload(tuple(logs[name] for name in names)) for names in ((LANL,), ibb.LOGS))
+    assert (len(lanl), len(mixed)) == (122_057, 31_525 + 103_656)
+    assert [ibb_logs.work(log.jobs) / ibb_logs.span(log.jobs) for log in (lanl, mixed)] == pytest.approx(
+        [730.5] * 2, rel=1e-3
+    )
+    assert "x 0.405" in mixed.notes[0]
+
+
 def test_the_second_log_can_begin_later(logs):
     both = tuple(logs[name] for name in ibb.LOGS)
     one, other = (ibb_logs.workload(both, later_s=seconds).jobs for seconds in (0, 3600))
