@@ -194,12 +194,18 @@ def growth(jobs: int) -> Rows:
 def resources(quick: bool) -> Rows:
     """How the cost of IBB grows with the number of resources, and BB on a whole log."""
     log = synthetic(0.8, million(quick))
+    one = 0.0  # nanoseconds for a look at a job with one resource
     for count in (1, 2, 4, 8):
         workload = of_resources(log, count)
         pool = Platform.pool(CPUS, **dict.fromkeys(workload.resources[1:], 1000 * CPUS))
         found, done = speeds(workload, pool, policies.get("ibb"), 2 if quick else 3)
         yield Result(f"ibb, {count} resources", "jobs/s", found, Target(700_000) if count == 2 else None,
                      facts=work(done), note="load 0.8 of each")  # fmt: skip
+        looks = [1e9 * len(workload) / (speed * done.looks) for speed in found]
+        one = one or min(looks)
+        # The queue grows with K, since jobs are harder to fit, and with it the looks per job; a look must not cost more.
+        yield Result(f"ibb, {count} resources, a look", "ns", looks, Target(count * one, most=True), less=True,
+                     note="at most K times that of one resource")  # fmt: skip
     if not LANL.exists():
         yield f"resources: skipped, there is no {LANL}"
         return

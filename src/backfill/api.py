@@ -80,7 +80,7 @@ class Result:
         if "memory" in self.workload.resources and not self.platform.limits("memory"):
             found.append("memory is not limited: the platform does not say how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
-            found.append("constraints of jobs are not judged: the platform does not say what features its nodes have")
+            found.append("features that jobs ask for are not judged: the platform does not say what its nodes have")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
             found.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
         return found

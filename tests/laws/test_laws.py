@@ -1,6 +1,7 @@
 """What must hold for every registered policy, now and later, on any workload."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill import policies
+from backfill.analysis.resources import Use
 from backfill.analysis.verify import verify
 from backfill.core.policy import Policy
 from backfill.core.queue import following, is_first, rewind
@@ -16,7 +18,7 @@ from backfill.model.schedule import NO_TIME
 from backfill.traces.schedules import write_schedule
 from backfill.worlds.simulated import Options, simulate
 from tests.compiled import policy
-from tests.reference.workloads import as_model, general_cases, pool_cases
+from tests.reference.workloads import Case, as_model, general_cases, pool_cases, wide_cases
 
 every_policy = pytest.mark.parametrize("name", list(policies.TABLE))
 BINDING = [name for name in policies.TABLE if policies.get(name).binds]
@@ -101,6 +103,22 @@ def test_under_fcfs_later_submits_change_nothing_for_earlier_jobs(case, cut):
 def test_a_promise_that_binds_is_kept(name, options, case):
     workload, platform, schedule = scheduled(case, name, options)
     assert verify(workload, platform, schedule, promises_bind=True) == []
+
+
+@every_policy
+@given(case=wide_cases(), there=st.booleans())
+def test_a_resource_that_nobody_asks_for_changes_nothing(name, case, there):
+    """Neither one of which there is some, nor one of which there is nothing."""
+    nodes = tuple(replace(node, capacity=(*node.capacity, 5 * there)) for node in case.platform.nodes)
+    jobs = [replace(job, demand=(*job.demand, 0)) for job in case.jobs]
+    _, _, before = scheduled(case, name)
+    workload, platform, after = scheduled(Case(jobs, replace(case.platform, nodes=nodes)), name)
+    assert (after.start == before.start).all()
+    found, without = (
+        Use.of(w, p, after, np.flatnonzero(after.ran))
+        for w, p in ((workload, platform), (as_model(case.jobs, case.platform)[:2]))
+    )
+    assert (found.imbalance.values == without.imbalance.values).all()
 
 
 def test_who_binds_itself():

@@ -114,8 +114,14 @@ AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T
         ("[[node]]\nname = 'a;b'", "node a;b: name is 'a;b'; expected a text without * ; and ,"),
         ("[[node]]\nname = ''", "node 1: name is ''; expected a text without * ; and ,"),
         ("[[node]]\nsite = 1", "node 1: site is 1; expected a text"),
-        ('[[node]]\nfeatures = "gpu"', "node 1: features is 'gpu'; expected a list of texts without spaces"),
-        ('[[node]]\nfeatures = ["a&b"]', "node 1: features is ['a&b']; expected a list of texts without spaces"),
+        (
+            '[[node]]\nfeatures = "gpu"',
+            "node 1: features is 'gpu'; expected a list of names, each a text without spaces",
+        ),
+        (
+            '[[node]]\nfeatures = ["a&b"]',
+            "node 1: features is ['a&b']; expected a list of names, each a text without spaces",
+        ),
         ("[[node]]\nname = 'a'\ncpus = 1\ncount = 2\n[[node]]\nname = 'a2'", "node: two nodes are called a2"),
         ("[[node]]\nlicences = 'x'", "node 1: licences is 'x'; expected a list of names of [[licence]] tables"),
         ("[[node]]\nlicences = ['x']", "node node1: licence 'x' has no [[licence]] table; known: none"),

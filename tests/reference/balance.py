@@ -11,11 +11,13 @@ from .easy import capped, first_fit, shadow_time, slots_of
 from .placement import held, minus, place
 from .words import Decision, Job, Platform, Policy, Reservation, Room, Running, Start, View
 
+Shares = dict[int, Fraction]  # resource -> how much of it is held
+
 
 def bb(per_event: str = "1") -> Policy:
     """The least score first."""
 
-    def key(job: Job, used: list[Fraction], platform: Platform) -> int:
+    def key(job: Job, used: Shares, platform: Platform) -> int:
         return steps(balance(beside(used, job, platform)))
 
     return one_by_one(key, 1 if per_event == "1" else math.inf)
@@ -24,20 +26,20 @@ def bb(per_event: str = "1") -> Policy:
 def backfill_lowest() -> Policy:
     """The largest demand for the resource used least first."""
 
-    def key(job: Job, used: list[Fraction], platform: Platform) -> int:
-        lowest = used.index(min(used))
+    def key(job: Job, used: Shares, platform: Platform) -> int:
+        lowest = min(used, key=lambda resource: (used[resource], resource), default=0)
         return -job.tasks * job.demand[lowest]
 
     return one_by_one(key, math.inf)
 
 
-def one_by_one(key: Callable[[Job, list[Fraction], Platform], Fraction | int], most: float) -> Policy:
+def one_by_one(key: Callable[[Job, Shares, Platform], Fraction | int], most: float) -> Policy:
     """So many times a pass: start the candidate of least key, ties in queue order."""
 
     def decide(view: View) -> Decision:
         room = Beside.of(view)
         while room.head is not None and most > len(room.backfilled):
-            used = utilizations(view.platform, room.free)
+            used = utilizations(view, room.free)
             candidates = [job for job in room.waiting if room.fits(job)]
             if not candidates:
                 break
@@ -55,9 +57,9 @@ def ibb(test: str = "fullness", refresh: str = "true") -> Policy:
         room = Beside.of(view)
         if room.head is None:
             return room.decision
-        now = steps(measure(utilizations(view.platform, room.free)))
+        now = steps(measure(utilizations(view, room.free)))
         for job in list(room.waiting):
-            used = utilizations(view.platform, room.free)
+            used = utilizations(view, room.free)
             if refresh == "true":
                 now = steps(measure(used))
             if steps(measure(beside(used, job, view.platform))) <= now and room.fits(job):
@@ -139,31 +141,31 @@ def capacities(platform: Platform) -> list[int]:
     return [sum(node.capacity[k] for node in platform.nodes) for k in range(len(platform.nodes[0].capacity))]
 
 
-def utilizations(platform: Platform, free: Room) -> list[Fraction]:
-    """S_i: what is held of each resource over all nodes, as a share."""
-    k = len(platform.nodes[0].capacity)
-    left = [sum(free[node * k + i] for node in range(len(platform.nodes))) for i in range(k)]
-    return [Fraction(c - f, c) if c else Fraction(0) for c, f in zip(capacities(platform), left, strict=True)]
+def utilizations(view: View, free: Room) -> Shares:
+    """S_i: what is held of each resource over all nodes, as a share; of those that there are and that are asked for."""
+    k, nodes = len(view.platform.nodes[0].capacity), range(len(view.platform.nodes))
+    whole = capacities(view.platform)
+    return {i: 1 - Fraction(sum(free[node * k + i] for node in nodes), whole[i]) for i in view.asked if whole[i]}
 
 
-def beside(used: list[Fraction], job: Job, platform: Platform) -> list[Fraction]:
+def beside(used: Shares, job: Job, platform: Platform) -> Shares:
     """U_i = S_i + R_i."""
-    return [
-        u + (Fraction(job.tasks * demand, c) if c else 0)
-        for u, demand, c in zip(used, job.demand, capacities(platform), strict=True)
-    ]
+    whole = capacities(platform)
+    return {i: u + Fraction(job.tasks * job.demand[i], whole[i]) for i, u in used.items()}
 
 
-def imbalance(u: list[Fraction]) -> Fraction:
+def imbalance(u: Shares) -> Fraction:
     """B(U) = max U / mean U."""
-    mean = sum(u, Fraction(0)) / len(u)
-    return max(u) / mean if mean else Fraction(1)
+    return max(u.values()) / mean(u) if mean(u) else Fraction(1)
 
 
-def balance(u: list[Fraction]) -> Fraction:
+def balance(u: Shares) -> Fraction:
     """BB(U) = B(U) x (1 - mean U)."""
-    mean = sum(u, Fraction(0)) / len(u)
-    return imbalance(u) * (1 - mean) if mean else Fraction(1)
+    return imbalance(u) * (1 - mean(u)) if mean(u) else Fraction(1)
+
+
+def mean(u: Shares) -> Fraction:
+    return sum(u.values(), Fraction(0)) / max(len(u), 1)
 
 
 def steps(score: Fraction) -> int:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from .words import Job, Node, Placement, Platform, Room
+from .words import Job, Placement, Platform, Room
 
 
 def whole(platform: Platform) -> Room:
@@ -67,7 +67,7 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
 
 def groups(platform: Platform, job: Job) -> list[list[int]]:
     """The sets of nodes on which the gang may sit together, in the order in which they are tried."""
-    nodes = [n for n, node in enumerate(platform.nodes) if may_host(node, job)]
+    nodes = [n for n in range(len(platform.nodes)) if may_use(platform, n, job)]
     if job.spread == "node" or job.tasks == 1:
         return [[n] for n in nodes]
     if job.spread == "site":
@@ -76,18 +76,23 @@ def groups(platform: Platform, job: Job) -> list[list[int]]:
     return [nodes]
 
 
-def may_host(node: Node, job: Job) -> bool:
+def may_use(platform: Platform, n: int, job: Job) -> bool:
     """The node is on the job's site, has what its constraint asks for, and may use every licence of the job."""
+    node = platform.nodes[n]
     if job.site is not None and node.site != job.site:
         return False
-    if job.constraint and not any(has_all(node, part.split("&")) for part in job.constraint.split("|")):
+    if job.constraint and not any(meets(platform, n, part.split("&")) for part in job.constraint.split("|")):
         return False
     return node.hosts is None or node.hosts.issuperset(job.licences)
 
 
-def has_all(node: Node, terms: list[str]) -> bool:
-    """The node has each feature, and none with a ! in front."""
-    return all((term[1:] not in node.features) if term.startswith("!") else (term in node.features) for term in terms)
+def meets(platform: Platform, n: int, terms: list[str]) -> bool:
+    """The node has each feature, and none with a ! in front; where no node states any, only names are judged."""
+    names = [f"n{i}" for i in range(len(platform.nodes))]
+    if not any(node.features for node in platform.nodes):
+        terms = [term for term in terms if term.lstrip("!") in names]
+    has = {names[n], *platform.nodes[n].features}
+    return all((term[1:] not in has) if term.startswith("!") else (term in has) for term in terms)
 
 
 def tasks_that_fit(job: Job, free: list[int], tasks: int) -> int:

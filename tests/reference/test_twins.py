@@ -228,4 +228,5 @@ def view_of(queue: list[Job], now: int, first_submit: int) -> View:
     return View(
         now=now, platform=pool, free=whole(pool), queue=queue, running=[], ended=False, promises={},
         first_submit=first_submit,
+        asked=frozenset([0]),
     )  # fmt: skip

@@ -47,7 +47,7 @@ class Node:
     speed: float = 1.0
     site: int = 0
     hosts: frozenset[int] | None = None  # licences that may be used here; None = all
-    features: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()  # its name, n0, n1, ..., is another one
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +92,7 @@ class View:
     ended: bool  # at least one job ended since the last pass
     promises: dict[int, Reservation]  # row -> what the policy said of a job that still waits, in its last pass
     first_submit: Time  # of the whole log
+    asked: frozenset[int]  # the resources that some job of the whole log asks for
     memory: dict[str, Any] = field(default_factory=dict)  # what the policy wrote down in this run
 
 

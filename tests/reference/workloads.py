@@ -15,7 +15,7 @@ from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 
 from .words import Job, Node, Platform
 
-RESOURCES = ("cpus", "memory", "gpus", *(f"r{k}" for k in range(3, 8)))
+RESOURCES = ("cpus", "memory", "gpus", *(f"r{k}" for k in range(3, 9)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ small = st.integers(0, 12)
 estimates = st.sampled_from(["walltime", "walltime", "any"])  # per case: do policies see the walltime?
 seldom = st.sampled_from([0, 0, 0, 0, 0, 1])
 few = st.sampled_from([0, 0, 0, 1, 2])
-constraints = st.sampled_from(["", "", "", "", "", "a", "!a", "a&b", "a|!b", "!a&b|c"])
+constraints = st.sampled_from(["", "", "", "", "", "a", "!a", "a&b", "a|!b", "!a&b|c", "n0|n2", "!n1", "n1&a|b"])
 horizons = st.sampled_from([3, 10, 25])  # per case: the last submit
 
 
@@ -112,16 +112,26 @@ def rich_pool_cases(draw, jobs_max: int = 20) -> Case:
 
 @st.composite
 def wide_cases(draw, jobs_max: int = 16) -> Case:
-    """Up to 8 resources on a pool or on a few nodes, so that now one and now another is short; jobs of one task."""
+    """Up to 8 resources on a pool or on a few nodes, so that now one and now another is short; jobs of one task.
+
+    Of some resources there is nothing, and some are not asked for.
+    """
     resources = draw(st.integers(4, 8))
+    there = [draw(seldom) == 0 for _ in range(resources)]
     nodes = [
-        Node(tuple(draw(st.lists(st.integers(2, 6), min_size=resources, max_size=resources))))
+        Node(tuple(draw(st.integers(2, 6)) if some or not k else 0 for k, some in enumerate(there)))
         for _ in range(draw(st.sampled_from([1, 1, 3])))
     ]
     seen, horizon = draw(estimates), draw(horizons)
-    amounts = st.lists(st.sampled_from([0, 0, 1, 1, 2, 3]), min_size=resources, max_size=resources)
+    asked = [draw(seldom) == 0 for _ in range(resources)]
+    amounts = st.sampled_from([0, 0, 1, 1, 2, 3])
     jobs = [
-        Job(row=row, name=f"j{row}", demand=tuple(draw(amounts)), **draw(times(seen, horizon)))
+        Job(
+            row=row,
+            name=f"j{row}",
+            demand=tuple(draw(amounts) if some and there[k] else 0 for k, some in enumerate(asked)),
+            **draw(times(seen, horizon)),
+        )
         for row in range(draw(st.integers(1, jobs_max)))
     ]
     return Case(jobs, Platform(tuple(nodes)))
@@ -208,6 +218,7 @@ def times(draw, seen: str, horizon: int) -> dict:
 def platforms(draw) -> Platform:
     resources = draw(st.integers(1, 3))
     licences = draw(st.integers(0, 3))
+    plain = draw(seldom)  # no node states a feature
     speeds = sorted(draw(st.lists(st.sampled_from([0.5, 1.0, 1.0, 2.0]), min_size=1, max_size=4)), reverse=True)
     nodes = [
         Node(
@@ -215,7 +226,7 @@ def platforms(draw) -> Platform:
             speed=speed,
             site=draw(st.integers(0, 1)),
             hosts=frozenset(x for x in range(licences) if draw(seldom) == 0),
-            features=draw(st.sampled_from([("x",), ("a", "x"), ("b", "x"), ("a", "b", "x")])),  # none: not judged
+            features=() if plain else draw(st.sampled_from([(), ("a",), ("b",), ("a", "b")])),
         )
         for speed in speeds
     ]

@@ -88,6 +88,7 @@ class World:
     def __init__(self, jobs: list[Job], platform: Platform, policy: Policy, overrun: str):
         self.platform, self.policy, self.overrun = platform, policy, overrun
         self.first_submit = min((job.submit for job in jobs), default=0)
+        self.asked = frozenset(k for job in jobs for k, amount in enumerate(job.demand) if amount)
         self.rows = [Row(job.name) for job in jobs]
         self.to_come = deque(sorted(jobs, key=lambda job: (job.submit, job.row)))
         self.held_back: list[Job] = []  # submitted; a job that they come after has not ended
@@ -175,6 +176,7 @@ class World:
             ended=ended,
             promises=self.promises,
             first_submit=self.first_submit,
+            asked=self.asked,
             memory=self.memory,
         )
         self.obey(view, self.policy(view))

@@ -1,5 +1,8 @@
 """The GPU trace of Alibaba: pods and nodes, small ones made here, and the published ones where they are at hand."""
 
+import csv
+import gzip
+
 import pytest
 
 from backfill.model.errors import InputError
@@ -52,8 +55,9 @@ def test_a_pod_is_a_job_of_one_task_from_its_start_to_its_deletion(pods):
     assert workload.assumed == {
         "no walltime, the run time stands for it": 3,
         "cpus with a fraction, rounded up": 1,
-        "still running when the trace ends, its run cut there": 1,
+        "there until the trace ends, its run perhaps cut there": 1,
     }
+    assert "cpus rounded up to whole ones are 6.4% more" in workload.notes  # 14 for 13.152
 
 
 def test_nodes_have_the_model_of_their_gpus_as_a_feature(pods):
@@ -77,6 +81,12 @@ def test_a_pod_that_stands_twice_or_ends_before_it_starts_is_dropped(pods):
 @pytest.mark.parametrize(
     ("pod", "nodes", "message"),
     [
+        (",1,0,0,0,,LS,Failed,40,50,45", NODES, "pods.csv:6: name is ''; expected a text"),
+        (
+            "p9,1,0,1000000000000,1,,LS,Failed,40,50,45",
+            NODES,
+            "pods.csv:6: num_gpu is '1000000000000'; expected a whole",
+        ),
         ("p9,x,0,0,0,,LS,Failed,40,50,45", NODES, "pods.csv:6: cpu_milli is 'x'; expected a whole number"),
         ("p9,1,0,0,0,a&,LS,Failed,40,50,45", NODES, "pods.csv: constraint is 'a&'; expected features"),
         ("p9,1,0,0,0,,LS,Failed,40,50,45", "sn,gpu\nx,1\n", "nodes.csv:1: no column cpu_milli"),
@@ -100,5 +110,15 @@ def test_the_published_tables(shared):
     assert (len(workload), workload.cpus, len(workload.platform.nodes)) == (7_255, 125_514, 1_523)
     assert int(workload.platform.capacity[:, 2].sum()) == 6_212_000
     assert workload.dropped == {"never scheduled": 897}
-    assert workload.assumed["still running when the trace ends, its run cut there"] == 5_193
+    assert workload.assumed["there until the trace ends, its run perhaps cut there"] == 34
+    with gzip.open(folder / "alibaba-gpu2023-openb_pod_list_gpuspec33.csv.gz", "rt") as file:
+        raw = [pod for pod in csv.DictReader(file) if pod["scheduled_time"]]
+    jobs = workload.jobs
+    for row, pod in enumerate(raw):
+        assert jobs.job[row] == pod["name"]
+        assert jobs.submit[row] == int(pod["creation_time"]) * SECOND
+        assert jobs.runtime[row] == (int(pod["deletion_time"]) - int(pod["scheduled_time"])) * SECOND
+        gpus = int(pod["num_gpu"]) * int(pod["gpu_milli"])
+        assert jobs.demand[row].tolist() == [-(-int(pod["cpu_milli"]) // 1000), int(pod["memory_mib"]) << 20, gpus]
+        assert jobs.constraint[row] == pod["gpu_spec"]
     assert len(workload.jobs.constraint.names) == 16

@@ -1,8 +1,13 @@
 """The MetaCentrum dialects: node specs, tables of machines, and what has to be assumed."""
 
+import gzip
+import re
+
 import pytest
 
 from backfill.model.errors import InputError
+from backfill.model.platform import Platform
+from backfill.model.platform_file import parse_platform
 from backfill.model.units import SECOND
 from backfill.traces.files import Source
 from backfill.traces.formats import Rules, import_log
@@ -26,6 +31,11 @@ def pbs(spec: str, **fields: object) -> str:
     return mwf("{1,1}", "q_1d", spec, **fields)
 
 
+def raw_lines(path):
+    with gzip.open(path, "rt") as lines:
+        return [line.split() for line in lines if line.strip() and not line.startswith(";")]
+
+
 @pytest.fixture
 def log(tmp_path):
     def write(*lines: str, machines: str | None = CLUSTERS):
@@ -42,17 +52,15 @@ def log(tmp_path):
     [
         ("1:ppn=4", NodeSpec(((1, 4),))),
         ("3", NodeSpec(((3, 1),))),
-        ("8:ppn=8:x86_64:cl_small", NodeSpec(((8, 8),), (("x86_64", True), ("cl_small", True)))),
-        ("1:ppn=64:cl_big#excl", NodeSpec(((1, 64),), (("cl_big", True),), whole=True)),
-        (
-            "1:ppn=2:^big2.cerit-sc.cz:^cl_small",
-            NodeSpec(((1, 2),), (("big2.cerit-sc.cz", False), ("cl_small", False))),
-        ),
-        ("big2:ppn=12:brno", NodeSpec(((1, 12),), (("big2", True), ("brno", True)))),
-        ("1:ppn=1:host=big1", NodeSpec(((1, 1),), (("big1", True),))),
+        ("8:ppn=8:x86_64:cl_small", NodeSpec(((8, 8),), ((("x86_64", True), ("cl_small", True)),))),
+        ("1:ppn=64:cl_big#excl", NodeSpec(((1, 64),), ((("cl_big", True),),), whole=True)),
+        ("1:ppn=2:^big2.cz:^cl_small", NodeSpec(((1, 2),), ((("big2.cz", False), ("cl_small", False)),))),
+        ("big2:ppn=12:brno", NodeSpec(((1, 12),), ((("big2", True), ("brno", True)),))),
+        ("1:ppn=1:host=big1", NodeSpec(((1, 1),), ((("big1", True),),))),
         ("1:ppn=6:mem=3gb", NodeSpec(((1, 6),), memory=3 * GIB)),
-        ("1:ppn=1.5:brno", NodeSpec(((1, 1),), (("brno", True),))),
+        ("1:ppn=1.5:brno", NodeSpec(((1, 1),), ((("brno", True),),))),
         ("1:ppn=4+3:ppn=2", NodeSpec(((1, 4), (3, 2)))),
+        ("1:ppn=04:a+2:ppn=4:a+1:ppn=4:b", NodeSpec(((1, 4), (2, 4), (1, 4)), ((("a", True),), (("b", True),)))),
     ],
 )
 def test_a_node_spec_of_pbs(text, spec):
@@ -61,19 +69,30 @@ def test_a_node_spec_of_pbs(text, spec):
 
 def test_what_a_node_spec_adds_up_to():
     spec = pbs_spec("1:ppn=4+3:ppn=6")
-    assert (spec.nodes, spec.procs, spec.even, spec.step) == (4, 22, False, 2)
-    assert (pbs_spec("2:ppn=6+1:ppn=6").even, pbs_spec("2:ppn=6").step) == (True, 6)
+    assert (spec.nodes, spec.procs, spec.tasks(22)) == (4, 22, 11)  # 11 tasks of 2, which each node has a multiple of
+    assert pbs_spec("2:ppn=6+1:ppn=6").tasks(18) == 3
+    assert (pbs_spec("8:ppn=1").tasks(4), pbs_spec("3:ppn=2").tasks(5)) == (4, 1)  # they disagree with field 8
 
 
 def test_a_node_spec_of_alea():
     assert alea_spec("all:4x24") == NodeSpec(((4, 24),))
-    assert alea_spec("normal:1x4") == NodeSpec(((1, 4),), (("normal", True),))
+    assert alea_spec("normal:1x4") == NodeSpec(((1, 4),), ((("normal", True),),))
 
 
-@pytest.mark.parametrize("text", ["", "1:", "1:ppn=0", "0:ppn=1", "1:ppn=x", "1:mem=x", "1:a&b", "1:^", "1:ppn=1:a;b"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "1:", "1:ppn=0", "0:ppn=1", "1:ppn=x", "1:mem=x", "1:a&b", "1:^", "1:ppn=1:a;b", "1:ppn=1:a:^a", "1:(a)",
+     f"1:ppn={'0' * 30}{'9' * 30}", "1000000000:ppn=1000000000"],
+)  # fmt: skip
 def test_what_is_no_node_spec(text):
     with pytest.raises(ValueError):  # noqa: PT011  # the reader tells file, line and field
         pbs_spec(text)
+    with pytest.raises(ValueError):  # noqa: PT011
+        alea_spec(text)
+
+
+@pytest.mark.parametrize("text", ["a:0x1", "all:1x99999999999", "all:1000000000x1000000000", "all:1x4:b", "a&b:1x4"])
+def test_what_is_no_node_spec_of_alea(text):
     with pytest.raises(ValueError):  # noqa: PT011
         alea_spec(text)
 
@@ -112,7 +131,8 @@ def test_chunks_of_unequal_size_are_equal_tasks_with_a_share_of_the_memory(log):
 
 def test_field_8_counts_where_the_node_spec_says_otherwise_and_the_larger_memory(log):
     workload = log(pbs("2:ppn=4:mem=3gb", f8=5, f10=GIB), pbs("1:ppn=4", f1=2, f10=0))
-    assert (workload.jobs.tasks.tolist(), workload.jobs.demand.tolist()) == ([2, 1], [[3, 3 * GIB], [4, 0]])
+    assert workload.jobs.procs.tolist() == [5, 4]
+    assert (workload.jobs.tasks.tolist(), workload.jobs.demand.tolist()) == ([1, 1], [[5, 6 * GIB], [4, 0]])
     assert workload.assumed == {
         "memory of the node spec above field 10, taken from the spec": 1,
         "node spec of other processors than field 8, which counts": 1,
@@ -131,7 +151,7 @@ def test_gpus_of_alea_are_shared_out_over_the_nodes(log):
     assert workload.resources == ("cpus", "memory", "gpus")
     assert jobs.demand.tolist() == [[2, 8 * GIB, 1], [2, 0, 2], [4, 0, 0]]
     assert [jobs.constraint[row] for row in range(3)] == ["", "normal", "ssd"]
-    assert workload.assumed["gpus that do not share out evenly, rounded up on each node"] == 1
+    assert workload.assumed["gpus that do not share out evenly, rounded up in each task"] == 1
     assert jobs.waited.tolist() == [-1, -1, -1]
     assert {"all waits (field 3) are 0, taken as unknown", "soft walltimes (field 20) are not used"} < {*workload.notes}
 
@@ -155,6 +175,27 @@ def test_without_a_table_of_machines_jobs_go_anywhere(log):
         "no requested memory, taken as 0": 1, "whole nodes (#excl), taken as the cpus asked for": 1,
     }  # fmt: skip
     assert any(note.startswith("no table of machines") for note in workload.notes)
+
+
+def test_chunks_that_ask_for_different_nodes_may_each_run_on_any_of_them(log):
+    workload = log(
+        pbs("1:ppn=2:host=big1+1:ppn=2:host=big2"),
+        pbs("1:ppn=2:cl_big+1:ppn=2", f1=2),
+        pbs("1:ppn=2:brno+1:ppn=2", f1=3),
+    )
+    assert [workload.jobs.constraint[row] for row in range(3)] == ["big1|big2", "", ""]
+    assert workload.assumed["chunks that ask for different nodes, all of which any task may run on"] == 3
+    assert workload.assumed["properties that no machine states, taken as held by all"] == 1
+
+
+def test_a_platform_that_is_named_stands_for_the_table_of_machines(log, tmp_path):
+    log(pbs("1:ppn=4:cl_a#excl"), pbs("1:ppn=4:cl_big", f1=2), machines=None)
+    nodes = '[[node]]\nname = "a"\ncount = 2\ncpus = 16\nfeatures = ["cl_a"]\n'
+    found = read(tmp_path / "log.swf", machines=parse_platform("p.toml", nodes))
+    assert [found.jobs.constraint[row] for row in range(2)] == ["cl_a", ""]
+    assert found.jobs.demand[:, 0].tolist() == [16, 4]
+    one = read(tmp_path / "log.swf", machines=Platform.pool(64))  # a pool has no whole node to take
+    assert one.jobs.demand[:, 0].tolist() == [4, 4]
 
 
 def test_the_table_may_stand_elsewhere(log, tmp_path):
@@ -184,6 +225,7 @@ def test_a_bad_line_is_refused(log, bad, message):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
+        (mwf("0" * 20 + "9" * 22, "60", "all:1x4", f1=2), "2: field 19 (gpus) is '00000000000000000000999"),
         (mwf("x", "60", "all:1x4", f1=2), "2: field 19 (gpus) is 'x'; expected a whole number up to 1,000,000,000"),
         (
             mwf("1", "60", "1:ppn=4", f1=2),
@@ -206,6 +248,7 @@ def test_a_bad_line_of_alea_is_refused(log, bad, message):
         ("0 a 1.5 80 1 7\n", "1: nodes is '1.5'; expected a number"),
         ("0 a 1 80 fast 7\n", "1: speed is 'fast'; expected a number"),
         ("0 a&b 1 80 1 7\n", "1: 'a&b'; expected a text without"),
+        ("0 a 1000000 80 1 7\n0 b 1 80 1 7\n", "2: more than 1,000,000 nodes up to here"),
         ("; nothing\n", "no machine; expected at least one"),
         ("0 a 1 8 1 7\n1 a 1 8 1 7\n", "two of a1, a1 have the same name"),
     ],
@@ -228,6 +271,18 @@ def test_the_log_of_wagap(shared):
         "properties that no machine states, taken as held by all": 6_695,
     }
     assert workload.jobs.job[0] == 0
+    raw = {int(cells[0]): cells for cells in raw_lines(shared / "traces" / "wagap-2013.swf.gz")}
+    plain = re.compile(r"(\d+)(?::ppn=(\d+))?(?::cl_(\w+))?")
+    compared = 0
+    for row, job in enumerate(workload.jobs.job.tolist()):
+        assert workload.jobs.submit[row] == int(raw[job][1]) * SECOND
+        assert workload.jobs.runtime[row] == int(raw[job][3]) * SECOND
+        if match := plain.fullmatch(raw[job][20]):
+            compared += 1
+            assert workload.jobs.tasks[row] == int(match[1])
+            assert workload.jobs.demand[row].tolist() == [int(match[2] or 1), int(raw[job][9])]
+            assert workload.jobs.constraint[row] == (f"cl_{match[3]}" if match[3] else "")
+    assert compared > 10_000
     assert (workload.jobs.walltime[0] // SECOND, workload.jobs.demand[0].tolist()) == (86_400, [80, 64 * GIB])
 
 
@@ -236,4 +291,10 @@ def test_the_workload_of_alea(shared):
     jobs = workload.jobs
     assert (len(workload), workload.cpus, int((jobs.demand[:, 2] > 0).sum())) == (34_408, 400, 12_883)
     assert workload.assumed == {}
+    for row, cells in enumerate(raw_lines(shared / "traces" / "alea-example5-load85.swf.gz")):
+        kind, _, shape = cells[20].partition(":")
+        nodes, ppn = map(int, shape.split("x"))
+        held = [ppn, int(cells[9]) * 1024, int(cells[18]) // nodes]
+        assert (jobs.tasks[row], jobs.demand[row].tolist()) == (nodes, held)
+        assert jobs.constraint[row] == ("" if kind == "all" else kind)
     assert int((jobs.constraint.codes >= 0).sum()) == 22_828

@@ -176,7 +176,7 @@ def quality(workload: Workload, platform: Platform | None = None) -> Quality:
         weeks=weeks,
         gaps=tuple(gaps(workload)),
         flurries=tuple(flurries(weeks, jobs.user.names)),
-        explained=explain(workload, cpus) if cpus else None,
+        explained=explain(workload, platform or cpus) if cpus else None,
     )
 
 
@@ -211,13 +211,16 @@ def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
 
 
 def _beyond_nodes(workload: Workload, platform: Platform) -> dict[str, Mask]:
-    """Which jobs need more per task than any node has."""
+    """Which jobs need more per task than any node has, or another node."""
     most = dict(zip(platform.resources, platform.capacity.max(axis=0).tolist(), strict=True))
-    return {
+    found = {
         f"needs more {name} per task than any node has": workload.jobs.demand[:, k] > most.get(name, 0)
         for k, name in enumerate(workload.resources)
         if platform.limits(name) and (k or len(platform.nodes) > 1)
     }
+    constraint = workload.jobs.constraint
+    nowhere = [not platform.allows(text).any() for text in constraint.names]
+    return found | {"constraint that no node meets": np.array([*nowhere, False])[constraint.codes]}
 
 
 def _asked(workload: Workload) -> tuple[Asked, ...]:

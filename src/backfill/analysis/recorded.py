@@ -2,7 +2,8 @@
 
 A recorded wait tells when a job really started. Two things then speak against a machine of so many processors: that the
 jobs which ran at one time held more of them, and that jobs waited while every one of them had room. No policy that lets
-the first of its queue start when it fits ever makes the second kind of wait.
+the first of its queue start when it fits ever makes the second kind of wait. On several nodes, and beside licences, no
+sum tells who has room, so there only the first is judged.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from backfill.analysis.series import Steps
+from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Workload, total
 
@@ -53,23 +55,26 @@ class Explained:
     jobs: int  # with a recorded wait
     most_held: int  # processors at one instant
     over_share: float  # of the time with running jobs: more processors were held than there are
-    idle_share: float  # of all waiting of more than a minute: while each waiting job would have fit into what was free
+    idle_share: (
+        float | None
+    )  # of all waiting of more than a minute: while each waiting job would have fit; None: not judged
 
     @property
     def holds(self) -> bool:
         """Whether it is worth comparing a simulation of this machine with the recorded waits."""
-        return self.over_share <= OVER_MAX and self.idle_share <= IDLE_MAX
+        return self.over_share <= OVER_MAX and (self.idle_share or 0.0) <= IDLE_MAX
 
     def sentence(self) -> str:
         """In plain words. That nothing contradicts the machine does not mean that it alone made the waits."""
         if self.holds:
-            return f"the waits of this log do not contradict a machine of {self.cpus:,} cpus"
+            limits = "" if self.idle_share is not None else ", as far as the sum of its cpus tells"
+            return f"the waits of this log do not contradict a machine of {self.cpus:,} cpus{limits}"
         against = []
         if self.over_share > OVER_MAX:
             against.append(
                 f"for {_percent(self.over_share)} of the time its jobs held more, {self.most_held:,} at most"
             )
-        if self.idle_share > IDLE_MAX:
+        if self.idle_share is not None and self.idle_share > IDLE_MAX:
             against.append(
                 f"{_percent(self.idle_share)} of all waiting fell in times when every waiting job would have fit"
             )
@@ -81,8 +86,8 @@ class Explained:
         return {**{name: getattr(self, name) for name in names}, "holds": self.holds, "sentence": self.sentence()}
 
 
-def explain(workload: Workload, cpus: int) -> Explained | None:
-    """Hold the recorded schedule against a machine of so many processors; None where the log has no waits."""
+def explain(workload: Workload, machine: Platform | int) -> Explained | None:
+    """Hold the recorded schedule against a platform, or a pool of so many cpus; None where the log has no waits."""
     recorded = Recorded.of(workload)
     if recorded is None:
         return None
@@ -90,20 +95,39 @@ def explain(workload: Workload, cpus: int) -> Explained | None:
     submit, start, end = np.split(place, 3)
     spans = np.diff(times, append=times[-1:]).astype(np.float64)
     held = _on(len(times), start, end, recorded.procs)
-    largest = _largest_waiting(len(times), submit, start, recorded.procs)
-    until = np.zeros(len(times))  # idle time before each of the times
-    np.cumsum(np.where((largest > 0) & (largest <= cpus - held), spans, 0.0)[:-1], out=until[1:])
-    late = recorded.start - recorded.submit > LATENCY
-    idled = float((until[start[late]] - until[submit[late]]).sum())
-    waited = total((recorded.start - recorded.submit)[late])
+    cpus = machine.cpus if isinstance(machine, Platform) else machine
+    idle_share = None
+    if (amounts := _amounts(workload, machine)) is not None:
+        room = np.ones(len(times), np.bool_)  # for each waiting job, of every resource
+        for demand, capacity in amounts:
+            of = demand[recorded.rows]
+            largest = _largest_waiting(len(times), submit, start, of)
+            room &= (largest == 0) | (largest <= capacity - _on(len(times), start, end, of))
+        late = recorded.start - recorded.submit > LATENCY
+        idle = room & (_on(len(times), submit, start, 1) > 0)
+        until = np.zeros(len(times))  # idle time before each of the times
+        np.cumsum(np.where(idle, spans, 0.0)[:-1], out=until[1:])
+        waited = total((recorded.start - recorded.submit)[late])
+        idle_share = float((until[start[late]] - until[submit[late]]).sum()) / waited if waited else 0.0
     busy = float(spans[held > 0].sum())
     return Explained(
         cpus=cpus,
         jobs=len(recorded.rows),
         most_held=int(held.max()),
         over_share=float(spans[held > cpus].sum()) / busy if busy else 0.0,
-        idle_share=idled / waited if waited else 0.0,
+        idle_share=idle_share,
     )
+
+
+def _amounts(workload: Workload, machine: Platform | int) -> list[tuple[Ints, int]] | None:
+    """What jobs ask for of each limited resource, and how much there is; None where sums do not tell who has room."""
+    jobs = workload.jobs
+    if not isinstance(machine, Platform):
+        return [(jobs.procs, machine)]
+    if len(machine.nodes) > 1 or len(jobs.licences.items):
+        return None
+    there = dict(zip(machine.resources, machine.capacity[0].tolist(), strict=True))
+    return [(jobs.tasks * jobs.demand[:, k], there[name]) for k, name in enumerate(workload.resources) if name in there]
 
 
 def _on(times: int, begin: Ints, end: Ints, weight: Ints | int) -> Ints:
@@ -122,6 +146,7 @@ def _largest_waiting(times: int, submit: Ints, start: Ints, procs: Ints) -> Ints
     waited = start > submit
     power = np.frexp(np.maximum(procs - 1, 0).astype(np.float64))[1]
     largest = np.zeros(times, np.int64)
+    waited &= procs > 0
     for each in np.flatnonzero(np.bincount(power[waited])).tolist():
         rows = waited & (power == each)
         largest[_on(times, submit[rows], start[rows], 1) > 0] = procs[rows].max()

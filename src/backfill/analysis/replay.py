@@ -127,7 +127,7 @@ class Replay:
 def replay(result: Run) -> Replay | None:
     """Compare a simulation with what the log recorded; None where it has no waits of jobs that count."""
     recorded = Recorded.of(result.workload)
-    explained = explain(result.workload, result.platform.cpus)
+    explained = explain(result.workload, result.platform)
     if recorded is None or explained is None:
         return None
     counts = kept(result.workload.jobs.submit, result.warmup, result.cooldown) & result.schedule.ran

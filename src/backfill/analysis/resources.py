@@ -63,7 +63,7 @@ class Use:
     length: int  # of that time, in microseconds
     held: list[Steps]  # of each resource
     unusable: list[Steps]  # of each: free where too little of another is, for any job that asks for it
-    imbalance: Steps  # max U / mean U, U the share of each resource that is held; 0 while nothing is
+    imbalance: Steps  # max U / mean U, U the share of each resource in play that is held; 0 while nothing is
 
     @classmethod
     def of(cls, workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> "Use":
@@ -76,7 +76,9 @@ class Use:
         steps = Steps.each(at.times, at.until, [*at.amount.T, *unusable])
         held, whole = steps[: len(of)], at.capacity.sum(axis=0)
         length = int(at.until.max() - at.times.min()) if len(at.times) else 0
-        return cls(at.names, whole, length, held, steps[len(of) :], _imbalance(held, whole))
+        asked = [(workload.jobs.demand[:, workload.resources.index(name)] > 0).any() for name in at.names]
+        in_play = [k for k in of if whole[k] and asked[k] and at.names[k] not in platform.node_licences]
+        return cls(at.names, whole, length, held, steps[len(of) :], _imbalance(held, whole, in_play))
 
 
 def _least(workload: Workload, names: tuple[str, ...]) -> Ints:
@@ -90,8 +92,10 @@ def _least(workload: Workload, names: tuple[str, ...]) -> Ints:
     return least
 
 
-def _imbalance(held: list[Steps], whole: Ints) -> Steps:
-    shares = np.array([each.values / max(there, 1) for each, there in zip(held, whole.tolist(), strict=True)])
+def _imbalance(held: list[Steps], whole: Ints, in_play: list[int]) -> Steps:
+    shares = np.array([held[k].values / whole[k] for k in in_play]).reshape(len(in_play), len(held[0].times))
+    if not in_play:
+        return Steps(held[0].times, np.zeros(len(held[0].times)))
     mean = shares.mean(axis=0)
     return Steps(held[0].times, np.divide(shares.max(axis=0), mean, out=np.zeros_like(mean), where=mean > 0))
 
@@ -100,7 +104,8 @@ def resource_metrics(workload: Workload, platform: Platform, schedule: Schedule,
     """Of the jobs `rows`; empty where cpus are the only resource that workload and platform both name.
 
     utilization_NAME: as `utilization`, of each further resource.
-    imbalance: max U / mean U over the resources, U the share of each that is held, its mean over the time when any is.
+    imbalance: max U / mean U over the resources that there are and that some job asks for, licences apart; U is the
+    share of each that is held. Its mean over the time when any is.
     fragmentation_NAME: the share of a resource that is free on nodes where it cannot be used, since less of another
     resource is free there than any job that asks for the first wants per task; the mean over time.
     """

@@ -73,6 +73,8 @@ def import_log(
     rules = Rules(zero_run=zero_run, machines=machines)
     suffix = "" if out is None else check_suffix(out)
     check_outputs(file, out=out)
+    if machines is not None:
+        check_outputs(machines, out=out)
 
     from backfill import __version__
     from backfill.analysis.quality import quality

@@ -46,7 +46,7 @@ def inputs(
     elif cpus is not None:
         pool = Platform.pool(cpus, nodes or 1, size)
     resources = pool.resources if pool else ("memory",) if memory else ()
-    workload = read(log, zero_run, tuple(r for r in resources if r != "cpus"))
+    workload = read(log, zero_run, tuple(r for r in resources if r != "cpus"), machines=pool if platform else None)
     workload = _changed(workload, jobs, load)
     if pool is None and workload.platform is not None and (nodes, memory) == (None, None):
         pool = Platform.of(workload)
@@ -74,7 +74,13 @@ class Replicated:
         return _changed(read(self.log, self.zero_run, more_seed=seed - self.seed), self.jobs, self.load)
 
 
-def read(log: str, zero_run: str = "keep", resources: tuple[str, ...] = (), more_seed: int = 0) -> "Workload":
+def read(
+    log: str,
+    zero_run: str = "keep",
+    resources: tuple[str, ...] = (),
+    more_seed: int = 0,
+    machines: "Platform | None" = None,
+) -> "Workload":
     """A file, standard input, or a generated workload; more_seed is added to the seed of the latter."""
     from backfill.traces.read import read as read_file
     from backfill.traces.read import without_zero_runs
@@ -83,7 +89,7 @@ def read(log: str, zero_run: str = "keep", resources: tuple[str, ...] = (), more
         from backfill.workloads import generate
 
         return without_zero_runs(generate(log, more_seed), zero_run)
-    return read_file(log, zero_run=zero_run, resources=resources)
+    return read_file(log, zero_run=zero_run, resources=resources, machines=machines)
 
 
 def _changed(workload: "Workload", jobs: int | None, load: float | None) -> "Workload":

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill.cli import say
+from backfill.model.errors import UsageError
 from backfill.model.units import counted
 from backfill.traces.files import check_writable, written_text
 
@@ -11,16 +12,24 @@ if TYPE_CHECKING:
     from backfill.model.platform import Platform
 
 
+MARK = "# written by backfill; a later run replaces it\n"
+
+
 def beside(out: str, suffix: str) -> str:
-    """The platform file that belongs to a workload file with this suffix. Raises BackfillError."""
-    path = str(Path(out).with_name(Path(out).name.removesuffix(suffix) + ".toml"))
+    """The platform file that belongs to a workload file with this suffix.
+
+    Raises UsageError where somebody else's file has that name.
+    """
+    path = Path(out).with_name(Path(out).name.removesuffix(suffix) + ".toml")
+    if path.exists() and not (path.is_file() and path.read_bytes().startswith(MARK.encode())):
+        raise UsageError(f"{path} is there already, and not written by backfill; give --out another name")
     check_writable(path)
-    return path
+    return str(path)
 
 
 def write_platform(platform: "Platform", path: str) -> None:
     """Write it, and say so."""
     with written_text(path) as out:
-        out.write(platform.to_toml())
+        out.write(MARK + platform.to_toml())
     licences = f", {counted(len(platform.licences), 'licence')}" if platform.licences else ""
     say.note(f"wrote {path}: {counted(len(platform.nodes), 'node')}{licences}")

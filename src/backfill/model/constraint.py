@@ -9,7 +9,8 @@ import re
 from backfill.model.errors import quote
 
 EXPECTED = "features with & and | between them, and a ! in front of those that must not be there"
-_FEATURE = re.compile(r"[^\s&|!*;,]+")
+NAME = "a text without spaces, brackets and & | ! * ; ,"
+_FEATURE = re.compile(r"[^\s&|!*;,()\[\]{}]+")
 
 
 def alternatives(constraint: str) -> list[dict[str, bool]]:

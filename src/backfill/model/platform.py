@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.constraint import alternatives, is_feature
+from backfill.model.constraint import NAME, alternatives, is_feature
 from backfill.model.errors import BadArgument, PlatformError, at, printable, quote
 from backfill.model.workload import Ints, Workload
 
@@ -56,9 +56,7 @@ class Platform:
         if len(self.features) not in (0, nodes):
             raise PlatformError(f"{self.name}: features of {len(self.features)} nodes; expected {nodes}")
         if bad := next((name for each in self.features for name in each if not is_feature(name)), None):
-            raise PlatformError(
-                f"{self.name}: {quote(bad)} is no feature; expected a text without spaces and & | ! * ; ,"
-            )
+            raise PlatformError(f"{self.name}: {quote(bad)} is no feature; expected {NAME}")
         for names in (self.nodes, self.resources, self.sites, self.licences):
             if len(set(names)) < len(names):
                 raise PlatformError(f"{self.name}: two of {', '.join(names[:10])} have the same name")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from backfill.model.constraint import is_feature
+from backfill.model.constraint import NAME, is_feature
 from backfill.model.errors import PlatformError, at, printable
 from backfill.model.platform import NODES_MAX, Platform
 from backfill.model.units import parse_size
@@ -62,7 +62,7 @@ class _Node(_Table):
     count: int | None = Field(None, ge=1, le=NODES_MAX, description=f"a whole number from 1 to {NODES_MAX}")
     site: str = Field("", description="a text")
     speed: float = Field(1.0, ge=1e-6, le=1e6, allow_inf_nan=False, description="a number from 0.000001 to 1,000,000")
-    features: list[Feature] = Field([], description="a list of texts without spaces and & | ! * ; ,")
+    features: list[Feature] = Field([], description=f"a list of names, each {NAME}")
     licences: list[str] | None = Field(None, description="a list of names of [[licence]] tables")
     node_licences: dict[LicenceName, Amount] = Field({}, description="a table of names, each with " + _AMOUNT)
 

@@ -25,11 +25,12 @@ SOURCE = "Leinberger, Karypis and Kumar, SC'99"
 
 @kernel()
 def capacities(state):
-    """How much there is of each resource over all nodes, (K,)."""
+    """How much there is over all nodes of each resource that is in play, else 0; (K,)."""
     found = np.zeros(state.resources)
     for node in range(state.nodes):
         for k in range(state.resources):
-            found[k] += state.capacity[node, k]
+            if state.in_play[k]:
+                found[k] += state.capacity[node, k]
     return found
 
 
@@ -47,16 +48,18 @@ def balance_score(state, capacity, used, job, fullness):
 
     Without fullness B(U) = max U / mean U. Where nothing is used both are 1.
     """
-    top, total = 0.0, 0.0
+    top, total, kinds = 0.0, 0.0, 0
     for k in range(state.resources):
-        u = used[k]
-        if job != NONE and capacity[k] > 0.0:
-            u += state.need[job, k] / capacity[k]
-        top = max(top, u)
-        total += u
-    mean = total / state.resources
-    if mean == 0.0:
+        if capacity[k] > 0.0:
+            u = used[k]
+            if job != NONE:
+                u += state.need[job, k] / capacity[k]
+            top = max(top, u)
+            total += u
+            kinds += 1
+    if total == 0.0:
         return 1.0
+    mean = total / kinds
     return top / mean * (1.0 - mean) if fullness else top / mean
 
 
@@ -67,12 +70,22 @@ def steps(score):
 
 
 @kernel()
+def used_least(capacity, used):
+    """The resource in play that is used least, the first of equals."""
+    found, least = 0, np.inf
+    for k in range(len(used)):
+        if capacity[k] > 0.0 and used[k] < least:
+            found, least = k, used[k]
+    return found
+
+
+@kernel()
 def start_least(state, span, capacity, used, lowest):
     """Start the candidate of least score: that of BB, or with `lowest` minus its demand for the least used resource.
 
     Returns whether there was one.
     """
-    resource = np.argmin(used)
+    resource = used_least(capacity, used)
     best, least = NONE, np.inf
     rewind(state, 0)
     job = candidate(state, 0, span)

@@ -14,48 +14,48 @@ from backfill.model.workload import Ints, Jobs, Labels, Workload
 from backfill.traces.columns import Columns
 from backfill.traces.files import Source
 from backfill.traces.machines import Kind, platform_of
-from backfill.traces.notes import REPEATED, check_repeats, counted, first_repeat, oddities, repeated, told
+from backfill.traces.notes import REPEATED, check_repeats, counted, oddities, repeated, told
 
 RESOURCES = ("cpus", "memory", "gpu_milli")
 _MIB = 2**20
-_MOST = 2**40  # of milli-cpus, MiB and GPUs
+_MOST = 2**40  # of milli-cpus and MiB
+_GPUS_MAX = 10**6  # and thousandths of one
 
 
-def read_alibaba(source: Source, machines: str | Path | None = None, *, repeats: str = "refuse") -> Workload:
+def read_alibaba(source: Source, machines: Platform | str | Path | None = None, *, repeats: str = "refuse") -> Workload:
     """The pods that were scheduled, as jobs of one task; with a table of nodes the platform, too.
 
     repeats: `refuse` a table in which a pod stands twice, or `drop` the later ones. Raises WorkloadError and
     PlatformError with file, line and column.
     """
     check_repeats(repeats)
-    platform = None if machines is None else read_nodes(Source.of(machines, PlatformError))
+    platform = read_nodes(Source.of(machines, PlatformError)) if isinstance(machines, str | Path) else machines
     table = Columns(source, WorkloadError)
     table.require("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time",
                   "scheduled_time")  # fmt: skip
-    names = table.texts("name")
-    if repeats == "refuse" and (repeat := first_repeat(names)):
-        raise table.fail("name", repeat[0], f"a name of its own, and line {table.line(repeat[1])} has it already")
+    names = table.ids("name", repeats)
     submit, ended = table.times("creation_time"), table.times("deletion_time", blank=-1)
     started = table.times("scheduled_time", blank=-1)
     milli = _wholes(table, "cpu_milli")
+    rounded = -(-milli // 1000)
     demand = np.column_stack(
         [
-            -(-milli // 1000),
+            rounded,
             _wholes(table, "memory_mib") * _MIB,
-            _wholes(table, "num_gpu") * _wholes(table, "gpu_milli"),
+            _wholes(table, "num_gpu", _GPUS_MAX) * _wholes(table, "gpu_milli", _GPUS_MAX),
         ]
     )
     phases = Labels.of([text.lower() for text in table.texts("pod_phase")])
-    running = phases.codes == (phases.names.index("running") if "running" in phases.names else -2)
-
+    at_the_end = ended == ended.max(initial=0)
     never, endless = started < 0, (started >= 0) & (ended < started)
-    again = repeated(names) & ~never & ~endless
+    rows = np.flatnonzero(~(never | endless))
+    again = repeated([names[row] for row in rows])
     dropped = counted({"never scheduled": never, "no end after its start": endless, REPEATED: again})
-    rows = np.flatnonzero(~(never | endless | again))
+    rows = rows[~again]
     missing = {
         "no walltime, the run time stands for it": np.ones(table.rows, np.bool_),
         "cpus with a fraction, rounded up": milli % 1000 > 0,
-        "still running when the trace ends, its run cut there": running,
+        "there until the trace ends, its run perhaps cut there": at_the_end,
         "a start before the submit, the wait taken as unknown": started < submit,
     }
     assumed = counted({what: which[rows] for what, which in missing.items()})
@@ -83,6 +83,7 @@ def read_alibaba(source: Source, machines: str | Path | None = None, *, repeats:
         assumed=assumed,
         notes=(
             *told(assumed, len(jobs)),
+            f"cpus rounded up to whole ones are {rounded[rows].sum() * 1000 / max(milli[rows].sum(), 1) - 1:.1%} more",
             "gpu_milli are thousandths of GPUs, summed over a node: which of its GPUs a pod shares is not modelled",
             *oddities(jobs),
         ),
@@ -104,5 +105,5 @@ def read_nodes(source: Source) -> Platform:
     return platform_of(kinds, RESOURCES, source.file)
 
 
-def _wholes(table: Columns, name: str) -> Ints:
-    return table.wholes(name, 0, _MOST, 0)
+def _wholes(table: Columns, name: str, most: int = _MOST) -> Ints:
+    return table.wholes(name, 0, most, 0)

@@ -17,6 +17,7 @@ from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, TIME_MAX, parse_size
 from backfill.model.workload import Floats, Ints
 from backfill.traces.files import Source
+from backfill.traces.notes import first_repeat
 from backfill.traces.seconds import to_micros
 
 _PARQUET = b"PAR1"
@@ -60,6 +61,17 @@ class Columns:
         if name not in self:
             return [""] * self.rows
         return [text.strip() for text in self._cells(name)]
+
+    def ids(self, name: str, repeats: str) -> list[str]:
+        """The cells as texts, none empty; none twice where `repeats` is `refuse`."""
+        found = self.texts(name)
+        for row, text in enumerate(found):
+            if not text or not text.isprintable():
+                raise self.fail(name, row, "a text without control characters")
+        if repeats == "refuse" and (repeat := first_repeat(found)):
+            where = "an earlier row" if (line := self.line(repeat[1])) is None else f"line {line}"
+            raise self.fail(name, repeat[0], f"an id of its own, and {where} has it already")
+        return found
 
     def times(self, name: str, low: int = -TIME_MAX, blank: int | None = None) -> Ints:
         """Seconds to microseconds from `low` to TIME_MAX, exactly; `blank` stands for an empty cell."""

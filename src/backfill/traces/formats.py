@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from backfill.model.errors import BadArgument, UsageError, quote
+from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.alibaba import read_alibaba
 from backfill.traces.files import Source
@@ -21,7 +22,7 @@ class Rules:
     zero_run: str = "keep"  # jobs with run time 0: keep, drop-cancelled or drop
     repeats: str = "drop"  # jobs with an id that stands above already: refuse (the file) or drop (the job)
     resources: tuple[str, ...] = ()  # further columns that are resources
-    machines: str | None = None  # the file that says what nodes the log is of
+    machines: Platform | str | None = None  # the nodes that the log is of, or the table of them
 
     def __post_init__(self) -> None:
         check_zero_run(self.zero_run)
@@ -52,7 +53,7 @@ def _alibaba(source: Source, rules: Rules) -> Workload:
 
 def _check_no_machines(rules: Rules, format: str) -> None:
     if rules.machines is not None:
-        raise BadArgument("machines", rules.machines, f"none, as {format} comes without a table of machines")
+        raise BadArgument("machines", str(rules.machines), f"none, as {format} comes without a table of machines")
 
 
 Reader = Callable[[Source, Rules], Workload]

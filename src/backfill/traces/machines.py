@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from backfill.model.constraint import is_feature
+from backfill.model.constraint import NAME, is_feature
 from backfill.model.errors import PlatformError, at, quote
 from backfill.model.platform import NODES_MAX, Platform
 from backfill.traces.files import Source
@@ -70,6 +70,8 @@ def read_machines(source: Source) -> Platform:
             expected = width if width in _UNITS else "6 or 8"
             raise PlatformError(at(source.file, line, f"{len(cells)} columns; expected {expected}"))
         kinds.append(_kind(source.file, line, cells))
+        if sum(kind.count or 1 for kind in kinds) > NODES_MAX:
+            raise PlatformError(at(source.file, line, f"more than {NODES_MAX:,} nodes up to here"))
     if not kinds:
         raise PlatformError(at(source.file, None, "no machine; expected at least one"))
     return platform_of(kinds, ("cpus", "memory", "gpus")[: len(kinds[0].amounts)], source.file)
@@ -89,7 +91,7 @@ def _kind(file: str, line: int, cells: list[str]) -> Kind:
     name = cells[1]
     properties = cells[6].split(",") if len(cells) > 6 else []
     if bad := [text for text in (name, *properties) if not is_feature(text)]:
-        raise PlatformError(at(file, line, f"{quote(bad[0])}; expected a text without & | ! * ;"))
+        raise PlatformError(at(file, line, f"{quote(bad[0])}; expected {NAME}"))
     cpus = int(number(3, 1, 2**40))
     amounts = [cpus, int(number(5, 0, 2**50 // _UNITS[len(cells)])) * _UNITS[len(cells)]]
     if len(cells) > 6:

@@ -16,7 +16,7 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Labels, Workload
 from backfill.traces.files import Source
 from backfill.traces.machines import read_machines
-from backfill.traces.node_spec import NodeSpec, alea_spec, pbs_spec
+from backfill.traces.node_spec import NodeSpec, alea_spec, number, pbs_spec
 from backfill.traces.swf_lines import FIELDS, KB, Lines, count_fields
 
 METACENTRUM = (*FIELDS, "used cpus", "queue", "node spec")
@@ -30,29 +30,28 @@ def is_mwf(source: Source) -> bool:
 
 
 def read_mwf(
-    source: Source, machines: str | Path | None = None, *, zero_run: str = "keep", repeats: str = "refuse"
+    source: Source, machines: Platform | str | Path | None = None, *, zero_run: str = "keep", repeats: str = "refuse"
 ) -> Workload:
     """The jobs of a log with 21 fields, and the platform of its table of machines.
 
-    machines: that table; without it LOG.machines is taken where it stands beside the log. zero_run, repeats: as for
-    SWF. Raises WorkloadError and PlatformError with file, line and field.
+    machines: the table, or the platform itself; without it LOG.machines is taken where it stands beside the log.
+    zero_run, repeats: as for SWF. Raises WorkloadError and PlatformError with file, line and field.
     """
     platform = _platform(source, machines)
     lines = Lines.of(source, zero_run, repeats, METACENTRUM)
     texts = lines.texts(19)
-    metacentrum = not texts or texts[0][0].startswith("{")
+    metacentrum = not texts or not _is_alea(texts[0][2])
     specs = _specs(lines, [cells[2] for cells in texts], metacentrum)
     gpus = np.zeros(len(texts), np.int64) if metacentrum else _gpus(lines, [cells[0] for cells in texts])
 
     nodes = np.array([spec.nodes for spec in specs], np.int64)
     agree = np.array([spec.procs for spec in specs], np.int64) == lines.procs
-    uneven = agree & np.array([not spec.even for spec in specs], np.bool_)
-    step = np.array([spec.step for spec in specs], np.int64)
-    tasks = np.where(uneven, lines.procs // step, nodes)
-    cpus = np.where(uneven, step, -(-lines.procs // nodes))
+    tasks = np.array([spec.tasks(procs) for spec, procs in zip(specs, lines.procs.tolist(), strict=True)], np.int64)
+    cpus = lines.procs // tasks
     constraint, untold, unknown = _constraints(specs, platform)
     whole = np.array([spec.whole for spec in specs], np.bool_)
-    if platform:
+    alone = platform is not None and len(platform.nodes) > 1
+    if platform and alone:
         cpus = np.where(whole, np.maximum(cpus, _largest(platform, constraint)), cpus)
     requested = np.rint(np.maximum(lines.field[10], 0) * (1 if metacentrum else KB)).astype(np.int64)
     stated = np.array([spec.memory for spec in specs], np.int64)
@@ -63,15 +62,18 @@ def read_mwf(
         )
     amounts = [cpus, -(-memory * nodes // tasks)]
     if gpus.any() or (platform and "gpus" in platform.resources):
-        amounts.append(-(-gpus // nodes))
+        amounts.append(-(-gpus // tasks))
 
     missing = lines.missing | {
         "no requested memory, taken as 0": requested == 0,
         "memory of the node spec above field 10, taken from the spec": stated > requested,
         "node spec of other processors than field 8, which counts": ~agree,
-        "chunks of unequal size, taken as equal tasks": uneven,
-        "gpus that do not share out evenly, rounded up on each node": gpus % nodes > 0,
-        "whole nodes (#excl), taken as " + ("all cpus of the node" if platform else "the cpus asked for"): whole,
+        "chunks of unequal size, taken as equal tasks": agree & (tasks != nodes),
+        "chunks that ask for different nodes, all of which any task may run on": np.array(
+            [len(spec.asked) > 1 for spec in specs], np.bool_
+        ),
+        "gpus that do not share out evenly, rounded up in each task": gpus % tasks > 0,
+        "whole nodes (#excl), taken as " + ("all cpus of the node" if alone else "the cpus asked for"): whole,
         "properties that no machine states, taken as held by all": untold,
     }
     notes = [
@@ -88,7 +90,17 @@ def read_mwf(
     return replace(log, platform=platform, cpus=platform.cpus) if platform else log
 
 
-def _platform(source: Source, machines: str | Path | None) -> Platform | None:
+def _is_alea(text: str) -> bool:
+    try:
+        alea_spec(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _platform(source: Source, machines: Platform | str | Path | None) -> Platform | None:
+    if isinstance(machines, Platform):
+        return machines
     beside = Path(source.file.removesuffix(".gz") + ".machines")
     if machines is None and not beside.is_file():
         return None
@@ -110,10 +122,13 @@ def _specs(lines: Lines, texts: list[str], metacentrum: bool) -> list[NodeSpec]:
 
 def _gpus(lines: Lines, texts: list[str]) -> Ints:
     """Of the whole job."""
+    found = np.zeros(len(texts), np.int64)
     for job, text in enumerate(texts):
-        if text != "-1" and not (text.isascii() and text.isdigit() and int(text[:12]) <= _GPUS_MAX):
-            raise lines.refused(job, 19, f"a whole number up to {_GPUS_MAX:,}", ALEA)
-    return np.maximum(np.array(texts, np.int64), 0)
+        try:
+            found[job] = 0 if text == "-1" else number(text, 0, _GPUS_MAX)
+        except ValueError:
+            raise lines.refused(job, 19, f"a whole number up to {_GPUS_MAX:,}", ALEA) from None
+    return found
 
 
 def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labels, NDArray[np.bool_], list[str]]:
@@ -128,15 +143,18 @@ def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labe
     told = {*platform.nodes, *(name for each in set(platform.features) for name in each)}
     texts = []
     for job, spec in enumerate(specs):
-        terms = []
-        for asked, wanted in spec.asked:
-            name = asked if asked in told else asked.partition(".")[0]  # a node's name, with or without its domain
-            if name in told:
-                terms.append(name if wanted else f"!{name}")
-            else:
-                unknown[asked] = None
-        texts.append("&".join(dict.fromkeys(terms)))
-        untold[job] = len(terms) < len(spec.asked)
+        parts = []
+        for chunk in spec.asked:
+            terms = []
+            for asked, wanted in chunk:
+                name = asked if asked in told else asked.partition(".")[0]  # a node's name, with or without its domain
+                if name in told:
+                    terms.append(name if wanted else f"!{name}")
+                else:
+                    unknown[asked] = None
+                    untold[job] = True
+            parts.append("&".join(dict.fromkeys(terms)))
+        texts.append("|".join(parts) if all(parts) else "")
     return Labels.of(texts), untold, list(unknown)
 
 

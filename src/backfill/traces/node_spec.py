@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from backfill.model.constraint import is_feature
 from backfill.model.units import parse_size
 
-_ALEA = re.compile(r"([^:]+):(\d{1,9})x(\d{1,9})")
+Asked = tuple[tuple[str, bool], ...]  # property or node, and whether it must be there
+_ALEA = re.compile(r"([^:]+):(\d+)x(\d+)")
+_MOST = 10**9  # nodes of a chunk, or processors of a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +17,13 @@ class NodeSpec:
     """Some nodes with some processors on each, and what these nodes must be or must not be."""
 
     chunks: tuple[tuple[int, int], ...]  # (nodes, processors on each)
-    asked: tuple[tuple[str, bool], ...] = ()  # property or node, and whether it must be there
+    asked: tuple[Asked, ...] = ((),)  # of each chunk; those that ask for the same stand once
     whole: bool = False  # nobody else may be on them
     memory: int = 0  # bytes on each node
+
+    def __post_init__(self) -> None:
+        if self.procs > 2**40:
+            raise ValueError(self.chunks)
 
     @property
     def nodes(self) -> int:
@@ -29,15 +35,12 @@ class NodeSpec:
         """All processors."""
         return sum(count * each for count, each in self.chunks)
 
-    @property
-    def even(self) -> bool:
-        """Whether each node has as many processors as any other."""
-        return len({each for _, each in self.chunks}) == 1
-
-    @property
-    def step(self) -> int:
-        """The most processors of which each node has a multiple."""
-        return math.gcd(*(each for _, each in self.chunks))
+    def tasks(self, procs: int) -> int:
+        """So many equal tasks hold as many processors as the job does: one per node where they share out evenly."""
+        each = {each for _, each in self.chunks}
+        if procs == self.procs and len(each) > 1:
+            return procs // math.gcd(*each)
+        return math.gcd(self.nodes, procs)
 
 
 def pbs_spec(text: str) -> NodeSpec:
@@ -46,26 +49,27 @@ def pbs_spec(text: str) -> NodeSpec:
     `#excl` behind a property asks for whole nodes, `host=` names one, `mem=` is the memory of each. A count that is
     left out is 1, and so is ppn; of one with a fraction the whole part counts.
     """
-    chunks, asked, whole, memory = [], {}, False, 0
+    chunks, asked, whole, memory = [], [], False, 0
     for chunk in text.split("+"):
         nodes, ppn = 1, 1
+        terms: dict[str, bool] = {}
         for place, word in enumerate(chunk.split(":")):
             key, equals, value = word.partition("=")
             if place == 0 and word.isascii() and word.isdigit():
-                nodes = _count(word)
+                nodes = number(word, 1, _MOST)
             elif key == "ppn":
-                ppn = _count(value.partition(".")[0])
+                ppn = number(value.partition(".")[0], 1, _MOST)
             elif key == "mem":
                 memory = max(memory, parse_size(value.lower().removesuffix("b")))
             else:
                 name = value if equals and key == "host" else word
                 whole |= name.endswith("#excl")
-                feature = name.removesuffix("#excl").removeprefix("^")
-                if not is_feature(feature):
+                feature, wanted = name.removesuffix("#excl").removeprefix("^"), not name.startswith("^")
+                if not is_feature(feature) or terms.setdefault(feature, wanted) != wanted:
                     raise ValueError(text)
-                asked[feature] = not name.startswith("^")
         chunks.append((nodes, ppn))
-    return NodeSpec(tuple(chunks), tuple(asked.items()), whole, memory)
+        asked.append(tuple(terms.items()))
+    return NodeSpec(tuple(chunks), tuple(dict.fromkeys(asked)), whole, memory)
 
 
 def alea_spec(text: str) -> NodeSpec:
@@ -73,11 +77,13 @@ def alea_spec(text: str) -> NodeSpec:
     match = _ALEA.fullmatch(text)
     if not match or not is_feature(match[1]):
         raise ValueError(text)
-    asked = () if match[1] == "all" else ((match[1], True),)
-    return NodeSpec(((_count(match[2]), _count(match[3])),), asked)
+    chunk = (number(match[2], 1, _MOST), number(match[3], 1, _MOST))
+    return NodeSpec((chunk,), ((),) if match[1] == "all" else (((match[1], True),),))
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= 10**9):
+def number(text: str, low: int, high: int) -> int:
+    """A whole number. Raises ValueError."""
+    digits = text.lstrip("0") or text[:1]
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(high)) and low <= int(digits) <= high):
         raise ValueError(text)
-    return int(text)
+    return int(digits)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from backfill.model.errors import WorkloadError, at
+from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.files import SUFFIXES, Source, suffix_of
 from backfill.traces.mwf import is_mwf, read_mwf
@@ -15,11 +16,14 @@ from backfill.traces.swf import read_swf
 from backfill.traces.table import read_table
 
 
-def read(path: str | Path, *, zero_run: str = "keep", resources: Sequence[str] = ()) -> Workload:
+def read(
+    path: str | Path, *, zero_run: str = "keep", resources: Sequence[str] = (), machines: Platform | None = None
+) -> Workload:
     """The workload in a file, by its suffix: .swf, .swf.gz, .csv, .csv.gz or .parquet; `-` is standard input.
 
     zero_run: what becomes of jobs with run time 0: `keep`, `drop-cancelled` or `drop`.
     resources: names of further columns of a CSV or Parquet file that are resources, as the platform has them.
+    machines: the nodes by which the node specs of a log of 21 fields are read, where they are not those beside it.
     Raises WorkloadError, and UsageError for an unknown `zero_run`.
     """
     check_zero_run(zero_run)
@@ -28,8 +32,8 @@ def read(path: str | Path, *, zero_run: str = "keep", resources: Sequence[str] =
         raise WorkloadError(at(str(path), None, f"unknown suffix; expected {', '.join(SUFFIXES)}, or - for stdin"))
     source = Source.of(path)
     if suffix.startswith(".swf") or (not suffix and _looks_like_swf(source.data)):
-        reader = read_mwf if is_mwf(source) else read_swf
-        return replace(reader(source, zero_run=zero_run), chosen={"zero_run": zero_run})
+        found = read_mwf(source, machines, zero_run=zero_run) if is_mwf(source) else read_swf(source, zero_run=zero_run)
+        return replace(found, chosen={"zero_run": zero_run})
     return without_zero_runs(read_table(source, resources), zero_run)
 
 

@@ -14,7 +14,7 @@ from backfill.model.units import NEVER, SECOND, seconds_text
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, written, written_text
-from backfill.traces.notes import REPEATED, check_repeats, counted, first_repeat, in_use, oddities, repeated, told
+from backfill.traces.notes import REPEATED, check_repeats, counted, in_use, oddities, repeated, told
 from backfill.traces.seconds import seconds_texts
 
 RESOURCES = ("cpus", "memory", "gpus")  # columns that are resources in any file
@@ -48,7 +48,7 @@ def read_table(
         if one in table and other in table:
             raise WorkloadError(at(table.file, 1, f"both columns {one} and {other}; {why}"))
 
-    ids = _ids(table, repeats)
+    names = table.ids("job", repeats)
     submit = table.times("submit")
     runtime = table.times("runtime", low=0)
     held = ("cpus", *(name for name in table.names if name in {*RESOURCES, *resources} - {"cpus", *_KNOWN}))
@@ -77,10 +77,10 @@ def read_table(
     if "spread" in table:
         columns["spread"] = _spread(table)
     columns["licences"], licences = _licences(table)
-    columns["after"] = _after(table, ids)
+    columns["after"] = _after(table, names)
     try:
         jobs = Jobs(
-            job=np.array(ids, object),
+            job=np.array(names, object),
             submit=submit,
             runtime=runtime,
             demand=np.column_stack(demand),
@@ -89,7 +89,7 @@ def read_table(
     except WorkloadError as error:
         raise WorkloadError(at(table.file, None, str(error))) from None
     dropped = {}
-    if (again := repeated(ids)).any():
+    if (again := repeated(names)).any():
         rows = np.flatnonzero(~again)
         jobs, dropped[REPEATED] = jobs.take(rows), int(again.sum())
         missing = {what: which[rows] for what, which in missing.items()}
@@ -117,17 +117,6 @@ def _deadlines(table: Columns, submit: Ints) -> Ints:
         row = int(np.argmax(early))
         raise table.fail("deadline", row, f"the submit, {seconds_text(int(submit[row]))} s, or a later time")
     return deadlines
-
-
-def _ids(table: Columns, repeats: str) -> list[str]:
-    ids = table.texts("job")
-    for row, job in enumerate(ids):
-        if not job or not job.isprintable():
-            raise table.fail("job", row, "a text without control characters")
-    if repeats == "refuse" and (repeat := first_repeat(ids)):
-        where = "an earlier row" if (line := table.line(repeat[1])) is None else f"line {line}"
-        raise table.fail("job", repeat[0], f"an id of its own, and {where} has it already")
-    return ids
 
 
 def _check_constraints(table: Columns, constraints: Labels) -> None:
@@ -167,12 +156,12 @@ def _licences(table: Columns) -> tuple[Ragged, tuple[str, ...]]:
     return Ragged.of(lists), tuple(known)
 
 
-def _after(table: Columns, ids: list[str]) -> Ragged:
+def _after(table: Columns, names: list[str]) -> Ragged:
     texts = table.texts("after")
     if not any(texts):
         return Ragged.empty(table.rows)
     place: dict[str, int] = {}
-    for row, job in enumerate(ids):
+    for row, job in enumerate(names):
         place.setdefault(job, row)  # of two with one id the first stays
     lists: list[list[int]] = []
     for row, text in enumerate(texts):
@@ -183,7 +172,7 @@ def _after(table: Columns, ids: list[str]) -> Ragged:
         lists.append([place[job] for job in before])
     after = Ragged.of(lists)
     if rows := circle(after):
-        path = " after ".join(quote(ids[row]) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
+        path = " after ".join(quote(names[row]) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
         raise table.fail("after", rows[0], f"no cycle, but {path}")
     return after
 
