@@ -203,8 +203,9 @@ def resources(quick: bool) -> Rows:
                      facts=work(done), note="load 0.8 of each")  # fmt: skip
         looks = [1e9 * len(workload) / (speed * done.looks) for speed in found]
         one = one or min(looks)
-        # The queue grows with K, since jobs are harder to fit, and with it the looks per job; a look must not cost more.
-        yield Result(f"ibb, {count} resources, a look", "ns", looks, Target(count * one, most=True), less=True,
+        # Jobs of more resources are harder to fit, so the queue grows and with it the looks per job.
+        target = Target(count * one, most=True) if count > 1 else None
+        yield Result(f"ibb, {count} resources, a look", "ns", looks, target, less=True,
                      note="at most K times that of one resource")  # fmt: skip
     if not LANL.exists():
         yield f"resources: skipped, there is no {LANL}"

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from backfill.analysis.paired import Value
 from backfill.api import simulate
 from backfill.executors import carry_out, executor
 from backfill.model.errors import UsageError, WorkloadError
@@ -129,7 +130,7 @@ def test_a_first_look_takes_the_first_weeks(logs):
 
 
 def test_a_cell_holds_policies_against_the_first_with_the_intervals_of_compare(logs):
-    cell = Cell((logs[LANL],), 1.0, (BB, EASY, IBB))
+    cell = Cell((logs[LANL],), 0.3, (BB, EASY, IBB))
     with executor(2) as pool:
         row = carry_out(ibb.run, [cell], pool)[0]
     here = cell.carry_out()
@@ -138,7 +139,29 @@ def test_a_cell_holds_policies_against_the_first_with_the_intervals_of_compare(l
     for metric in METRICS:
         change = row.changes[EASY][metric]
         assert change.mean == pytest.approx(row.values[EASY][metric] / row.values[BB][metric] - 1)
+        if change.bounded:
+            assert row.parts[EASY][metric].value == pytest.approx(change.mean)
+            assert row.parts[EASY][metric].interval() == pytest.approx(
+                (change.low, change.high), abs=0.05
+            )  # no logarithm
     assert row.values[EASY]["rejected_jobs"] == 0
+    assert WAIT in row.parts[EASY]
+
+
+def test_the_changes_at_two_loads_are_held_against_each_other_part_by_part(logs):
+    rows = {load: Cell((logs[LANL],), load, (BB, EASY)).carry_out() for load in (0.4, 0.5)}
+    sweep = LogSweep(rows)
+    both = sweep.apart(EASY, (0.4, WAIT), (0.5, WAIT))
+    one, other = (sweep.change(load, EASY, WAIT) for load in (0.4, 0.5))
+    assert both.mean == pytest.approx(one.mean - other.mean)
+    assert both.low < both.mean < both.high
+    assert both.high - both.low < (one.high - one.low) + (other.high - other.low)
+    assert sweep.apart(EASY, (0.4, WAIT), (0.4, WAIT)) == Estimate(0.0, 0.0, 0.0, 1)
+
+
+def test_independent_estimates_are_subtracted_with_both_of_their_intervals():
+    found = Estimate(5.0, 2.0, 9.0, 1).less(Estimate(1.0, -3.0, 4.0, 1))
+    assert (found.mean, found.low, found.high) == (4.0, 4.0 - 18**0.5, 4.0 + 32**0.5)  # 3, 3 and 4, 4
 
 
 def test_there_are_54_jobs_that_fit_the_four_nodes_and_cannot_run_all_at_once():
@@ -199,7 +222,8 @@ def made_up(gains, half_width=0.01, open_at=()):
         }
         width = np.inf if load in open_at else half_width
         changes = {metric: Estimate(-each, -each - width, -each + width, 1) for metric, each in gain.items()}
-        rows[load] = Row(values, {IBB: changes})
+        sure = {metric: Value(each.mean, np.zeros(56)) for metric, each in changes.items() if each.bounded}
+        rows[load] = Row(values, {IBB: changes}, {IBB: sure})
     return LogSweep(rows)
 
 
@@ -317,7 +341,9 @@ def test_with_both_logs_every_claim_has_a_verdict_and_every_reading_its_figure(s
 def test_only_the_mix_is_open_where_its_second_log_is_missing(small, logs):
     found = ibb.reproduce(Asked(replications=2, logs={LANL: logs[LANL]}))
     assert "needs the log METACENTRUM-2009" in next(c.note for c in found.claims if c.id == "F1.3a")
-    assert next(c for c in found.claims if c.id == "F1.1b").held is not None
+    grows = next(c for c in found.claims if c.id == "F1.1b")
+    assert grows.note.startswith("gains at 0.6, 0.8, 1, 1.2, 1.4: wait ")
+    assert "the gain in " in grows.measured
 
 
 def test_logs_are_told_apart_by_their_names_and_found_in_folders(tmp_path):

@@ -14,6 +14,7 @@ Kuensch 1996, Ann. Stat. 24(5), 1914-1933 (studentized blocks); Politis and Roma
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -73,6 +74,20 @@ class Value:
     pull: Floats  # shape (parts,), what the jobs of each part add to or take from it; together nothing
     sources: float = math.inf  # of how many parts it is made, as if they took equal shares
 
+    def relative_to(self, other: "Value") -> "Value":
+        """The change from another, relative to it (the delta method)."""
+        ratio = self.value / other.value
+        return Value(ratio - 1, (self.pull - ratio * other.pull) / other.value)
+
+    def less(self, other: "Value") -> "Value":
+        """The difference, of the same log, which may be at another load: the parts are of the same jobs."""
+        return Value(self.value - other.value, self.pull - other.pull)
+
+    def interval(self, seed: int = 0) -> tuple[float, float]:
+        """95 %, with the draws of `Blocks.of`."""
+        low, high = _interval(self.pull, _starts(seed, RESAMPLES))
+        return self.value + low, self.value + high
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Blocks:
@@ -98,8 +113,7 @@ class Blocks:
         part = (submit - first) // step
         if len(np.unique(part // PARTS)) < BLOCKS // 2:
             return f"no interval: jobs are submitted in fewer than {BLOCKS // 2} blocks"
-        words = np.random.PCG64(np.random.SeedSequence(seed)).random_raw(BLOCKS * resamples)
-        return cls(part, (words % parts).astype(np.int64).reshape(BLOCKS, resamples), step)
+        return cls(part, _starts(seed, resamples), step)
 
     @property
     def log(self) -> int:
@@ -129,21 +143,32 @@ class Blocks:
 
     def interval(self, pull: Floats) -> tuple[float, float]:
         """The 95 % interval of a value from its pull, as distances from the value."""
-        blocks = _windows(pull, PARTS)
-        error = math.sqrt(_sum(blocks**2) / len(blocks) * BLOCKS * BLOCKS / (BLOCKS - 1))
-        total, squares = np.zeros(self.starts.shape[1]), np.zeros(self.starts.shape[1])
-        for starts in self.starts:
-            drawn = blocks[starts]
-            total += drawn
-            squares += drawn * drawn
-        spread = np.sqrt(np.maximum(0, squares - total * total / BLOCKS) * BLOCKS / (BLOCKS - 1))
-        differ = spread > 1e-6 * error
-        if not differ.any():
-            return 0.0, 0.0
-        errors = np.sort(total[differ] / spread[differ])
-        out = len(errors) * _OUTSIDE // RESAMPLES
-        wide = error * _dependence(pull)
-        return -wide * float(errors[len(errors) - 1 - out]), -wide * float(errors[out])
+        return _interval(pull, self.starts)
+
+
+@lru_cache(maxsize=4)
+def _starts(seed: int, resamples: int) -> Ints:
+    """The parts with which drawn blocks begin, shape (BLOCKS, resamples)."""
+    words = np.random.PCG64(np.random.SeedSequence(seed)).random_raw(BLOCKS * resamples)
+    return (words % (BLOCKS * PARTS)).astype(np.int64).reshape(BLOCKS, resamples)
+
+
+def _interval(pull: Floats, starts: Ints) -> tuple[float, float]:
+    blocks = _windows(pull, PARTS)
+    error = math.sqrt(_sum(blocks**2) / len(blocks) * BLOCKS * BLOCKS / (BLOCKS - 1))
+    total, squares = np.zeros(starts.shape[1]), np.zeros(starts.shape[1])
+    for each in starts:
+        drawn = blocks[each]
+        total += drawn
+        squares += drawn * drawn
+    spread = np.sqrt(np.maximum(0, squares - total * total / BLOCKS) * BLOCKS / (BLOCKS - 1))
+    differ = spread > 1e-6 * error
+    if not differ.any():
+        return 0.0, 0.0
+    errors = np.sort(total[differ] / spread[differ])
+    out = len(errors) * _OUTSIDE // RESAMPLES
+    wide = error * _dependence(pull)
+    return -wide * float(errors[len(errors) - 1 - out]), -wide * float(errors[out])
 
 
 def _dependence(pull: Floats) -> float:

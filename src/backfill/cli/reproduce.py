@@ -115,8 +115,10 @@ def _print(claims: "list[Claim]") -> None:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for head in ("", "claim", "verdict", "measured"):
-        table.add_column(head, no_wrap=head == "verdict")
+    table.add_column("", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("claim, and below it what was measured")
     for claim in claims:
-        table.add_row(claim.id, claim.claim, Text(claim.verdict, _COLOURS[claim.held]), claim.measured)
+        told = Text(f"{claim.claim}\n").append(claim.measured, "dim")
+        table.add_row(Text(claim.id), Text(claim.verdict, _COLOURS[claim.held]), told)
     print_lines(table)

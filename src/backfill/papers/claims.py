@@ -42,6 +42,15 @@ class Estimate:
         """The same in another unit; factor > 0."""
         return Estimate(self.mean * factor, self.low * factor, self.high * factor, self.count)
 
+    def less(self, other: "Estimate") -> "Estimate":
+        """The difference to an independent one (Zou and Donner 2008, Stat. Med. 27, 1693-1702)."""
+        mean = self.mean - other.mean
+        low, high = (
+            math.hypot(self.mean - self.low, other.high - other.mean),
+            math.hypot(self.high - self.mean, other.mean - other.low),
+        )
+        return Estimate(mean, mean - low, mean + high, min(self.count, other.count))
+
     def negative(self) -> "Estimate":
         """With the other sign."""
         return Estimate(-self.mean, -self.high, -self.low, self.count)

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from backfill.analysis.metrics import Counted
-from backfill.analysis.paired import pairs_of_log
+from backfill.analysis.paired import Blocks, Value, pairs_of_log, values_of
 from backfill.analysis.weeks import WEEK
 from backfill.api import simulate
 from backfill.model.errors import WorkloadError
@@ -37,6 +37,7 @@ class Row:
 
     values: Mapping[str, Numbers]  # by policy
     changes: Mapping[str, Mapping[str, Estimate]]  # by policy and metric, relative to the first policy
+    parts: Mapping[str, Mapping[str, Value]]  # of the same changes, for those that have an interval
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,6 +54,15 @@ class LogSweep:
     def change(self, load: float, policy: str, metric: str) -> Estimate:
         """Relative to the first policy; without an interval where paired.py refuses one."""
         return self.found[load].changes[policy][metric]
+
+    def apart(self, policy: str, one: tuple[float, str], other: tuple[float, str]) -> Estimate:
+        """The change at one load and metric less that at another, with an interval where both have one."""
+        changes = [self.change(load, policy, metric).mean for load, metric in (one, other)]
+        parts = [self.found[load].parts.get(policy, {}).get(metric) for load, metric in (one, other)]
+        difference = changes[0] - changes[1]
+        if parts[0] is None or parts[1] is None:
+            return Estimate(difference, -np.inf, np.inf, 1)
+        return Estimate(difference, *parts[0].less(parts[1]).interval(), 1)
 
     def gain(self, load: float, policy: str, metric: str) -> float:
         """How much less than under the first policy, relative to it."""
@@ -77,21 +87,30 @@ class Cell:
         pool = Platform.pool(CPUS, memory=self.memory * 2**30)
         results = [simulate(log, pool, policy, overrun="extend") for policy in self.policies]
         counted = [Counted.of(log, result.schedule) for result in results]
-        changes = {}
-        for policy, result, jobs in zip(self.policies[1:], results[1:], counted[1:], strict=True):
-            two = [results[0].metrics, result.metrics], [counted[0], jobs]
-            pairs = pairs_of_log((self.policies[0], policy), *two)
+        blocks = Blocks.of(counted[0].submit)
+        values = [{} if isinstance(blocks, str) else values_of(blocks, each) for each in counted]
+        changes: dict[str, dict[str, Estimate]] = {}
+        parts: dict[str, dict[str, Value]] = {}
+        for i, policy in enumerate(self.policies[1:], 1):
+            pairs = pairs_of_log(
+                (self.policies[0], policy), (results[0].metrics, results[i].metrics), (counted[0], counted[i])
+            )
             changes[policy] = {
                 pair.metric: _estimate(pair.relative, pair.relative_low, pair.relative_high)
                 for pair in pairs
                 if pair.metric in METRICS
             }
+            parts[policy] = {
+                metric: values[i][metric].relative_to(values[0][metric])
+                for metric, change in changes[policy].items()
+                if change.bounded and values[0][metric].value
+            }
         kept = (*METRICS, "rejected_jobs")
-        values = {
+        numbers = {
             policy: {metric: float(result.metrics[metric] or 0) for metric in kept}
             for policy, result in zip(self.policies, results, strict=True)
         }
-        return Row(values, changes)
+        return Row(numbers, changes, parts)
 
 
 def _estimate(mean: float | None, low: float | None, high: float | None) -> Estimate:
@@ -132,6 +151,10 @@ def merged(lanl: Workload, other: Workload, later_s: int = 0) -> Workload:
     that both together ask for the share of the machine for which LANL-CM5 alone does. later_s: the other begins later.
     """
     within = min(span(lanl.jobs), span(other.jobs))
+    if not within:
+        raise WorkloadError(
+            f"{lanl.name} and {other.name}: all jobs of one are submitted at once, so neither has a load"
+        )
     large, small = (_until(each.jobs, within) for each in (lanl, other))
     scale = work(small) / work(large)
     tasks = np.maximum(1, np.rint(large.tasks * scale)).astype(np.int64)

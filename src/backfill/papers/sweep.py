@@ -1,4 +1,4 @@
-"""The results of a sweep, and what is made of them farm by farm."""
+"""The results of a sweep over generated workloads, and their means, differences and ratios."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
