@@ -146,9 +146,9 @@ class Jobs:
             values = getattr(self, name)
             bad = (values < low) | (values > high)
             if bad.any():
-                row = int(np.argwhere(bad)[0][0])
+                row, *_ = place = tuple(np.argwhere(bad)[0])
                 raise WorkloadError(
-                    f"job {self.job[row]}: {name} is {values[row]}; expected {low} to {high} (times in microseconds)"
+                    f"job {self.job[row]}: {name} is {values[place]}; expected {low} to {high} (times in microseconds)"
                 )
         if (early := self.deadline < self.submit).any():
             row = int(np.argmax(early))

@@ -24,7 +24,7 @@ def of_sweep(sweep: LogSweep, policies: Sequence[str], number: int, suffix: str,
     ]  # fmt: skip
     gains = {word: [sweep.change(load, IBB, metric).negative() for load in LOADS] for metric, word in WORDS.items()}
     title = f"What IBB gains over BB, {what}"
-    return [*metrics, Figure(f"gain-{number}{suffix}", title, X, "gain, % of BB", AT, gains, percent=True, of="metric")]
+    return [Figure(f"gain-{number}{suffix}", title, X, "gain, % of BB", AT, gains, percent=True, of="metric"), *metrics]
 
 
 def of_readings(sweeps: Mapping[str, LogSweep], number: int, what: str) -> list[Figure]:

@@ -22,6 +22,7 @@ from backfill.traces.swf_lines import FIELDS, KB, Lines, count_fields
 METACENTRUM = (*FIELDS, "used cpus", "queue", "node spec")
 ALEA = (*FIELDS, "gpus", "soft walltime", "node spec")
 _GPUS_MAX, _MEMORY_MAX = 10**9, 2.0**62
+Assumed = dict[str, NDArray[np.bool_]]  # what had to be assumed, and for which jobs
 
 
 def is_mwf(source: Source) -> bool:
@@ -43,37 +44,18 @@ def read_mwf(
     metacentrum = not texts or not _is_alea(texts[0][2])
     specs = _specs(lines, [cells[2] for cells in texts], metacentrum)
     gpus = np.zeros(len(texts), np.int64) if metacentrum else _gpus(lines, [cells[0] for cells in texts])
-
-    nodes = np.array([spec.nodes for spec in specs], np.int64)
-    agree = np.array([spec.procs for spec in specs], np.int64) == lines.procs
-    tasks = np.array([spec.tasks(procs) for spec, procs in zip(specs, lines.procs.tolist(), strict=True)], np.int64)
-    cpus = lines.procs // tasks
     constraint, untold, unknown = _constraints(specs, platform)
-    whole = np.array([spec.whole for spec in specs], np.bool_)
-    alone = platform is not None and len(platform.nodes) > 1
-    if platform and alone:
-        cpus = np.where(whole, np.maximum(cpus, _largest(platform, constraint)), cpus)
-    requested = np.rint(np.maximum(lines.field[10], 0) * (1 if metacentrum else KB)).astype(np.int64)
-    stated = np.array([spec.memory for spec in specs], np.int64)
-    memory = np.maximum(requested, stated)
-    if (beyond := memory.astype(np.float64) * nodes > _MEMORY_MAX).any():
-        raise lines.refused(
-            int(np.argmax(beyond)), 21, "fewer nodes: they hold more memory than 2^62 bytes", METACENTRUM
-        )
-    amounts = [cpus, -(-memory * nodes // tasks)]
-    if gpus.any() or (platform and "gpus" in platform.resources):
-        amounts.append(-(-gpus // tasks))
 
-    missing = lines.missing | {
-        "no requested memory, taken as 0": requested == 0,
-        "memory of the node spec above field 10, taken from the spec": stated > requested,
-        "node spec of other processors than field 8, which counts": ~agree,
-        "chunks of unequal size, taken as equal tasks": agree & (tasks != nodes),
-        "chunks that ask for different nodes, all of which any task may run on": np.array(
-            [len(spec.asked) > 1 for spec in specs], np.bool_
-        ),
+    tasks, cpus, of_shape = _shape(lines, specs, constraint, platform)
+    memory, of_memory = _memory(lines, specs, 1 if metacentrum else KB)
+    demand = [cpus, -(-memory // tasks)]
+    if gpus.any() or (platform and "gpus" in platform.resources):
+        demand.append(-(-gpus // tasks))
+    missing = {
+        **lines.missing,
+        **of_memory,
+        **of_shape,
         "gpus that do not share out evenly, rounded up in each task": gpus % tasks > 0,
-        "whole nodes (#excl), taken as " + ("all cpus of the node" if alone else "the cpus asked for"): whole,
         "properties that no machine states, taken as held by all": untold,
     }
     notes = [
@@ -82,12 +64,45 @@ def read_mwf(
         *([f"no machine states these properties: {', '.join(unknown[:10])}"] if unknown else []),
         *([] if platform else ["no table of machines: how large nodes are, and where jobs may run, is not known"]),
     ]
-    columns = {"tasks": tasks, "demand": np.column_stack(amounts), "constraint": constraint}
+    columns = {"tasks": tasks, "demand": np.column_stack(demand), "constraint": constraint}
     if not lines.field[3].any():
         columns["waited"] = np.full(len(specs), -1)
         notes.append("all waits (field 3) are 0, taken as unknown")
-    log = lines.workload(columns, ("cpus", "memory", "gpus")[: len(amounts)], missing, notes)
+    log = lines.workload(columns, ("cpus", "memory", "gpus")[: len(demand)], missing, notes)
     return replace(log, platform=platform, cpus=platform.cpus) if platform else log
+
+
+def _shape(
+    lines: Lines, specs: list[NodeSpec], constraint: Labels, platform: Platform | None
+) -> tuple[Ints, Ints, Assumed]:
+    """How many equal tasks a job is, with how many cpus each."""
+    agree = np.array([spec.procs for spec in specs], np.int64) == lines.procs
+    tasks = np.array([spec.tasks(procs) for spec, procs in zip(specs, lines.procs.tolist(), strict=True)], np.int64)
+    cpus = lines.procs // tasks
+    whole, taken = np.array([spec.whole for spec in specs], np.bool_), "the cpus asked for"
+    if platform and len(platform.nodes) > 1:
+        cpus, taken = np.where(whole, np.maximum(cpus, _largest(platform, constraint)), cpus), "all cpus of the node"
+    several = np.array([len(spec.asked) > 1 for spec in specs], np.bool_)
+    return tasks, cpus, {
+        "node spec of other processors than field 8, which counts": ~agree,
+        "chunks of unequal size, taken as equal tasks": agree & (tasks != [spec.nodes for spec in specs]),
+        "chunks that ask for different nodes, all of which any task may run on": several,
+        f"whole nodes (#excl), taken as {taken}": whole,
+    }  # fmt: skip
+
+
+def _memory(lines: Lines, specs: list[NodeSpec], unit: int) -> tuple[Ints, Assumed]:
+    """Bytes that each job asks for, on all nodes together."""
+    requested = np.rint(np.maximum(lines.field[10], 0) * unit).astype(np.int64)
+    stated = np.array([spec.memory for spec in specs], np.int64)
+    on_node, nodes = np.maximum(requested, stated), np.array([spec.nodes for spec in specs], np.int64)
+    if (beyond := on_node.astype(np.float64) * nodes > _MEMORY_MAX).any():
+        expected = "fewer nodes: they hold more memory than 2^62 bytes"
+        raise lines.refused(int(np.argmax(beyond)), 21, expected, METACENTRUM)
+    return on_node * nodes, {
+        "no requested memory, taken as 0": requested == 0,
+        "memory of the node spec above field 10, taken from the spec": stated > requested,
+    }
 
 
 def _is_alea(text: str) -> bool:
