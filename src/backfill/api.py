@@ -92,9 +92,11 @@ class Result:
 
     def summary(self) -> str:
         """The headline metrics as a text table."""
-        from backfill.report.terminal import as_text, result_table
+        from backfill.report.terminal import as_text, result_table, used_table
 
-        return f"{self.title}\n\n{as_text(result_table([(self.name, self.metrics)]))}"
+        rows = [(self.name, self.metrics)]
+        tables = [table for table in (result_table(rows), used_table(rows)) if table]
+        return "\n\n".join([self.title, *map(as_text, tables)])
 
     @property
     def title(self) -> str:

@@ -94,9 +94,11 @@ class Comparison:
     def summary(self) -> str:
         """Headline metrics, distances from the optimum, pairs and who loses, as text 80 columns wide."""
         from backfill.report.compared import compared_table, compared_text
-        from backfill.report.terminal import as_text
+        from backfill.report.terminal import as_text, used_table
 
+        used = used_table(list(zip(self.names, self.metrics, strict=True)))
         table = as_text(compared_table(self.names, self.metrics, self.gaps))
+        table += "" if used is None else f"\n\n{as_text(used)}"
         return "\n".join(
             [
                 self.title,

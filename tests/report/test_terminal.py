@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from backfill.report.terminal import result_table
+from backfill.report.terminal import as_text, result_table, used_table
 
 METRICS = {
     "mean_wait_s": 6836.872,
@@ -66,3 +66,27 @@ def test_without_colours_or_a_terminal_the_text_is_plain():
 
 def test_no_results_are_an_empty_table():
     assert len(printed([])) == 3
+
+
+def test_several_resources_have_a_table_of_their_use():
+    several = METRICS | {
+        "utilization_memory": 0.316, "utilization_gpus": 0.8, "imbalance": 1.2694,
+        "fragmentation_cpus": 0.001, "fragmentation_memory": 0.0821, "fragmentation_gpus": None,
+    }  # fmt: skip
+    lines = as_text(used_table([("easy", several), ("ibb", several | {"imbalance": None})])).splitlines()
+    assert [line.split() for line in lines] == [
+        ["held", "on", "average,", "and", "in", "brackets", "free", "but", "unusable"],
+        ["policy", "cpus", "memory", "gpus", "imbalance"],
+        ["─" * len(lines[2])],
+        ["easy", "68.6%", "(0.1%)", "31.6%", "(8.2%)", "80.0%", "(-)", "1.269"],
+        ["ibb", "68.6%", "(0.1%)", "31.6%", "(8.2%)", "80.0%", "(-)", "-"],
+    ]
+    assert used_table([("easy", METRICS)]) is None
+
+
+def test_of_many_resources_those_are_told_that_are_used_most():
+    many = METRICS | {"imbalance": 2.0} | {f"utilization_{'r' * k}": k / 20 for k in range(1, 16)}
+    lines = as_text(used_table([("easy" * 9, many)])).splitlines()
+    assert lines[0].endswith("; 12 more in --json")
+    assert max(map(len, lines)) <= 80
+    assert "r" * 12 not in lines[1].split()

@@ -32,7 +32,7 @@ from backfill.cli.options import (
     examples,
     known_policies,
 )
-from backfill.cli.output import keep, print_json, print_lines
+from backfill.cli.output import keep, print_json, print_lines, print_used
 from backfill.model.errors import BadArgument, NotLawful, UsageError
 from backfill.traces.files import make_folder
 
@@ -145,6 +145,7 @@ def _print(found: "Comparison") -> None:
     print(found.title)
     print()
     print_lines(compared_table(found.names, found.metrics, found.gaps))
+    print_used(list(zip(found.names, found.metrics, strict=True)))
     print()
     for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps, found.reality):
         print(line)

@@ -37,6 +37,16 @@ def print_table(rows: "Sequence[tuple[str, Metrics]]", title: str) -> None:
     print(title)
     print()
     print_lines(result_table(rows))
+    print_used(rows)
+
+
+def print_used(rows: "Sequence[tuple[str, Metrics]]") -> None:
+    """How far each resource is used, where there are several."""
+    from backfill.report.terminal import used_table
+
+    if (table := used_table(rows)) is not None:
+        print()
+        print_lines(table)
 
 
 def keep(found: "Result | Comparison", report: str | None, save: str | None) -> None:

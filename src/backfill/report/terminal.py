@@ -9,16 +9,36 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill.analysis.metrics import Metrics
-from backfill.report.values import columns, headline
+from backfill.report.values import columns, cut, headline, texts
 
 WIDTH = 80
 _GAP = 2
+_OF = "utilization_"
+_FEW, _CELL = 4, 14  # resources of which the use is told, and characters of their names
 
 
 def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
     """The headline metrics of one or several results, (policy, metrics) each, side by side."""
     names = headline([metrics for _, metrics in rows])
     return policy_table([policy for policy, _ in rows], columns(names, [metrics for _, metrics in rows]), title)
+
+
+def used_table(rows: Sequence[tuple[str, Metrics]]) -> Table | None:
+    """How far the resources are used of which most is held; None where cpus are the only one."""
+    metrics = [each for _, each in rows]
+    further = [name.removeprefix(_OF) for name in metrics[0] if name.startswith(_OF)] if metrics else []
+    if not further:
+        return None
+    use = {"cpus": "utilization", **{name: _OF + name for name in further}}
+    most = sorted(use, key=lambda name: -max(each[use[name]] or 0.0 for each in metrics))[:_FEW]
+    named = []
+    for name in (name for name in use if name in most):
+        held, unusable = (texts(of, [each.get(of) for each in metrics]) for of in (use[name], f"fragmentation_{name}"))
+        named.append((cut(name)[:_CELL], [f"{a} ({b})" for a, b in zip(held, unusable, strict=True)]))
+    imbalance = ("imbalance", texts("imbalance", [each["imbalance"] for each in metrics]))
+    left = len(use) - len(most)
+    what = f"held on average, and in brackets free but unusable{f'; {left} more in --json' if left else ''}"
+    return policy_table([policy for policy, _ in rows], [*named, imbalance], what)
 
 
 def policy_table(
