@@ -95,8 +95,9 @@ class Result:
         from backfill.report.terminal import as_text, result_table, used_table
 
         rows = [(self.name, self.metrics)]
-        tables = [table for table in (result_table(rows), used_table(rows)) if table]
-        return "\n\n".join([self.title, *map(as_text, tables)])
+        used = used_table(rows)
+        more = [] if used is None else [f"{used[0]}\n{as_text(used[1])}"]
+        return "\n\n".join([self.title, as_text(result_table(rows)), *more])
 
     @property
     def title(self) -> str:

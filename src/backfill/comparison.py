@@ -98,7 +98,7 @@ class Comparison:
 
         used = used_table(list(zip(self.names, self.metrics, strict=True)))
         table = as_text(compared_table(self.names, self.metrics, self.gaps))
-        table += "" if used is None else f"\n\n{as_text(used)}"
+        table += "" if used is None else f"\n\n{used[0]}\n{as_text(used[1])}"
         return "\n".join(
             [
                 self.title,

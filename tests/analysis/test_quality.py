@@ -198,7 +198,9 @@ def test_real_logs(shared, name, kept, odd, gaps, flurries):
 
 
 def test_what_is_asked_for_of_each_resource_and_what_no_node_has():
-    table = read_table(b"job,submit,runtime,cpus,memory,gpus,constraint\na,0,9,4,1G,,\nb,0,9,8,3G,1,x\nc,0,9,1,9G,,x\n")
+    table = read_table(
+        b"job,submit,runtime,cpus,memory,gpus,constraint\na,0,9,4,1G,,y\nb,0,9,8,3G,1,x\nc,0,9,1,9G,,x\n"
+    )
     platform = replace(Platform.pool(16, 2, memory=8 * 2**30), features=(("x",), ()))
     found = quality(table, platform)
     assert [(a.resource, a.jobs, a.median, a.most) for a in found.asked] == [
@@ -207,10 +209,11 @@ def test_what_is_asked_for_of_each_resource_and_what_no_node_has():
     assert {each.what: (each.jobs, each.first) for each in found.of("odd")} == {
         "needs more memory per task than any node has": (1, "c"),
         "needs more gpus per task than any node has": (1, "b"),
+        "constraint that no node meets": (1, "a"),
     }
     assert found.sentences()[:2] == [
         "per task: cpus by 3 jobs, 4 at the median and 8 at most; memory by 3 jobs, 3 GiB at the median and 9 GiB at "
         "most; gpus by 1 job, 1 at the median and 1 at most",
-        "constraints: 2 jobs may run on some of the nodes only",
+        "constraints: 3 jobs may run on some of the nodes only",
     ]
     assert quality(replace(table, platform=platform)).of("odd") == found.of("odd")

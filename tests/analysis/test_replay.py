@@ -242,3 +242,28 @@ def test_the_replay_of_kth(shared):
     assert [round(each.relative, 2) for each in replays] == [22.14, -0.55, -0.52]
     assert all(a.jobs == b.jobs == 28_475 for a, b in pairwise(replays))
     assert sum(row[2] for row in replays[0].rows()) == 3 * 28_475
+
+
+def held(workload, memory):
+    """The same jobs, each with so many MB."""
+    demand = np.column_stack([workload.jobs.demand[:, 0], np.array(memory) * 2**20])
+    return replace(workload, jobs=workload.jobs.replace(demand=demand), resources=("cpus", "memory"))
+
+
+def test_on_one_node_every_resource_is_looked_at():
+    # a runs on 1 cpu for 1000 s, b waits for it for 1000 s; of 4 cpus 3 are free all the time
+    two = log([0, 1000], [1, 1], [0, 0], [1000, 10])
+    assert explain(two, 4).idle_share == 1
+    assert explain(held(two, [7, 4]), Platform.pool(4, memory=8 * 2**20)).idle_share == 0  # 1 MB is free
+    assert explain(held(two, [7, 1]), Platform.pool(4, memory=8 * 2**20)).idle_share == 1
+    tight = explain(held(two, [7, 4]), Platform.pool(4, memory=4 * 2**20))
+    assert (tight.over, tight.over_share, tight.holds) == ("memory", pytest.approx(1000 / 1010), False)
+    assert "its jobs held more memory than there is, 7 MiB at most" in tight.sentence()
+
+
+def test_on_several_nodes_only_the_sum_of_cpus_is_looked_at():
+    two = log([0, 1000], [1, 1], [0, 0], [1000, 10])
+    found = explain(two, Platform.pool(4, 2))
+    assert (found.idle_share, found.holds) == (None, True)
+    assert found.sentence().endswith("a machine of 4 cpus, as far as the sum of its cpus tells")
+    assert not explain(log([0, 0], [3, 3], [0, 0], [1000, 1000]), Platform.pool(4, 2)).holds

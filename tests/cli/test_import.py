@@ -125,10 +125,40 @@ def test_the_machines_of_a_log_are_written_beside_its_copy(backfill, tmp_path):
     )
 
 
+def test_a_platform_that_is_named_reads_the_node_specs_as_simulate_does(backfill, tmp_path):
+    (tmp_path / "pbs.swf").write_text(PBS + PBS.replace("0 0 9 500", "1 5 9 500").replace("cl_fat", "cl_fat#excl"))
+    (tmp_path / "own.toml").write_text('[[node]]\nname = "a"\ncount = 2\ncpus = 70\nfeatures = ["cl_fat"]\n')
+    (tmp_path / "pbs.swf.machines").write_text("0 thin 9 64 1 529426432\n")  # another machine
+    assert backfill("import", "mwf", "pbs.swf", "--platform", "own.toml", "--out", "a.csv", "-q").code == 0
+    ran = [json.loads(backfill("simulate", log, "--platform", "own.toml", "--json", "-q").out)["metrics"]
+           for log in ("a.csv", "pbs.swf")]  # fmt: skip
+    assert ran[0] == ran[1]
+    assert (ran[0]["rejected_jobs"], "cl_fat" in (tmp_path / "a.csv").read_text()) == (0, True)
+
+
+def test_a_platform_file_of_somebody_else_is_not_replaced(backfill, tmp_path):
+    (tmp_path / "pbs.swf").write_text(PBS)
+    (tmp_path / "m.machines").write_text("0 fat 2 80 1 529426432\n")
+    words = ("import", "mwf", "pbs.swf", "--machines", "m.machines", "--out", "a.csv", "-q")
+    (tmp_path / "a.toml").write_text("mine = 1\n")
+    done = backfill(*words)
+    assert (done.code, done.complaint) == (
+        2, "a.toml is there already, and not written by backfill; give --out another name",
+    )  # fmt: skip
+    assert not (tmp_path / "a.csv").exists()
+    (tmp_path / "a.toml").unlink()
+    assert [backfill(*words).code for _ in range(2)] == [0, 0]  # its own it does replace
+
+
 REFUSED = {
     "format": (("sacctt", "log.swf"), 2, "unknown format 'sacctt'; known: swf, mwf, alibaba, csv"),
     "suffix": (("swf", "log.swf", "--out", "a.txt"), 2, "--out is 'a.txt'; expected a name that ends in .swf, "),
     "the log": (("swf", "log.swf", "--out", "./log.swf"), 2, "--out ./log.swf is also the log; expected a file of"),
+    "two machines": (
+        ("mwf", "pbs.swf", "--machines", "m", "--platform", "x"),
+        2,
+        "--platform says it all; leave out --m",
+    ),
     "both": (("swf", "log.swf", "--cpus", "4", "--platform", "x"), 2, "--platform says it all; leave out --cpus"),
     "no cpus": (("swf", "log.swf", "--cpus", "0"), 2, "--cpus is 0; expected a whole number from 1 to 2^62"),
     "zero run": (("swf", "log.swf", "--zero-run", "x"), 2, "--zero-run is 'x'; expected keep, drop-cancelled, drop"),

@@ -121,6 +121,18 @@ def test_a_resource_that_nobody_asks_for_changes_nothing(name, case, there):
     assert (found.imbalance.values == without.imbalance.values).all()
 
 
+@pytest.mark.parametrize("name", ["bb", "backfill-lowest", "ibb"])
+@given(case=wide_cases())
+def test_a_job_that_can_never_run_changes_no_balance(name, case):
+    nodes = tuple(replace(node, capacity=(*node.capacity, 3)) for node in case.platform.nodes)
+    jobs = [replace(job, demand=(*job.demand, 0)) for job in case.jobs]
+    hopeless = replace(jobs[0], row=len(jobs), name="hopeless", demand=(*(0 for _ in nodes[0].capacity[1:]), 4))
+    _, _, without = scheduled(Case(jobs, replace(case.platform, nodes=nodes)), name)
+    _, _, found = scheduled(Case([*jobs, hopeless], replace(case.platform, nodes=nodes)), name)
+    assert not found.ran[-1]
+    assert (found.start[:-1] == without.start).all()
+
+
 def test_who_binds_itself():
     fair = {"easy", "easy-sjbf", "conservative", "bf-fcfs", "bf-unmod", "bb", "backfill-lowest", "ibb"}
     assert set(BINDING) == fair

@@ -92,7 +92,7 @@ class View:
     ended: bool  # at least one job ended since the last pass
     promises: dict[int, Reservation]  # row -> what the policy said of a job that still waits, in its last pass
     first_submit: Time  # of the whole log
-    asked: frozenset[int]  # the resources that some job of the whole log asks for
+    asked: frozenset[int]  # the resources that some job of the whole log which can run asks for
     memory: dict[str, Any] = field(default_factory=dict)  # what the policy wrote down in this run
 
 

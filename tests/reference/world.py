@@ -88,7 +88,11 @@ class World:
     def __init__(self, jobs: list[Job], platform: Platform, policy: Policy, overrun: str):
         self.platform, self.policy, self.overrun = platform, policy, overrun
         self.first_submit = min((job.submit for job in jobs), default=0)
-        self.asked = frozenset(k for job in jobs for k, amount in enumerate(job.demand) if amount)
+        hopeless: set[int] = set()
+        while more := {job.row for job in jobs if self.can_never_run(job, hopeless)} - hopeless:
+            hopeless |= more
+        able = [job for job in jobs if job.row not in hopeless]
+        self.asked = frozenset(k for job in able for k, amount in enumerate(job.demand) if amount)
         self.rows = [Row(job.name) for job in jobs]
         self.to_come = deque(sorted(jobs, key=lambda job: (job.submit, job.row)))
         self.held_back: list[Job] = []  # submitted; a job that they come after has not ended
@@ -147,7 +151,7 @@ class World:
     def admit(self, now: Time) -> None:
         """Submitted jobs join the queue when all that they come after has ended; the impossible are rejected."""
         for job in list(self.held_back):
-            if self.can_never_run(job):
+            if self.can_never_run(job, self.rejected):
                 self.held_back.remove(job)
                 self.rejected.add(job.row)
                 return self.admit(now)  # others may come after it
@@ -158,9 +162,9 @@ class World:
         self.queue.sort(key=lambda job: (job.submit, job.row))
         return None
 
-    def can_never_run(self, job: Job) -> bool:
+    def can_never_run(self, job: Job, rejected: set[int]) -> bool:
         """The empty platform has no room for it, or a job that it comes after was rejected."""
-        return place(self.platform, job, whole(self.platform)) is None or not self.rejected.isdisjoint(job.after)
+        return place(self.platform, job, whole(self.platform)) is None or not rejected.isdisjoint(job.after)
 
     def decide(self, now: Time, running: list[Running], ended: bool) -> None:
         """One pass of the policy."""

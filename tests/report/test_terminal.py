@@ -68,25 +68,36 @@ def test_no_results_are_an_empty_table():
     assert len(printed([])) == 3
 
 
+SEVERAL = METRICS | {
+    "utilization_memory": 0.316, "utilization_gpus": 0.8, "imbalance": 1.2694,
+    "fragmentation_cpus": 0.001, "fragmentation_memory": 0.0821, "fragmentation_gpus": None,
+}  # fmt: skip
+
+
 def test_several_resources_have_a_table_of_their_use():
-    several = METRICS | {
-        "utilization_memory": 0.316, "utilization_gpus": 0.8, "imbalance": 1.2694,
-        "fragmentation_cpus": 0.001, "fragmentation_memory": 0.0821, "fragmentation_gpus": None,
-    }  # fmt: skip
-    lines = as_text(used_table([("easy", several), ("ibb", several | {"imbalance": None})])).splitlines()
+    title, table = used_table([("easy", SEVERAL), ("ibb", SEVERAL | {"imbalance": None})])
+    assert title == "held on average, and in brackets free but unusable"
+    lines = as_text(table).splitlines()
     assert [line.split() for line in lines] == [
-        ["held", "on", "average,", "and", "in", "brackets", "free", "but", "unusable"],
         ["policy", "cpus", "memory", "gpus", "imbalance"],
-        ["─" * len(lines[2])],
+        ["─" * len(lines[1])],
         ["easy", "68.6%", "(0.1%)", "31.6%", "(8.2%)", "80.0%", "(-)", "1.269"],
         ["ibb", "68.6%", "(0.1%)", "31.6%", "(8.2%)", "80.0%", "(-)", "-"],
     ]
     assert used_table([("easy", METRICS)]) is None
+    assert used_table([("easy", SEVERAL | {"utilization": None})]) is None  # nobody is in the metrics
 
 
 def test_of_many_resources_those_are_told_that_are_used_most():
-    many = METRICS | {"imbalance": 2.0} | {f"utilization_{'r' * k}": k / 20 for k in range(1, 16)}
-    lines = as_text(used_table([("easy" * 9, many)])).splitlines()
-    assert lines[0].endswith("; 12 more in --json")
+    many = METRICS | {"utilization": 0.01, "imbalance": 2.0}
+    many |= {f"utilization_{'long' * 9}{k}": k / 20 for k in range(1, 13)}
+    title, table = used_table([("easy" * 9, many)])
+    lines = as_text(table).splitlines()
     assert max(map(len, lines)) <= 80
-    assert "r" * 12 not in lines[1].split()
+    assert lines[0].split() == ["policy", "longlon…glong10", "longlon…glong11", "longlon…glong12", "imbalance"]
+    assert title.endswith("; 10 more in --json")
+
+
+def test_markup_and_control_characters_in_the_name_of_a_resource_are_text():
+    _, table = used_table([("easy", SEVERAL | {"utilization_[/b]": 0.9, "utilization_a\x1b[1m": 0.8})])
+    assert {"[/b]", "a?[1m"} < {*as_text(table).splitlines()[0].split()}

@@ -57,6 +57,8 @@ def log(tmp_path):
         ("1:ppn=2:^big2.cz:^cl_small", NodeSpec(((1, 2),), ((("big2.cz", False), ("cl_small", False)),))),
         ("big2:ppn=12:brno", NodeSpec(((1, 12),), ((("big2", True), ("brno", True)),))),
         ("1:ppn=1:host=big1", NodeSpec(((1, 1),), ((("big1", True),),))),
+        ("1:ppn=1:^host=big1", NodeSpec(((1, 1),), ((("big1", False),),))),
+        ("1:ppn=4#excl", NodeSpec(((1, 4),), whole=True)),
         ("1:ppn=6:mem=3gb", NodeSpec(((1, 6),), memory=3 * GIB)),
         ("1:ppn=1.5:brno", NodeSpec(((1, 1),), ((("brno", True),),))),
         ("1:ppn=4+3:ppn=2", NodeSpec(((1, 4), (3, 2)))),

@@ -150,7 +150,9 @@ class Blocks:
 def _starts(seed: int, resamples: int) -> Ints:
     """The parts with which drawn blocks begin, shape (BLOCKS, resamples)."""
     words = np.random.PCG64(np.random.SeedSequence(seed)).random_raw(BLOCKS * resamples)
-    return (words % (BLOCKS * PARTS)).astype(np.int64).reshape(BLOCKS, resamples)
+    starts = (words % (BLOCKS * PARTS)).astype(np.int64).reshape(BLOCKS, resamples)
+    starts.setflags(write=False)
+    return starts
 
 
 def _interval(pull: Floats, starts: Ints) -> tuple[float, float]:

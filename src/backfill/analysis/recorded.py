@@ -13,7 +13,7 @@ import numpy as np
 
 from backfill.analysis.series import Steps
 from backfill.model.platform import Platform
-from backfill.model.units import SECOND
+from backfill.model.units import SECOND, amount
 from backfill.model.workload import Ints, Workload, total
 
 OVER_MAX = 0.01  # of the time more processors may be held than there are: clocks are not exact
@@ -54,10 +54,10 @@ class Explained:
     cpus: int
     jobs: int  # with a recorded wait
     most_held: int  # processors at one instant
-    over_share: float  # of the time with running jobs: more processors were held than there are
-    idle_share: (
-        float | None
-    )  # of all waiting of more than a minute: while each waiting job would have fit; None: not judged
+    over_share: float  # of the time with running jobs: more was held than there is, of the resource that is `over`
+    idle_share: float | None  # of all waiting of more than a minute: while each waiting job would have fit
+    over: str = "cpus"  # the resource of which that holds for most of the time
+    most_of_it: int = 0  # that was held of it at one instant
 
     @property
     def holds(self) -> bool:
@@ -71,9 +71,9 @@ class Explained:
             return f"the waits of this log do not contradict a machine of {self.cpus:,} cpus{limits}"
         against = []
         if self.over_share > OVER_MAX:
-            against.append(
-                f"for {_percent(self.over_share)} of the time its jobs held more, {self.most_held:,} at most"
-            )
+            more = "more" if self.over == "cpus" else f"more {self.over} than there is"
+            most = amount(self.over, self.most_of_it)
+            against.append(f"for {_percent(self.over_share)} of the time its jobs held {more}, {most} at most")
         if self.idle_share is not None and self.idle_share > IDLE_MAX:
             against.append(
                 f"{_percent(self.idle_share)} of all waiting fell in times when every waiting job would have fit"
@@ -82,7 +82,7 @@ class Explained:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        names = ("cpus", "jobs", "most_held", "over_share", "idle_share")
+        names = ("cpus", "jobs", "most_held", "over", "over_share", "idle_share")
         return {**{name: getattr(self, name) for name in names}, "holds": self.holds, "sentence": self.sentence()}
 
 
@@ -97,12 +97,14 @@ def explain(workload: Workload, machine: Platform | int) -> Explained | None:
     held = _on(len(times), start, end, recorded.procs)
     cpus = machine.cpus if isinstance(machine, Platform) else machine
     idle_share = None
+    spent = {"cpus": (float(spans[held > cpus].sum()), int(held.max()))}
     if (amounts := _amounts(workload, machine)) is not None:
         room = np.ones(len(times), np.bool_)  # for each waiting job, of every resource
-        for demand, capacity in amounts:
+        for name, (demand, capacity) in amounts.items():
             of = demand[recorded.rows]
-            largest = _largest_waiting(len(times), submit, start, of)
-            room &= (largest == 0) | (largest <= capacity - _on(len(times), start, end, of))
+            largest, taken = _largest_waiting(len(times), submit, start, of), _on(len(times), start, end, of)
+            room &= (largest == 0) | (largest <= capacity - taken)
+            spent[name] = float(spans[taken > capacity].sum()), int(taken.max())
         late = recorded.start - recorded.submit > LATENCY
         idle = room & (_on(len(times), submit, start, 1) > 0)
         until = np.zeros(len(times))  # idle time before each of the times
@@ -110,24 +112,28 @@ def explain(workload: Workload, machine: Platform | int) -> Explained | None:
         waited = total((recorded.start - recorded.submit)[late])
         idle_share = float((until[start[late]] - until[submit[late]]).sum()) / waited if waited else 0.0
     busy = float(spans[held > 0].sum())
+    over = max(spent, key=lambda name: spent[name][0])
     return Explained(
         cpus=cpus,
         jobs=len(recorded.rows),
         most_held=int(held.max()),
-        over_share=float(spans[held > cpus].sum()) / busy if busy else 0.0,
+        over_share=spent[over][0] / busy if busy else 0.0,
         idle_share=idle_share,
+        over=over,
+        most_of_it=spent[over][1],
     )
 
 
-def _amounts(workload: Workload, machine: Platform | int) -> list[tuple[Ints, int]] | None:
+def _amounts(workload: Workload, machine: Platform | int) -> dict[str, tuple[Ints, int]] | None:
     """What jobs ask for of each limited resource, and how much there is; None where sums do not tell who has room."""
     jobs = workload.jobs
     if not isinstance(machine, Platform):
-        return [(jobs.procs, machine)]
+        return {"cpus": (jobs.procs, machine)}
     if len(machine.nodes) > 1 or len(jobs.licences.items):
         return None
     there = dict(zip(machine.resources, machine.capacity[0].tolist(), strict=True))
-    return [(jobs.tasks * jobs.demand[:, k], there[name]) for k, name in enumerate(workload.resources) if name in there]
+    needs = {name: jobs.tasks * jobs.demand[:, k] for k, name in enumerate(workload.resources)}
+    return {name: (need, there[name]) for name, need in needs.items() if name in there}
 
 
 def _on(times: int, begin: Ints, end: Ints, weight: Ints | int) -> Ints:
@@ -138,18 +144,18 @@ def _on(times: int, begin: Ints, end: Ints, weight: Ints | int) -> Ints:
     return np.cumsum(change)
 
 
-def _largest_waiting(times: int, submit: Ints, start: Ints, procs: Ints) -> Ints:
-    """The most processors that a waiting job asks for, at least: sizes between two powers of 2 count as the largest.
+def _largest_waiting(times: int, submit: Ints, start: Ints, need: Ints) -> Ints:
+    """The most that a waiting job asks for, at least: sizes between two powers of 2 count as the largest.
 
     That is never too little, so `idle_share` is never too much, and a pass per power of 2 finds it.
     """
     waited = start > submit
-    power = np.frexp(np.maximum(procs - 1, 0).astype(np.float64))[1]
+    power = np.frexp(np.maximum(need - 1, 0).astype(np.float64))[1]
     largest = np.zeros(times, np.int64)
-    waited &= procs > 0
+    waited &= need > 0
     for each in np.flatnonzero(np.bincount(power[waited])).tolist():
         rows = waited & (power == each)
-        largest[_on(times, submit[rows], start[rows], 1) > 0] = procs[rows].max()
+        largest[_on(times, submit[rows], start[rows], 1) > 0] = need[rows].max()
     return largest
 
 

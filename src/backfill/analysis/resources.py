@@ -76,7 +76,8 @@ class Use:
         steps = Steps.each(at.times, at.until, [*at.amount.T, *unusable])
         held, whole = steps[: len(of)], at.capacity.sum(axis=0)
         length = int(at.until.max() - at.times.min()) if len(at.times) else 0
-        asked = [(workload.jobs.demand[:, workload.resources.index(name)] > 0).any() for name in at.names]
+        ran = workload.jobs.demand[schedule.ran]
+        asked = [(ran[:, workload.resources.index(name)] > 0).any() for name in at.names]
         in_play = [k for k in of if whole[k] and asked[k] and at.names[k] not in platform.node_licences]
         return cls(at.names, whole, length, held, steps[len(of) :], _imbalance(held, whole, in_play))
 
@@ -104,8 +105,8 @@ def resource_metrics(workload: Workload, platform: Platform, schedule: Schedule,
     """Of the jobs `rows`; empty where cpus are the only resource that workload and platform both name.
 
     utilization_NAME: as `utilization`, of each further resource.
-    imbalance: max U / mean U over the resources that there are and that some job asks for, licences apart; U is the
-    share of each that is held. Its mean over the time when any is.
+    imbalance: max U / mean U over the resources that there are and that some job which ran asks for, no licences; U is
+    the share of each that is held. Its mean over the time when any is.
     fragmentation_NAME: the share of a resource that is free on nodes where it cannot be used, since less of another
     resource is free there than any job that asks for the first wants per task; the mean over time.
     """

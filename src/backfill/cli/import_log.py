@@ -67,8 +67,8 @@ def import_log(
     from backfill.traces.formats import import_log as read
     from backfill.traces.write import check_suffix, write
 
-    if platform is not None and cpus is not None:
-        raise UsageError("--platform says it all; leave out --cpus")
+    if platform is not None and (cpus, machines) != (None, None):
+        raise UsageError(f"--platform says it all; leave out {'--machines' if cpus is None else '--cpus'}")
     check_format(format)
     rules = Rules(zero_run=zero_run, machines=machines)
     suffix = "" if out is None else check_suffix(out)
@@ -83,6 +83,8 @@ def import_log(
     machine = Platform.read(platform) if platform else Platform.pool(cpus) if cpus is not None else None
     if machine is not None:
         rules = replace(rules, resources=tuple(name for name in machine.resources if name != "cpus"))
+    if platform is not None:
+        rules = replace(rules, machines=machine)
     workload = read(format, file, rules)
     if machine is not None:
         workload = replace(workload, cpus=machine.cpus)

@@ -44,8 +44,9 @@ def print_used(rows: "Sequence[tuple[str, Metrics]]") -> None:
     """How far each resource is used, where there are several."""
     from backfill.report.terminal import used_table
 
-    if (table := used_table(rows)) is not None:
-        print()
+    if (used := used_table(rows)) is not None:
+        title, table = used
+        print(f"\n{title}")
         print_lines(table)
 
 

@@ -80,7 +80,7 @@ def new_state(
         resources=k,
         pool=int(simple),
         capacity=column(platform.capacity),
-        in_play=_in_play(need, platform).astype(np.int8),
+        in_play=np.zeros(k, np.int8),
         site=column(platform.site),
         allowed=allowed.astype(np.int8),
         hosts=platform.hosts.astype(np.int8),
@@ -180,13 +180,6 @@ def allowed_nodes(jobs: Jobs, platform: Platform) -> tuple[Ints, NDArray[np.bool
             sets[number] &= platform.allows(jobs.constraint.names[constraint])
     found = found.ravel()  # its shape is not the same in all versions of numpy
     return np.where(pairs.max(axis=0)[found] < 0, -1, found), sets
-
-
-def _in_play(need: Ints, platform: Platform) -> NDArray[np.bool_]:
-    """Which resources there are and some job asks for. Licences that stay on nodes are not meant."""
-    licences = np.array([name in platform.node_licences for name in platform.resources])
-    in_play: NDArray[np.bool_] = platform.capacity.any(axis=0) & need.any(axis=0) & ~licences
-    return in_play
 
 
 def _class_bounds(walltime: Ints) -> Ints:

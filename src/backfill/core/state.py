@@ -38,7 +38,7 @@ STATE = [
     ("resources", int64),
     ("pool", int64),  # 1: one node and no licences, so a job fits or does not
     ("capacity", int64[:, ::1]),  # (m, k)
-    ("in_play", int8[::1]),  # (k,): 1 for a resource that there is and that some job asks for; licences are none
+    ("in_play", int8[::1]),  # (k,): 1 for a resource that there is and that some job which can run asks for; no licence
     ("site", int64[::1]),
     ("allowed", int8[:, ::1]),  # (sets of nodes, m): 1 for the nodes of a set to which jobs are bound
     ("hosts", int8[:, ::1]),  # (m, l)

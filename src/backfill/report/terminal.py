@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill.analysis.metrics import Metrics
-from backfill.report.values import columns, cut, headline, texts
+from backfill.report.values import columns, headline, texts
 
 WIDTH = 80
 _GAP = 2
 _OF = "utilization_"
-_FEW, _CELL = 4, 14  # resources of which the use is told, and characters of their names
+_CELL, _BESIDE = 14, 26  # characters of a resource's name, and of what stands beside the resources
 
 
 def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
@@ -23,22 +23,30 @@ def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) 
     return policy_table([policy for policy, _ in rows], columns(names, [metrics for _, metrics in rows]), title)
 
 
-def used_table(rows: Sequence[tuple[str, Metrics]]) -> Table | None:
-    """How far the resources are used of which most is held; None where cpus are the only one."""
-    metrics = [each for _, each in rows]
-    further = [name.removeprefix(_OF) for name in metrics[0] if name.startswith(_OF)] if metrics else []
-    if not further:
+def used_table(rows: Sequence[tuple[str, Metrics]]) -> tuple[str, Table] | None:
+    """How far the resources are used, those of which most is held; with a title. None where cpus are the only one."""
+    metrics = [each for _, each in rows if each["utilization"] is not None]
+    use = {"cpus": "utilization"} | {
+        n.removeprefix(_OF): n for n in (metrics[0] if metrics else ()) if n.startswith(_OF)
+    }
+    if len(use) == 1:
         return None
-    use = {"cpus": "utilization", **{name: _OF + name for name in further}}
-    most = sorted(use, key=lambda name: -max(each[use[name]] or 0.0 for each in metrics))[:_FEW]
-    named = []
-    for name in (name for name in use if name in most):
-        held, unusable = (texts(of, [each.get(of) for each in metrics]) for of in (use[name], f"fragmentation_{name}"))
-        named.append((cut(name)[:_CELL], [f"{a} ({b})" for a, b in zip(held, unusable, strict=True)]))
-    imbalance = ("imbalance", texts("imbalance", [each["imbalance"] for each in metrics]))
-    left = len(use) - len(most)
-    what = f"held on average, and in brackets free but unusable{f'; {left} more in --json' if left else ''}"
-    return policy_table([policy for policy, _ in rows], [*named, imbalance], what)
+    order = sorted(use, key=lambda name: -max(each[use[name]] or 0.0 for each in metrics))
+    cells = {name: _used_cells(use[name], f"fragmentation_{name}", [each for _, each in rows]) for name in use}
+    heads = {name: name if len(name) <= _CELL else f"{name[: _CELL // 2]}…{name[1 - _CELL // 2 :]}" for name in use}
+    shown = len(order)
+    while shown > 1 and sum(max(map(len, [heads[n], *cells[n]])) + _GAP for n in order[:shown]) > WIDTH - _BESIDE:
+        shown -= 1
+    named = [(heads[name], cells[name]) for name in use if name in order[:shown]]
+    named.append(("imbalance", texts("imbalance", [each["imbalance"] for _, each in rows])))
+    more = f"; {len(order) - shown} more in --json" if shown < len(order) else ""
+    title = f"held on average, and in brackets free but unusable{more}"
+    return title, policy_table([policy for policy, _ in rows], named)
+
+
+def _used_cells(held: str, unusable: str, metrics: Sequence[Metrics]) -> list[str]:
+    both = (texts(name, [each.get(name) for each in metrics]) for name in (held, unusable))
+    return [f"{a} ({b})" for a, b in zip(*both, strict=True)]
 
 
 def policy_table(
@@ -49,7 +57,7 @@ def policy_table(
     Lines fit 80 columns: a policy's name is cut where it would not, or goes on below where cut names would be alike.
     Print it with a `rich.console.Console`, which knows about colours, NO_COLOR and non-terminals.
     """
-    narrow = [(head.replace(" ", "\n"), cells) for head, cells in named]
+    narrow = [("\n".join(map(plain, head.split(" "))), cells) for head, cells in named]
     room = WIDTH - sum(_GAP + max(map(len, [*head.split("\n"), *cells])) for head, cells in narrow)
     table = Table(
         title=Text(plain(title)) if title else None,
@@ -64,7 +72,7 @@ def policy_table(
     cut: dict[str, Any] = {"overflow": "fold"} if alike else {"overflow": "ellipsis", "no_wrap": True}
     table.add_column("policy", max_width=room, vertical="bottom", **cut)
     for head, _ in narrow:
-        table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
+        table.add_column(Text(head), justify="right", no_wrap=True, vertical="bottom")
     for row, policy in enumerate(policies):
         table.add_row(Text(plain(policy)), *(cells[row] for _, cells in narrow))
     return table

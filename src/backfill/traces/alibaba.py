@@ -58,6 +58,7 @@ def read_alibaba(source: Source, machines: Platform | str | Path | None = None, 
         "there until the trace ends, its run perhaps cut there": at_the_end,
         "a start before the submit, the wait taken as unknown": started < submit,
     }
+    whole = milli[rows].sum()
     assumed = counted({what: which[rows] for what, which in missing.items()})
     try:
         jobs = Jobs(
@@ -83,7 +84,11 @@ def read_alibaba(source: Source, machines: Platform | str | Path | None = None, 
         assumed=assumed,
         notes=(
             *told(assumed, len(jobs)),
-            f"cpus rounded up to whole ones are {rounded[rows].sum() * 1000 / max(milli[rows].sum(), 1) - 1:.1%} more",
+            *(
+                [f"cpus rounded up to whole ones are {1000 * rounded[rows].sum() / whole - 1:.1%} more"]
+                if whole
+                else []
+            ),
             "gpu_milli are thousandths of GPUs, summed over a node: which of its GPUs a pod shares is not modelled",
             *oddities(jobs),
         ),
@@ -98,6 +103,10 @@ def read_nodes(source: Source) -> Platform:
     amounts = np.column_stack(
         [_wholes(table, "cpu_milli") // 1000, _wholes(table, "memory_mib") * _MIB, _wholes(table, "gpu") * 1000]
     )
+    if not amounts[:, 0].any():
+        raise PlatformError(
+            at(source.file, None, "no node has a whole cpu; expected a cpu_milli >= 1000 of one of them")
+        )
     kinds = [
         Kind(name, None, tuple(held), (model,) if model else ())
         for name, held, model in zip(table.texts("sn"), amounts.tolist(), table.texts("model"), strict=True)

@@ -52,8 +52,8 @@ def _alibaba(source: Source, rules: Rules) -> Workload:
 
 
 def _check_no_machines(rules: Rules, format: str) -> None:
-    if rules.machines is not None:
-        raise BadArgument("machines", str(rules.machines), f"none, as {format} comes without a table of machines")
+    if isinstance(rules.machines, str):
+        raise BadArgument("machines", rules.machines, f"none, as {format} comes without a table of machines")
 
 
 Reader = Callable[[Source, Rules], Workload]

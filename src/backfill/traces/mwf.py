@@ -65,7 +65,7 @@ def read_mwf(
         *([] if platform else ["no table of machines: how large nodes are, and where jobs may run, is not known"]),
     ]
     columns = {"tasks": tasks, "demand": np.column_stack(demand), "constraint": constraint}
-    if not lines.field[3].any():
+    if specs and not lines.field[3].any():
         columns["waited"] = np.full(len(specs), -1)
         notes.append("all waits (field 3) are 0, taken as unknown")
     log = lines.workload(columns, ("cpus", "memory", "gpus")[: len(demand)], missing, notes)

@@ -46,7 +46,7 @@ class NodeSpec:
 def pbs_spec(text: str) -> NodeSpec:
     """`2:ppn=4:cl_x:^n7+1:ppn=8`: chunks with + between, ^ before what must not be. Raises ValueError.
 
-    `#excl` behind a property asks for whole nodes, `host=` names one, `mem=` is the memory of each. A count that is
+    `#excl` behind a word asks for whole nodes, `host=` names one, `mem=` is the memory of each. A count that is
     left out is 1, and so is ppn; of one with a fraction the whole part counts.
     """
     chunks, asked, whole, memory = [], [], False, 0
@@ -54,6 +54,9 @@ def pbs_spec(text: str) -> NodeSpec:
         nodes, ppn = 1, 1
         terms: dict[str, bool] = {}
         for place, word in enumerate(chunk.split(":")):
+            whole |= word.endswith("#excl")
+            wanted = not word.startswith("^")
+            word = word.removesuffix("#excl").removeprefix("^")
             key, equals, value = word.partition("=")
             if place == 0 and word.isascii() and word.isdigit():
                 nodes = number(word, 1, _MOST)
@@ -63,9 +66,7 @@ def pbs_spec(text: str) -> NodeSpec:
                 memory = max(memory, parse_size(value.lower().removesuffix("b")))
             else:
                 name = value if equals and key == "host" else word
-                whole |= name.endswith("#excl")
-                feature, wanted = name.removesuffix("#excl").removeprefix("^"), not name.startswith("^")
-                if not is_feature(feature) or terms.setdefault(feature, wanted) != wanted:
+                if not is_feature(name) or terms.setdefault(name, wanted) != wanted:
                     raise ValueError(text)
         chunks.append((nodes, ppn))
         asked.append(tuple(terms.items()))

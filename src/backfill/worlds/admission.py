@@ -83,6 +83,13 @@ def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) 
         _reject_successors(jobs, causes)
 
 
+def mark_in_play(state: Any, jobs: Jobs, platform: Platform, causes: Causes) -> None:
+    """Which resources there are and some job asks for that can run. Licences that stay on nodes are not meant."""
+    licences = np.array([name in platform.node_licences for name in platform.resources])
+    asked = (jobs.demand[causes == ""] > 0).any(axis=0)
+    state.in_play[:] = platform.capacity.any(axis=0) & asked & ~licences
+
+
 def _reject_successors(jobs: Jobs, causes: Causes) -> None:
     if stuck := circle(jobs.after):
         raise WorkloadError(f"job {jobs.job[stuck[0]]} comes after itself, by way of other jobs")

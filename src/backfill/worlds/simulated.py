@@ -22,7 +22,7 @@ from backfill.model.precedence import followers
 from backfill.model.schedule import COMPLETED, NO_TIME, REJECTED, TIMEOUT, Schedule
 from backfill.model.units import seconds_text
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
-from backfill.worlds.admission import Causes, adapt, reject_hopeless
+from backfill.worlds.admission import Causes, adapt, mark_in_play, reject_hopeless
 from backfill.worlds.options import Options
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
@@ -68,6 +68,7 @@ def simulate(
     estimate = options.estimates.of(jobs, options.seed)
     state = new_state(jobs, platform, policy, values, estimate=estimate, seed=options.seed, watched=row)
     reject_hopeless(state, jobs, platform, causes)
+    mark_in_play(state, jobs, platform, causes)
     world = _new_world(jobs, platform, options, causes)
     run = _run_compiled if policy.compiled else _run_stepping
     begin = time.perf_counter()
