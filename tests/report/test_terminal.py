@@ -94,7 +94,7 @@ def test_of_many_resources_those_are_told_that_are_used_most():
     title, table = used_table([("easy" * 9, many)])
     lines = as_text(table).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0].split() == ["policy", "longlon…glong10", "longlon…glong11", "longlon…glong12", "imbalance"]
+    assert lines[0].split() == ["policy", "longlon…long10", "longlon…long11", "longlon…long12", "imbalance"]
     assert title.endswith("; 10 more in --json")
 
 
