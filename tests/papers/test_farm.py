@@ -155,7 +155,9 @@ def test_a_comparison_on_a_cluster_is_that_of_one_process(cluster):
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_a_cluster_whose_scheduler_goes_away_is_told(cluster):
     address, scheduler, *_ = cluster
-    cells = [Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(40)]
+    cells = [
+        Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(400)
+    ]  # the death is noticed before all are done
 
     def kill_it(done):
         if done >= 2:
