@@ -56,8 +56,8 @@ class Explained:
     most_held: int  # processors at one instant
     over_share: float  # of the time with running jobs: more was held than there is, of the resource that is `over`
     idle_share: float | None  # of all waiting of more than a minute: while each waiting job would have fit
-    over: str = "cpus"  # the resource of which that holds for most of the time
-    most_of_it: int = 0  # that was held of it at one instant
+    over: str  # the resource of which that holds for most of the time
+    most_of_it: int  # that was held of it at one instant
 
     @property
     def holds(self) -> bool:
@@ -94,46 +94,45 @@ def explain(workload: Workload, machine: Platform | int) -> Explained | None:
     times, place = np.unique(np.concatenate([recorded.submit, recorded.start, recorded.end]), return_inverse=True)
     submit, start, end = np.split(place, 3)
     spans = np.diff(times, append=times[-1:]).astype(np.float64)
-    held = _on(len(times), start, end, recorded.procs)
-    cpus = machine.cpus if isinstance(machine, Platform) else machine
+    amounts, sums_tell = _amounts(workload, machine)
+    needs = {name: demand[recorded.rows] for name, (demand, _) in amounts.items()}
+    held = {name: _on(len(times), start, end, need) for name, need in needs.items()}
+    too_much = {name: float(spans[held[name] > there].sum()) for name, (_, there) in amounts.items()}
     idle_share = None
-    spent = {"cpus": (float(spans[held > cpus].sum()), int(held.max()))}
-    if (amounts := _amounts(workload, machine)) is not None:
+    if sums_tell:
         room = np.ones(len(times), np.bool_)  # for each waiting job, of every resource
-        for name, (demand, capacity) in amounts.items():
-            of = demand[recorded.rows]
-            largest, taken = _largest_waiting(len(times), submit, start, of), _on(len(times), start, end, of)
-            room &= (largest == 0) | (largest <= capacity - taken)
-            spent[name] = float(spans[taken > capacity].sum()), int(taken.max())
+        for name, (_, there) in amounts.items():
+            largest = _largest_waiting(len(times), submit, start, needs[name])
+            room &= (largest == 0) | (largest <= there - held[name])
         late = recorded.start - recorded.submit > LATENCY
         idle = room & (_on(len(times), submit, start, 1) > 0)
         until = np.zeros(len(times))  # idle time before each of the times
         np.cumsum(np.where(idle, spans, 0.0)[:-1], out=until[1:])
         waited = total((recorded.start - recorded.submit)[late])
         idle_share = float((until[start[late]] - until[submit[late]]).sum()) / waited if waited else 0.0
-    busy = float(spans[held > 0].sum())
-    over = max(spent, key=lambda name: spent[name][0])
+    busy = float(spans[held["cpus"] > 0].sum())
+    over = max(too_much, key=lambda name: too_much[name])
     return Explained(
-        cpus=cpus,
+        cpus=amounts["cpus"][1],
         jobs=len(recorded.rows),
-        most_held=int(held.max()),
-        over_share=spent[over][0] / busy if busy else 0.0,
+        most_held=int(held["cpus"].max()),
+        over_share=too_much[over] / busy if busy else 0.0,
         idle_share=idle_share,
         over=over,
-        most_of_it=spent[over][1],
+        most_of_it=int(held[over].max()),
     )
 
 
-def _amounts(workload: Workload, machine: Platform | int) -> dict[str, tuple[Ints, int]] | None:
-    """What jobs ask for of each limited resource, and how much there is; None where sums do not tell who has room."""
+def _amounts(workload: Workload, machine: Platform | int) -> tuple[dict[str, tuple[Ints, int]], bool]:
+    """What jobs ask for of each resource that is judged, and how much there is; and whether sums tell who has room."""
     jobs = workload.jobs
     if not isinstance(machine, Platform):
-        return {"cpus": (jobs.procs, machine)}
+        return {"cpus": (jobs.procs, machine)}, True
     if len(machine.nodes) > 1 or len(jobs.licences.items):
-        return None
+        return {"cpus": (jobs.procs, machine.cpus)}, False
     there = dict(zip(machine.resources, machine.capacity[0].tolist(), strict=True))
     needs = {name: jobs.tasks * jobs.demand[:, k] for k, name in enumerate(workload.resources)}
-    return {name: (need, there[name]) for name, need in needs.items() if name in there}
+    return {name: (need, there[name]) for name, need in needs.items() if name in there}, True
 
 
 def _on(times: int, begin: Ints, end: Ints, weight: Ints | int) -> Ints:

@@ -67,8 +67,10 @@ def generate(
             f"model {model} has licences and deadlines, which SWF cannot hold; give --out a .csv or .parquet"
         )
     else:
-        platform = platform or beside(out, suffix)
-        check_writable(platform)
+        if platform is None:
+            platform = beside(out, suffix)
+        else:
+            check_writable(platform)
     if out == "-":
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "jobs.swf"

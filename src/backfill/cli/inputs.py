@@ -114,9 +114,11 @@ def _size(text: str) -> int:
         raise BadArgument("memory", text, "a whole number below 2^62 that may carry K, M, G, T or P") from None
 
 
-def check_outputs(log: str, **paths: str | None) -> None:
+def check_outputs(log: str, machines: str | None = None, /, **paths: str | None) -> None:
     """Complain before the work rather than after it about files that cannot be written or stand for something else."""
     taken = {os.path.realpath(log): "the log"}
+    if machines is not None:
+        taken[os.path.realpath(machines)] = "the table of machines"
     for option, path in paths.items():
         if path is None:
             continue

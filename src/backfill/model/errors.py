@@ -1,5 +1,8 @@
 """One error class per party at fault; every message can be acted on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 QUOTED = 60  # characters of a bad value that a message shows
 
 
@@ -78,3 +81,12 @@ def at(file: str, line: int | None, what: str) -> str:
     """`file:line: what`, the form of every message about an input."""
     place = file or "''"
     return f"{place}:{line}: {what}" if line is not None else f"{place}: {what}"
+
+
+@contextmanager
+def in_file(file: str) -> Iterator[None]:
+    """Put the file's name in front of what is said of an input that was made from it."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(at(file, None, str(error))) from None

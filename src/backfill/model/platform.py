@@ -55,7 +55,7 @@ class Platform:
             object.__setattr__(self, "features", ())
         if len(self.features) not in (0, nodes):
             raise PlatformError(f"{self.name}: features of {len(self.features)} nodes; expected {nodes}")
-        if bad := next((name for each in self.features for name in each if not is_feature(name)), None):
+        if bad := next((name for name in self.feature_names if not is_feature(name)), None):
             raise PlatformError(f"{self.name}: {quote(bad)} is no feature; expected {NAME}")
         for names in (self.nodes, self.resources, self.sites, self.licences):
             if len(set(names)) < len(names):
@@ -126,6 +126,11 @@ class Platform:
         from backfill.model.platform_file import platform_text
 
         return platform_text(self)
+
+    @property
+    def feature_names(self) -> dict[str, None]:
+        """The features that some node states, each once."""
+        return dict.fromkeys(name for each in dict.fromkeys(self.features) for name in each)
 
     def allows(self, constraint: str) -> NDArray[np.bool_]:
         """Which nodes a job with this constraint may run on, shape (nodes,). Raises ValueError.

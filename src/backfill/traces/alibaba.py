@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from backfill.model.errors import PlatformError, WorkloadError, at
+from backfill.model.errors import PlatformError, WorkloadError, at, in_file
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs, Labels, Workload
 from backfill.traces.columns import Columns
@@ -60,7 +60,7 @@ def read_alibaba(source: Source, machines: Platform | str | Path | None = None, 
     }
     whole = milli[rows].sum()
     assumed = counted({what: which[rows] for what, which in missing.items()})
-    try:
+    with in_file(table.file):
         jobs = Jobs(
             job=np.array(names, object),
             submit=submit,
@@ -72,8 +72,6 @@ def read_alibaba(source: Source, machines: Platform | str | Path | None = None, 
             waited=np.where(started >= submit, started - submit, -1),
             status=phases,
         ).take(rows)
-    except WorkloadError as error:
-        raise WorkloadError(at(table.file, None, str(error))) from None
     return Workload(
         jobs,
         name=source.name,

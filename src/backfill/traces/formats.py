@@ -10,8 +10,7 @@ from backfill.traces.alibaba import read_alibaba
 from backfill.traces.files import Source
 from backfill.traces.mwf import is_mwf, read_mwf
 from backfill.traces.notes import check_zero_run
-from backfill.traces.read import without_zero_runs
-from backfill.traces.swf import read_swf
+from backfill.traces.read import read_any_swf, without_zero_runs
 from backfill.traces.table import read_table
 
 
@@ -34,11 +33,9 @@ def _mwf(source: Source, rules: Rules) -> Workload:
 
 
 def _swf(source: Source, rules: Rules) -> Workload:
-    if is_mwf(source):
-        return _mwf(source, rules)
-    _check_no_machines(rules, "SWF of 18 fields")
-    found = read_swf(source, zero_run=rules.zero_run, repeats=rules.repeats)
-    return replace(found, chosen={"zero_run": rules.zero_run})
+    if not is_mwf(source):
+        _check_no_machines(rules, "SWF of 18 fields")
+    return read_any_swf(source, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
 
 
 def _csv(source: Source, rules: Rules) -> Workload:

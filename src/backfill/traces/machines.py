@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from backfill.model.constraint import NAME, is_feature
-from backfill.model.errors import PlatformError, at, quote
+from backfill.model.errors import PlatformError, at, in_file, quote
 from backfill.model.platform import NODES_MAX, Platform
 from backfill.traces.files import Source
 
@@ -39,7 +39,7 @@ def platform_of(kinds: Sequence[Kind], resources: tuple[str, ...], file: str) ->
     """Nodes of these kinds out of a file, most powerful first. Raises PlatformError."""
     ordered = sorted(kinds, key=lambda kind: -kind.speed)
     each = [kind for kind in ordered for _ in kind.nodes]
-    try:
+    with in_file(file):
         return Platform(
             nodes=tuple(node for kind in ordered for node in kind.nodes),
             resources=resources,
@@ -49,8 +49,6 @@ def platform_of(kinds: Sequence[Kind], resources: tuple[str, ...], file: str) ->
             features=tuple(kind.features for kind in each),
             name=Path(file).name.partition(".")[0],
         )
-    except PlatformError as error:
-        raise PlatformError(at(file, None, str(error))) from None
 
 
 def read_machines(source: Source) -> Platform:

@@ -155,7 +155,7 @@ def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labe
     unknown: dict[str, None] = {}
     if platform is None:
         return Labels.none(len(specs)), untold, []
-    told = {*platform.nodes, *(name for each in set(platform.features) for name in each)}
+    told = {*platform.nodes, *platform.feature_names}
     texts = []
     for job, spec in enumerate(specs):
         parts = []

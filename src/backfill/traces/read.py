@@ -32,9 +32,19 @@ def read(
         raise WorkloadError(at(str(path), None, f"unknown suffix; expected {', '.join(SUFFIXES)}, or - for stdin"))
     source = Source.of(path)
     if suffix.startswith(".swf") or (not suffix and _looks_like_swf(source.data)):
-        found = read_mwf(source, machines, zero_run=zero_run) if is_mwf(source) else read_swf(source, zero_run=zero_run)
-        return replace(found, chosen={"zero_run": zero_run})
+        return read_any_swf(source, machines, zero_run=zero_run)
     return without_zero_runs(read_table(source, resources), zero_run)
+
+
+def read_any_swf(
+    source: Source, machines: Platform | str | None = None, *, zero_run: str = "keep", repeats: str = "refuse"
+) -> Workload:
+    """The jobs of an SWF log of 18 or 21 fields. machines: of the latter, see read_mwf. Raises WorkloadError."""
+    if is_mwf(source):
+        found = read_mwf(source, machines, zero_run=zero_run, repeats=repeats)
+    else:
+        found = read_swf(source, zero_run=zero_run, repeats=repeats)
+    return replace(found, chosen={"zero_run": zero_run})
 
 
 def _looks_like_swf(data: bytes) -> bool:

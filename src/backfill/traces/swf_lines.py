@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import WorkloadError, at, quote
+from backfill.model.errors import WorkloadError, at, in_file, quote
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload
 from backfill.traces.files import Source
@@ -103,7 +103,7 @@ class Lines:
     ) -> Workload:
         """With what each job holds in these columns; the others are as SWF has them."""
         field, assumed = self.field, counted(missing)
-        try:
+        with in_file(self.log.file):
             jobs = Jobs(
                 job=field[1].astype(np.int64),
                 submit=to_micros(field[2]),
@@ -114,8 +114,6 @@ class Lines:
                 status=_status(field[11]),
                 **{"waited": np.where(field[3] >= 0, to_micros(field[3]), -1)} | columns,
             )
-        except WorkloadError as error:
-            raise WorkloadError(at(self.log.file, None, str(error))) from None
         return Workload(
             jobs,
             name=self.log.name,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from backfill.model.constraint import EXPECTED, alternatives
-from backfill.model.errors import MissingExtra, WorkloadError, at, quote
+from backfill.model.errors import MissingExtra, WorkloadError, at, in_file, quote
 from backfill.model.precedence import circle
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND, seconds_text
@@ -78,7 +78,7 @@ def read_table(
         columns["spread"] = _spread(table)
     columns["licences"], licences = _licences(table)
     columns["after"] = _after(table, names)
-    try:
+    with in_file(table.file):
         jobs = Jobs(
             job=np.array(names, object),
             submit=submit,
@@ -86,8 +86,6 @@ def read_table(
             demand=np.column_stack(demand),
             **columns,
         )
-    except WorkloadError as error:
-        raise WorkloadError(at(table.file, None, str(error))) from None
     dropped = {}
     if (again := repeated(names)).any():
         rows = np.flatnonzero(~again)
