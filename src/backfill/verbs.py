@@ -1,8 +1,8 @@
 """The words for a policy of your own.
 
 A policy is a function of the State that is called once per instant, after all ends and submits of that instant. It
-reads the State (`state.now`, `state.walltime[job]`, `state.free[node, resource]` ...), acts through the verbs below,
-and returns nothing; jobs are numbers, and -1 is no job.
+reads the State (`state.now`, `state.jobs.walltime[job]`, `state.free.nodes[node, resource]` ...), acts through the
+verbs below, and returns nothing; jobs are numbers, and -1 is no job.
 
     from backfill import policy
     from backfill.verbs import HEAD, head, place, start
@@ -21,11 +21,11 @@ goes under `@kernel()`. The fields, the verbs and longer examples are in docs/re
 from backfill.core.future import earliest_start, fits_now, rebuild, settle
 from backfill.core.order import rounded
 from backfill.core.profile import FUTURE
+from backfill.core.promises import NO_TIME
 from backfill.core.queue import arrange_by, candidate, following, head, is_first, rewind
 from backfill.core.random import pick
 from backfill.core.record import kernel
 from backfill.core.shadow import place_beside, shadow_time, use_extra
-from backfill.core.state import NO_TIME
 from backfill.core.verbs import (
     BACKFILL,
     FIT,

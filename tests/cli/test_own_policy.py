@@ -78,12 +78,12 @@ MISTAKES = {
     ),
     "index": (
         "job = first(state)\n    while",
-        "job = state.submit[9]\n    while",
+        "job = state.jobs.submit[9]\n    while",
         "policy mine, at 0 s: index is out of bounds; with @policy('mine', compiled=False) the message has the line",
     ),
     "division": (
         "job = first(state)\n    while",
-        "job = first(state) // (state.waiting - state.waiting)\n    while",
+        "job = first(state) // (state.queue.waiting - state.queue.waiting)\n    while",
         "policy mine, at 0 s: integer division by zero; with",
     ),
     "clock": (
@@ -99,7 +99,7 @@ MISTAKES = {
     "run time": ("head(state)", "state.runtime[0]", "mine.py:6: State has no field 'runtime': no policy may know it"),
     "index in a helper": (
         "head(state)",
-        "state.user[-9]",
+        "state.jobs.user[-9]",
         "policy mine, at 0 s: index is out of bounds; with @policy('mine', compiled=False) the message has the line",
     ),
     "error that it raises": (
@@ -166,7 +166,7 @@ def test_an_edit_is_seen_in_the_file_and_in_what_it_imports(backfill, tmp_path):
     )
     (tmp_path / "mine.py").write_text(
         GOOD.replace("import policy\n", "import policy\nfrom helpers import least\n").replace(
-            "    job = first", "    if state.waiting < least(state):\n        return\n    job = first", 1
+            "    job = first", "    if state.queue.waiting < least(state):\n        return\n    job = first", 1
         )
     )
 

@@ -108,7 +108,7 @@ def test_timers_end_with_the_jobs():
 
 
 def starts_where_another_was_placed(state):
-    if state.waiting == 2:
+    if state.queue.waiting == 2:
         place(state, 0)
         start(state, 1, HEAD)
 

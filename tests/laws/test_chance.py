@@ -78,7 +78,7 @@ STATE = new_state(
 
 
 def picked(seed, drawn, n):
-    STATE.random[:] = seed, drawn
+    STATE.own.random[:] = seed, drawn
     return pick(STATE, n)
 
 
@@ -88,7 +88,7 @@ words = st.integers(0, 2**64 - 1)
 @given(seed=words, drawn=st.integers(0, 2**40), n=st.integers(1, 2**32))
 def test_a_pick_lies_within_its_bounds_and_draws_one_number(seed, drawn, n):
     assert 0 <= picked(seed, drawn, n) < n
-    assert STATE.random.tolist() == [seed, drawn + 1]
+    assert STATE.own.random.tolist() == [seed, drawn + 1]
 
 
 @given(seed=words)

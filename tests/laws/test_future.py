@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill import policies
-from backfill.core.setup import DEEP
+from backfill.core.queue import DEEP
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND

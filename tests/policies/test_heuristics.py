@@ -77,13 +77,13 @@ def waiting(asks, copies, **params):
 def prioritise_all(state, out):
     """P of every job, all of them waiting, into out (n,)."""
     state.now = 0
-    for job in range(state.jobs):
+    for job in range(state.jobs.rows):
         enqueue(state, job)
-        state.arrived[job] = job
-    state.arrivals = state.jobs
+        state.batch.arrived[job] = job
+    state.batch.arrivals = state.jobs.rows
     prioritise(state)
-    for job in range(state.jobs):
-        out[job] = -state.memory_f[job]
+    for job in range(state.jobs.rows):
+        out[job] = -state.own.memory_f[job]
 
 
 def licence_terms(asks, copies):

@@ -1,4 +1,4 @@
-"""What a policy can do wrong: compiled code writes numbers into state.error, the Python side has the words."""
+"""What a policy can do wrong: compiled code writes numbers into state.trace.error, the Python side has the words."""
 
 from typing import Any
 
@@ -19,13 +19,13 @@ NONE = np.int64(-1)
 @kernel(inline=True)
 def fail(state, code, job, which, asked, available):
     """Write down the first misuse; the loop stops at it."""
-    if state.error[0] == OK:
-        state.error[0], state.error[1], state.error[2] = code, job, which
-        state.error[3], state.error[4], state.error[5] = asked, available, state.now
+    if state.trace.error[0] == OK:
+        state.trace.error[0], state.trace.error[1], state.trace.error[2] = code, job, which
+        state.trace.error[3], state.trace.error[4], state.trace.error[5] = asked, available, state.now
 
 
 def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) -> None:
-    """Raise PolicyError where state.error says that the policy `name` broke a rule. jobs: ids in queue order."""
+    """Raise PolicyError where state.trace.error says that the policy `name` broke a rule. jobs: ids in queue order."""
     code, job, which, asked, available, now = (int(x) for x in error)
     if code == OK:
         return

@@ -55,14 +55,14 @@ World, WorldT = record("World", WORLD, globals())
 def next_instant(state, world):
     """When something happens next; FUTURE when nothing will."""
     t = FUTURE
-    if state.submitted < state.jobs:
-        t = state.submit[state.submitted]
+    if state.jobs.count < state.jobs.rows:
+        t = state.jobs.submit[state.jobs.count]
     if world.ends > 0:
         t = min(t, world.end_time[0])
     if world.overs > 0:
         t = min(t, world.over_time[0])
-    if state.timed > 0 and (t < FUTURE or state.waiting > 0):
-        t = min(t, state.timers[0])
+    if state.batch.timed > 0 and (t < FUTURE or state.queue.waiting > 0):
+        t = min(t, state.batch.timers[0])
     return max(t, state.now)
 
 
@@ -71,8 +71,8 @@ def _finish(state, world, job):
     """A running job ends now."""
     if not world.stepping or world.gone[job] == 0:
         release(state, job)
-    state.ended_jobs[state.ended] = job
-    state.ended += 1
+    state.batch.ended[state.batch.ends] = job
+    state.batch.ends += 1
     if world.linked:
         _let_follow(state, world, job)
 
@@ -83,7 +83,7 @@ def _let_follow(state, world, job):
     for i in range(world.after_first[job], world.after_first[job + 1]):
         later = world.after_item[i]
         world.before[later] -= 1
-        if world.before[later] == 0 and later < state.submitted:
+        if world.before[later] == 0 and later < state.jobs.count:
             _admit(state, world, later)
 
 
@@ -94,12 +94,12 @@ def _admit(state, world, job):
         return
     world.eligible[job] = state.now
     enqueue(state, job)
-    i = state.arrivals
-    while i > 0 and state.arrived[i - 1] > job:
-        state.arrived[i] = state.arrived[i - 1]
+    i = state.batch.arrivals
+    while i > 0 and state.batch.arrived[i - 1] > job:
+        state.batch.arrived[i] = state.batch.arrived[i - 1]
         i -= 1
-    state.arrived[i] = job
-    state.arrivals += 1
+    state.batch.arrived[i] = job
+    state.batch.arrivals += 1
 
 
 @kernel(inline=True)
@@ -113,12 +113,12 @@ def _end_first(state, world):
 def open_instant(state, world):
     """Take in the next batch of events (stepping: the next event). False when nothing will happen any more."""
     t = next_instant(state, world)
-    if t == FUTURE or state.error[0] != OK:
+    if t == FUTURE or state.trace.error[0] != OK:
         return False
     state.now = t
-    state.ended = 0
-    state.arrivals = 0
-    state.decisions = 0
+    state.batch.ends = 0
+    state.batch.arrivals = 0
+    state.batch.starts = 0
     if world.stepping:
         _step(state, world)
     else:
@@ -126,11 +126,11 @@ def open_instant(state, world):
             _end_first(state, world)
         while world.overs > 0 and world.over_time[0] <= t:
             world.overs = pop_end(world.over_time, world.over_serial, world.over_job, world.overs)
-        while state.timed > 0 and state.timers[0] <= t:
-            state.timed = pop_timer(state.timers, state.timed)
-        while state.submitted < state.jobs and state.submit[state.submitted] <= t:
-            state.submitted += 1
-            _admit(state, world, state.submitted - 1)
+        while state.batch.timed > 0 and state.batch.timers[0] <= t:
+            state.batch.timed = pop_timer(state.batch.timers, state.batch.timed)
+        while state.jobs.count < state.jobs.rows and state.jobs.submit[state.jobs.count] <= t:
+            state.jobs.count += 1
+            _admit(state, world, state.jobs.count - 1)
     return True
 
 
@@ -138,11 +138,11 @@ def open_instant(state, world):
 def _step(state, world):
     """One event: submits of an instant come before its ends; jobs that end at their limit are gone from the books."""
     _leave_books(state, world)
-    while state.timed > 0 and state.timers[0] <= state.now:
-        state.timed = pop_timer(state.timers, state.timed)
-    if state.submitted < state.jobs and state.submit[state.submitted] <= state.now:
-        state.submitted += 1
-        _admit(state, world, state.submitted - 1)
+    while state.batch.timed > 0 and state.batch.timers[0] <= state.now:
+        state.batch.timed = pop_timer(state.batch.timers, state.batch.timed)
+    if state.jobs.count < state.jobs.rows and state.jobs.submit[state.jobs.count] <= state.now:
+        state.jobs.count += 1
+        _admit(state, world, state.jobs.count - 1)
     elif world.ends > 0 and world.end_time[0] <= state.now:
         _end_first(state, world)
 
@@ -150,8 +150,8 @@ def _step(state, world):
 @kernel()
 def _leave_books(state, world):
     i = 0
-    while i < state.active and state.limit[i] <= state.now:
-        job = state.running[i]
+    while i < state.runs.active and state.runs.limit[i] <= state.now:
+        job = state.runs.running[i]
         if world.end[job] <= state.now:
             world.gone[job] = 1
             release(state, job)
@@ -168,19 +168,19 @@ def at_speed(runtime, speed):
 @kernel(inline=True)
 def close_instant(state, world):
     """Find out when the jobs that the policy started will end."""
-    if state.ended + state.arrivals + state.decisions > 0:
+    if state.batch.ends + state.batch.arrivals + state.batch.starts > 0:
         world.idle = 0
     else:
         world.idle += 1
         if world.idle > IDLE:
-            fail(state, ENDLESS, NONE, NONE, IDLE, state.waiting)
-    for i in range(state.decisions):
-        job = state.started[i]
+            fail(state, ENDLESS, NONE, NONE, IDLE, state.queue.waiting)
+    for i in range(state.batch.starts):
+        job = state.batch.started[i]
         hold = world.runtime[job]
-        if not state.pool:
-            slowest = world.speed[state.held[state.held_first[job], 0]]
-            for pair in range(state.held_first[job], state.held_first[job] + state.held_count[job]):
-                slowest = min(slowest, world.speed[state.held[pair, 0]])
+        if not state.machine.pool:
+            slowest = world.speed[state.runs.held[state.runs.held_first[job], 0]]
+            for pair in range(state.runs.held_first[job], state.runs.held_first[job] + state.runs.held_count[job]):
+                slowest = min(slowest, world.speed[state.runs.held[pair, 0]])
             hold = at_speed(hold, slowest)
         elif world.speed[0] != 1.0:
             hold = at_speed(hold, world.speed[0])
@@ -188,13 +188,13 @@ def close_instant(state, world):
             if hold > world.kill[job]:
                 hold = world.kill[job]
                 world.timeout[job] = 1
-        elif hold > state.walltime[job]:
+        elif hold > state.jobs.walltime[job]:
             world.overs = push_end(
                 world.over_time,
                 world.over_serial,
                 world.over_job,
                 world.overs,
-                state.now + state.walltime[job],
+                state.now + state.jobs.walltime[job],
                 world.starts,
                 job,
             )

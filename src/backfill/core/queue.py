@@ -7,84 +7,151 @@ order is sorted before each pass and always walked.
 """
 
 import math
+from typing import Any
 
 import numpy as np
+from numba import int8, int16, int32, int64
 
-from backfill.core.counters import LOOKS
 from backfill.core.errors import NO_ORDER, NONE, fail
-from backfill.core.order import rank_changes, score
-from backfill.core.record import kernel
+from backfill.core.order import rank_changes, ranks, score
+from backfill.core.profile import FUTURE
+from backfill.core.record import kernel, record, zeros
+from backfill.core.trace import LOOKS
+from backfill.model.workload import Ints, Jobs
 
+DEEP = 512  # queue length, for each two resources, from which a static order is searched by its tree
 SHALLOW = 128  # a deep queue this short goes back to the array
 BUCKET = 16  # jobs at a leaf of the tree
 CLASSES = 32  # of walltimes
 ANYBODY = np.int64(-1)  # as a span: any waiting job will do
 NOBODY = 2**15 - 1  # least need where nobody waits
 
+QUEUE = [
+    ("waiting", int64),
+    ("slots", int64),
+    ("order", int64[::1]),  # (slots,): code of an order, see order.py
+    ("line", int64[:, ::1]),  # (slots, n): jobs in order, from front to back
+    ("front", int64[::1]),
+    ("back", int64[::1]),
+    ("at", int64[::1]),  # (slots,): where a walk goes on
+    ("rank", int32[:, ::1]),  # (slots, n): place of a job in a static order of all jobs
+    ("ranked", int32[:, ::1]),  # (slots, n): job at a place
+    ("deep", int64),  # 1: the tree is in use
+    ("deep_at", int64),  # queue length from which it is
+    ("waits", int8[::1]),
+    ("length", int8[::1]),  # (n,): class of a walltime, of the jobs in the tree
+    ("first", int64[::1]),  # (slots,): no job of the tree waits at an earlier place
+    ("buckets", int64),
+    ("tree", int16[:, ::1]),  # (slots * 2 * buckets, k * classes): least need of jobs of a walltime class or shorter
+    ("class_bound", int64[::1]),  # (classes - 1,): the longest walltime of each class but the last
+    ("limits", int64[:, ::1]),  # (2, k): what a candidate may need at most; if it does not end in time
+    ("short", int16[:, ::1]),  # (2, k): the same as the tree counts it
+]
+Queue, QueueT = record("Queue", QUEUE, globals())
+
+
+def new_queue(jobs: Jobs, orders: tuple[int, ...], index: bool, need: Ints, estimate: Ints) -> Any:
+    """Nobody waits. index: whether a deep queue is searched by a tree."""
+    slots, (n, k) = len(orders), need.shape
+    buckets = 1 << max((n - 1) // BUCKET, 1).bit_length() if index else 1
+    rank = np.empty((slots, n), np.int32)
+    ranked = np.empty((slots, n), np.int32)
+    for slot, order in enumerate(orders):
+        rank[slot], ranked[slot] = ranks(order, estimate, np.ascontiguousarray(need[:, 0]), jobs.submit, jobs.priority)
+    return Queue(
+        waiting=0,
+        slots=slots,
+        order=np.array(orders, np.int64),
+        line=np.empty((slots, n + 1), np.int64),
+        front=zeros(slots),
+        back=zeros(slots),
+        at=zeros(slots),
+        rank=rank,
+        ranked=ranked,
+        deep=0,
+        deep_at=DEEP * max(k // 2, 1) if index else FUTURE,
+        waits=np.zeros(n, np.int8),
+        length=np.zeros(n, np.int8),
+        first=zeros(slots),
+        buckets=buckets,
+        tree=np.full((slots * 2 * buckets, CLASSES * k), NOBODY, np.int16),
+        class_bound=_class_bounds(estimate),
+        limits=zeros(2, k),
+        short=np.zeros((2, k), np.int16),
+    )
+
+
+def _class_bounds(walltime: Ints) -> Ints:
+    """Bounds that part the walltimes into CLASSES classes of about equal size."""
+    if not len(walltime):
+        return np.zeros(CLASSES - 1, np.int64)
+    sample = np.sort(walltime[:: max(len(walltime) // 4096, 1)])
+    return np.ascontiguousarray(sample[np.arange(1, CLASSES) ** 2 * len(sample) // CLASSES**2])
+
 
 @kernel(inline=True)
 def enqueue(state, job):
     """Put a job that has become eligible into every order."""
-    state.waiting += 1
-    state.waits[job] = 1
-    for slot in range(state.slots):
-        if state.deep:
+    state.queue.waiting += 1
+    state.queue.waits[job] = 1
+    for slot in range(state.queue.slots):
+        if state.queue.deep:
             _plant(state, slot, job)
         else:
             _insert(state, slot, job)
-    if not state.deep and state.waiting >= state.deep_at:
+    if not state.queue.deep and state.queue.waiting >= state.queue.deep_at:
         _deepen(state)
 
 
 @kernel(inline=True)
 def dequeue(state, job):
     """Take a job that starts out of every order."""
-    state.waiting -= 1
-    state.waits[job] = 0
-    for slot in range(state.slots):
-        if state.deep:
+    state.queue.waiting -= 1
+    state.queue.waits[job] = 0
+    for slot in range(state.queue.slots):
+        if state.queue.deep:
             _uproot(state, slot, job)
         else:
             _remove(state, slot, job)
-    if state.deep and state.waiting < SHALLOW:
+    if state.queue.deep and state.queue.waiting < SHALLOW:
         _flatten(state)
 
 
 @kernel(inline=True)
 def _insert(state, slot, job):
-    i = state.back[slot]
-    rank = state.rank[slot, job]
-    while i > state.front[slot] and state.rank[slot, state.queue[slot, i - 1]] > rank:
-        state.queue[slot, i] = state.queue[slot, i - 1]
+    i = state.queue.back[slot]
+    rank = state.queue.rank[slot, job]
+    while i > state.queue.front[slot] and state.queue.rank[slot, state.queue.line[slot, i - 1]] > rank:
+        state.queue.line[slot, i] = state.queue.line[slot, i - 1]
         i -= 1
-    state.queue[slot, i] = job
-    state.back[slot] += 1
+    state.queue.line[slot, i] = job
+    state.queue.back[slot] += 1
 
 
 @kernel(inline=True)
 def _remove(state, slot, job):
-    front, back = state.front[slot], state.back[slot]
+    front, back = state.queue.front[slot], state.queue.back[slot]
     i = front
-    if state.queue[slot, i] == job:
-        state.front[slot] = front + 1
-        state.at[slot] = max(state.at[slot], front + 1)
+    if state.queue.line[slot, i] == job:
+        state.queue.front[slot] = front + 1
+        state.queue.at[slot] = max(state.queue.at[slot], front + 1)
         return
-    if state.at[slot] > front and state.queue[slot, state.at[slot] - 1] == job:
-        i = state.at[slot] - 1
-    while state.queue[slot, i] != job:
+    if state.queue.at[slot] > front and state.queue.line[slot, state.queue.at[slot] - 1] == job:
+        i = state.queue.at[slot] - 1
+    while state.queue.line[slot, i] != job:
         i += 1
     for k in range(i, back - 1):
-        state.queue[slot, k] = state.queue[slot, k + 1]
-    state.back[slot] = back - 1
-    if state.at[slot] > i:
-        state.at[slot] -= 1
+        state.queue.line[slot, k] = state.queue.line[slot, k + 1]
+    state.queue.back[slot] = back - 1
+    if state.queue.at[slot] > i:
+        state.queue.at[slot] -= 1
 
 
 @kernel()
 def _class_of(state, walltime):
     """The class of a walltime: how many of the bounds lie below it."""
     c = 0
-    while c < CLASSES - 1 and state.class_bound[c] < walltime:
+    while c < CLASSES - 1 and state.queue.class_bound[c] < walltime:
         c += 1
     return c
 
@@ -101,33 +168,33 @@ def _short(amount):
 @kernel()
 def _plant(state, slot, job):
     """Let the bucket of a job, and every node above it, know its need."""
-    state.length[job] = _class_of(state, state.walltime[job])
-    state.first[slot] = min(state.first[slot], state.rank[slot, job])
-    base = slot * 2 * state.buckets
-    for k in range(state.resources):
-        need = _short(state.need[job, k])
-        node = state.buckets + state.rank[slot, job] // BUCKET
-        while node > 0 and _lower(state, base + node, k, state.length[job], need):
+    state.queue.length[job] = _class_of(state, state.jobs.walltime[job])
+    state.queue.first[slot] = min(state.queue.first[slot], state.queue.rank[slot, job])
+    base = slot * 2 * state.queue.buckets
+    for k in range(state.machine.resources):
+        need = _short(state.jobs.need[job, k])
+        node = state.queue.buckets + state.queue.rank[slot, job] // BUCKET
+        while node > 0 and _lower(state, base + node, k, state.queue.length[job], need):
             node >>= 1
 
 
 @kernel()
 def _uproot(state, slot, job):
     """Forget the need of a job that waits no longer."""
-    c = state.length[job]
-    base = slot * 2 * state.buckets
-    bucket = state.rank[slot, job] // BUCKET
-    for k in range(state.resources):
-        node = state.buckets + bucket
+    c = state.queue.length[job]
+    base = slot * 2 * state.queue.buckets
+    bucket = state.queue.rank[slot, job] // BUCKET
+    for k in range(state.machine.resources):
+        node = state.queue.buckets + bucket
         # Where the job was not the least of its class, it was not the least of any longer class either.
-        if _short(state.need[job, k]) > state.tree[base + node, k * CLASSES + c]:
+        if _short(state.jobs.need[job, k]) > state.queue.tree[base + node, k * CLASSES + c]:
             continue
         for i in range(k * CLASSES + c, (k + 1) * CLASSES):
-            state.tree[base + node, i] = NOBODY
-        for place in range(bucket * BUCKET, min((bucket + 1) * BUCKET, state.jobs)):
-            other = state.ranked[slot, place]
-            if state.waits[other]:
-                _lower(state, base + node, k, max(c, state.length[other]), _short(state.need[other, k]))
+            state.queue.tree[base + node, i] = NOBODY
+        for place in range(bucket * BUCKET, min((bucket + 1) * BUCKET, state.jobs.rows)):
+            other = state.queue.ranked[slot, place]
+            if state.queue.waits[other]:
+                _lower(state, base + node, k, max(c, state.queue.length[other]), _short(state.jobs.need[other, k]))
         node >>= 1
         while node > 0 and _gather(state, base + node, base + 2 * node, k, c):
             node >>= 1
@@ -138,8 +205,8 @@ def _lower(state, node, resource, c, need):
     """Let a node know a need of class c; whether that is news to it."""
     news = False
     for i in range(resource * CLASSES + c, (resource + 1) * CLASSES):
-        news |= need < state.tree[node, i]
-        state.tree[node, i] = min(state.tree[node, i], need)
+        news |= need < state.queue.tree[node, i]
+        state.queue.tree[node, i] = min(state.queue.tree[node, i], need)
     return news
 
 
@@ -148,60 +215,64 @@ def _gather(state, node, left, resource, c):
     """Make a node the least of those below it, from class c on; whether that changed it."""
     changed = False
     for i in range(resource * CLASSES + c, (resource + 1) * CLASSES):
-        least = min(state.tree[left, i], state.tree[left + 1, i])
-        changed |= least != state.tree[node, i]
-        state.tree[node, i] = least
+        least = min(state.queue.tree[left, i], state.queue.tree[left + 1, i])
+        changed |= least != state.queue.tree[node, i]
+        state.queue.tree[node, i] = least
     return changed
 
 
 @kernel()
 def _deepen(state):
-    for slot in range(state.slots):
-        state.first[slot] = state.jobs
-        for i in range(state.front[slot], state.back[slot]):
-            _plant(state, slot, state.queue[slot, i])
-        state.front[slot] = state.back[slot] = 0
-    state.deep = 1
+    for slot in range(state.queue.slots):
+        state.queue.first[slot] = state.jobs.rows
+        for i in range(state.queue.front[slot], state.queue.back[slot]):
+            _plant(state, slot, state.queue.line[slot, i])
+        state.queue.front[slot] = state.queue.back[slot] = 0
+    state.queue.deep = 1
 
 
 @kernel()
 def _flatten(state):
     """Back to the array. A walk that is under way goes on behind the place that it had reached."""
-    for slot in range(state.slots):
+    for slot in range(state.queue.slots):
         n = 0
-        reached = state.at[slot]
+        reached = state.queue.at[slot]
         at = 0
         place = _next_place(state, slot, np.int64(0), ANYBODY)
         while place >= 0:
-            state.queue[slot, n] = state.ranked[slot, place]
+            state.queue.line[slot, n] = state.queue.ranked[slot, place]
             n += 1
             if place < reached:
                 at = n
             place = _next_place(state, slot, place + 1, ANYBODY)
         for i in range(n):
-            node = slot * 2 * state.buckets + state.buckets + state.rank[slot, state.queue[slot, i]] // BUCKET
-            while node > slot * 2 * state.buckets:
-                for c in range(CLASSES * state.resources):
-                    state.tree[node, c] = NOBODY
-                node = slot * 2 * state.buckets + ((node - slot * 2 * state.buckets) >> 1)
-        state.front[slot] = 0
-        state.back[slot] = n
-        state.at[slot] = at
-    state.deep = 0
+            node = (
+                slot * 2 * state.queue.buckets
+                + state.queue.buckets
+                + state.queue.rank[slot, state.queue.line[slot, i]] // BUCKET
+            )
+            while node > slot * 2 * state.queue.buckets:
+                for c in range(CLASSES * state.machine.resources):
+                    state.queue.tree[node, c] = NOBODY
+                node = slot * 2 * state.queue.buckets + ((node - slot * 2 * state.queue.buckets) >> 1)
+        state.queue.front[slot] = 0
+        state.queue.back[slot] = n
+        state.queue.at[slot] = at
+    state.queue.deep = 0
 
 
 @kernel(inline=True)
 def _may_start(state, job, span):
     """Whether a job could start now: it fits in what is free, and ends in time or fits in the extra as well."""
-    if not state.pool:
+    if not state.machine.pool:
         return _may_sit(state, job)
-    for k in range(state.resources):
-        if state.need[job, k] > state.limits[0, k]:
+    for k in range(state.machine.resources):
+        if state.jobs.need[job, k] > state.queue.limits[0, k]:
             return False
-    if state.walltime[job] <= span:
+    if state.jobs.walltime[job] <= span:
         return True
-    for k in range(state.resources):
-        if state.need[job, k] > state.limits[1, k]:
+    for k in range(state.machine.resources):
+        if state.jobs.need[job, k] > state.queue.limits[1, k]:
             return False
     return True
 
@@ -212,15 +283,18 @@ def _may_sit(state, job):
 
     The licence that it lacked last time is asked first.
     """
-    first = state.licence_first[job]
-    for item in range(first, state.licence_first[job + 1]):
-        if state.licence_free[state.licence[item]] < state.licence_count[item, 0]:
-            licence, count = state.licence[item], state.licence_count[item, 0]
-            state.licence[item], state.licence_count[item, 0] = state.licence[first], state.licence_count[first, 0]
-            state.licence[first], state.licence_count[first, 0] = licence, count
+    first = state.jobs.licence_first[job]
+    for item in range(first, state.jobs.licence_first[job + 1]):
+        if state.free.licences[state.jobs.licence[item]] < state.jobs.licence_count[item, 0]:
+            licence, count = state.jobs.licence[item], state.jobs.licence_count[item, 0]
+            state.jobs.licence[item], state.jobs.licence_count[item, 0] = (
+                state.jobs.licence[first],
+                state.jobs.licence_count[first, 0],
+            )
+            state.jobs.licence[first], state.jobs.licence_count[first, 0] = licence, count
             return False
-    for k in range(state.resources):
-        if state.need[job, k] > (state.most[k] if state.alone[job] else state.total[k]):
+    for k in range(state.machine.resources):
+        if state.jobs.need[job, k] > (state.free.most[k] if state.jobs.alone[job] else state.free.total[k]):
             return False
     return True
 
@@ -229,12 +303,12 @@ def _may_sit(state, job):
 def _may_hold(state, node, c):
     """Whether a node of the tree may hold a job that could start: one of class c or shorter, or one for the extra."""
     fits = True
-    for k in range(state.resources):
-        fits = fits and state.tree[node, k * CLASSES + c] <= state.short[0, k]
+    for k in range(state.machine.resources):
+        fits = fits and state.queue.tree[node, k * CLASSES + c] <= state.queue.short[0, k]
     if fits:
         return True
-    for k in range(state.resources):
-        if state.tree[node, (k + 1) * CLASSES - 1] > state.short[1, k]:
+    for k in range(state.machine.resources):
+        if state.queue.tree[node, (k + 1) * CLASSES - 1] > state.queue.short[1, k]:
             return False
     return True
 
@@ -242,48 +316,48 @@ def _may_hold(state, node, c):
 @kernel()
 def _next_place(state, slot, place, span):
     """The first place from `place` on of a waiting job that may start; -1 if there is none. ANYBODY: that waits."""
-    base = slot * 2 * state.buckets
+    base = slot * 2 * state.queue.buckets
     c = CLASSES - 1 if span == ANYBODY else _class_of(state, span)
     if span != ANYBODY and not _may_hold(state, base + 1, c):
         return NONE
     bucket = place // BUCKET
     looks = 0
-    if span != ANYBODY and place == state.first[slot]:  # nobody waits before it: down from the top is shorter
-        bucket = _down(state, base, np.int64(1), span, c) - state.buckets
+    if span != ANYBODY and place == state.queue.first[slot]:  # nobody waits before it: down from the top is shorter
+        bucket = _down(state, base, np.int64(1), span, c) - state.queue.buckets
         place = max(place, bucket * BUCKET)
-    while bucket < state.buckets:
-        last = min((bucket + 1) * BUCKET, state.jobs)
+    while bucket < state.queue.buckets:
+        last = min((bucket + 1) * BUCKET, state.jobs.rows)
         while place < last:
-            job = state.ranked[slot, place]
-            if state.waits[job]:
+            job = state.queue.ranked[slot, place]
+            if state.queue.waits[job]:
                 looks += 1
                 if span == ANYBODY or _may_start(state, job, span):
-                    state.counters[LOOKS] += looks
+                    state.trace.counters[LOOKS] += looks
                     return place
             place += 1
-        node = state.buckets + bucket
+        node = state.queue.buckets + bucket
         down = False
         while not down:
             while node & 1:
                 node >>= 1
             if node == 0:
-                state.counters[LOOKS] += looks
+                state.trace.counters[LOOKS] += looks
                 return NONE
             node += 1
             looks += 1
             down = _somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)
-        bucket = _down(state, base, node, span, c) - state.buckets
+        bucket = _down(state, base, node, span, c) - state.queue.buckets
         place = bucket * BUCKET
-    state.counters[LOOKS] += looks
+    state.trace.counters[LOOKS] += looks
     return NONE
 
 
 @kernel(inline=True)
 def _down(state, base, node, span, c):
     """The first leaf below a node that may hold what is searched for."""
-    while node < state.buckets:
+    while node < state.queue.buckets:
         node *= 2
-        state.counters[LOOKS] += 1
+        state.trace.counters[LOOKS] += 1
         if not (_somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)):
             node += 1
     return node
@@ -291,30 +365,30 @@ def _down(state, base, node, span, c):
 
 @kernel()
 def _somebody(state, node):
-    return state.tree[node, CLASSES - 1] < NOBODY
+    return state.queue.tree[node, CLASSES - 1] < NOBODY
 
 
 @kernel(inline=True)
 def _set_limits(state):
     """What a candidate may need at most: of what is free, and if it does not end in time."""
-    for k in range(state.resources):
-        if state.pool:
-            state.limits[0, k] = state.free[0, k]
-            state.limits[1, k] = min(state.free[0, k], state.extra[0, k])
+    for k in range(state.machine.resources):
+        if state.machine.pool:
+            state.queue.limits[0, k] = state.free.nodes[0, k]
+            state.queue.limits[1, k] = min(state.free.nodes[0, k], state.shadow.extra[0, k])
         else:
-            state.limits[0, k] = state.limits[1, k] = state.total[k]
-            state.most[k] = 0
-            for block in range(state.peak.shape[0]):
-                state.most[k] = max(state.most[k], state.peak[block, k])
+            state.queue.limits[0, k] = state.queue.limits[1, k] = state.free.total[k]
+            state.free.most[k] = 0
+            for block in range(state.free.peak.shape[0]):
+                state.free.most[k] = max(state.free.most[k], state.free.peak[block, k])
         for i in range(2):
-            state.short[i, k] = _short(state.limits[i, k])
+            state.queue.short[i, k] = _short(state.queue.limits[i, k])
 
 
 @kernel(inline=True)
 def _is_order(state, slot):
     """Whether a number is that of an order of the policy; any other is a misuse."""
-    if slot < 0 or slot >= state.slots:
-        fail(state, NO_ORDER, NONE, NONE, slot, state.slots)
+    if slot < 0 or slot >= state.queue.slots:
+        fail(state, NO_ORDER, NONE, NONE, slot, state.queue.slots)
         return False
     return True
 
@@ -324,7 +398,7 @@ def rewind(state, slot):
     """Begin a walk at the first job of an order."""
     if not _is_order(state, slot):
         return
-    state.at[slot] = state.first[slot] if state.deep else state.front[slot]
+    state.queue.at[slot] = state.queue.first[slot] if state.queue.deep else state.queue.front[slot]
 
 
 @kernel(inline=True)
@@ -332,15 +406,15 @@ def following(state, slot):
     """The next waiting job of the walk; -1 at the end."""
     if not _is_order(state, slot):
         return NONE
-    if state.deep:
-        place = _next_place(state, slot, state.at[slot], ANYBODY)
+    if state.queue.deep:
+        place = _next_place(state, slot, state.queue.at[slot], ANYBODY)
         if place < 0:
             return NONE
-        state.at[slot] = place + 1
-        return np.int64(state.ranked[slot, place])
-    if state.at[slot] < state.back[slot]:
-        state.at[slot] += 1
-        return state.queue[slot, state.at[slot] - 1]
+        state.queue.at[slot] = place + 1
+        return np.int64(state.queue.ranked[slot, place])
+    if state.queue.at[slot] < state.queue.back[slot]:
+        state.queue.at[slot] += 1
+        return state.queue.line[slot, state.queue.at[slot] - 1]
     return NONE
 
 
@@ -354,35 +428,35 @@ def candidate(state, slot, span):
     if not _is_order(state, slot):
         return NONE
     _set_limits(state)
-    if state.deep:
-        place = _next_place(state, slot, state.at[slot], max(span, 0))
+    if state.queue.deep:
+        place = _next_place(state, slot, state.queue.at[slot], max(span, 0))
         if place < 0:
             return NONE
-        state.at[slot] = place + 1
-        return np.int64(state.ranked[slot, place])
-    i, back = state.at[slot], state.back[slot]
+        state.queue.at[slot] = place + 1
+        return np.int64(state.queue.ranked[slot, place])
+    i, back = state.queue.at[slot], state.queue.back[slot]
     begin = i
     while i < back:
-        job = state.queue[slot, i]
+        job = state.queue.line[slot, i]
         i += 1
         if _may_start(state, job, span):
-            state.at[slot] = i
-            state.counters[LOOKS] += i - begin
+            state.queue.at[slot] = i
+            state.trace.counters[LOOKS] += i - begin
             return job
-    state.at[slot] = i
-    state.counters[LOOKS] += i - begin
+    state.queue.at[slot] = i
+    state.trace.counters[LOOKS] += i - begin
     return NONE
 
 
 @kernel(inline=True)
 def head(state):
     """The first waiting job in the policy's order; -1 when nobody waits."""
-    if state.waiting == 0:
+    if state.queue.waiting == 0:
         return NONE
-    if state.deep:
-        state.first[0] = _next_place(state, 0, state.first[0], ANYBODY)
-        return np.int64(state.ranked[0, state.first[0]])
-    return state.queue[0, state.front[0]]
+    if state.queue.deep:
+        state.queue.first[0] = _next_place(state, 0, state.queue.first[0], ANYBODY)
+        return np.int64(state.queue.ranked[0, state.queue.first[0]])
+    return state.queue.line[0, state.queue.front[0]]
 
 
 @kernel(inline=True)
@@ -394,34 +468,34 @@ def is_first(state, job):
 @kernel()
 def arrange(state):
     """Sort the queue in every order that changes with time. The loop does this before each pass."""
-    for slot in range(state.slots):
-        if rank_changes(state.order[slot]):
+    for slot in range(state.queue.slots):
+        if rank_changes(state.queue.order[slot]):
             _sort(state, slot)
 
 
 @kernel()
 def arrange_by(state, slot, first):
-    """Put the waiting jobs in ascending order of state.memory_f[first + job]; equal ones by submit, then file order.
+    """Put the waiting jobs in ascending order of memory_f[first + job]; equal ones by submit, then file order.
 
     For policies that declare `sorts`. Cost: what it takes to mend the order of the last pass, at most a sort.
     """
     if not _is_order(state, slot):
         return
-    front, back = state.front[slot], state.back[slot]
+    front, back = state.queue.front[slot], state.queue.back[slot]
     moves, most = 0, 8 * (back - front)
     for i in range(front + 1, back):
-        job = state.queue[slot, i]
-        key = state.memory_f[first + job]
+        job = state.queue.line[slot, i]
+        key = state.own.memory_f[first + job]
         place = i
         while place > front and moves <= most:
-            other = state.queue[slot, place - 1]
-            beside = state.memory_f[first + other]
+            other = state.queue.line[slot, place - 1]
+            beside = state.own.memory_f[first + other]
             if beside < key or (beside == key and other < job):
                 break
-            state.queue[slot, place] = other
+            state.queue.line[slot, place] = other
             place -= 1
             moves += 1
-        state.queue[slot, place] = job
+        state.queue.line[slot, place] = job
         if moves > most:
             _sort_by(state, slot, first)
             return
@@ -429,27 +503,27 @@ def arrange_by(state, slot, first):
 
 @kernel()
 def _sort_by(state, slot, first):
-    jobs = np.sort(state.queue[slot, state.front[slot] : state.back[slot]])
+    jobs = np.sort(state.queue.line[slot, state.queue.front[slot] : state.queue.back[slot]])
     keys = np.empty(len(jobs), np.float64)
     for i in range(len(jobs)):
-        keys[i] = state.memory_f[first + jobs[i]]
+        keys[i] = state.own.memory_f[first + jobs[i]]
     _put(state, slot, jobs, keys)
 
 
 @kernel()
 def _sort(state, slot):
     """Put the waiting jobs in ascending order of their scores; equal ones by submit, then file order."""
-    jobs = np.sort(state.queue[slot, state.front[slot] : state.back[slot]])
+    jobs = np.sort(state.queue.line[slot, state.queue.front[slot] : state.queue.back[slot]])
     keys = np.empty(len(jobs), np.float64)
     for i in range(len(jobs)):
         job = jobs[i]
         keys[i] = score(
-            state.order[slot],
-            state.now - state.submit[job],
-            state.walltime[job],
-            state.need[job, 0],
-            state.submit[job] - state.submit[0],
-            state.priority[job],
+            state.queue.order[slot],
+            state.now - state.jobs.submit[job],
+            state.jobs.walltime[job],
+            state.jobs.need[job, 0],
+            state.jobs.submit[job] - state.jobs.submit[0],
+            state.jobs.priority[job],
         )
     _put(state, slot, jobs, keys)
 
@@ -459,6 +533,6 @@ def _put(state, slot, jobs, keys):
     """Make jobs the queue of a slot, in ascending order of their keys."""
     by = np.argsort(keys, kind="mergesort")
     for i in range(len(jobs)):
-        state.queue[slot, i] = jobs[by[i]]
-    state.front[slot] = 0
-    state.back[slot] = len(jobs)
+        state.queue.line[slot, i] = jobs[by[i]]
+    state.queue.front[slot] = 0
+    state.queue.back[slot] = len(jobs)

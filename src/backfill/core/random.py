@@ -26,6 +26,6 @@ def mix(seed, count):
 @kernel()
 def pick(state, n):
     """A whole number from 0 to n - 1, for n up to 2**32; each equally likely to within 2**-32. Draws one number."""
-    z = mix(state.random[0], np.int64(state.random[1]))
-    state.random[1] += np.uint64(1)
+    z = mix(state.own.random[0], np.int64(state.own.random[1]))
+    state.own.random[1] += np.uint64(1)
     return np.int64(((z >> word(32)) * word(n)) >> word(32))

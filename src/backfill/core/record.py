@@ -117,6 +117,19 @@ def _reader(field: str) -> Any:
     return scope["read"]
 
 
+SMALL = 8  # first size of arrays that grow
+
+
+def column(values: Any, dtype: Any = np.int64) -> Any:
+    """Values as an array of this type that a record can hold; a copy only where it must be one."""
+    return np.require(values, dtype, ["C", "W", "A"])
+
+
+def zeros(*shape: int) -> Any:
+    """An int64 array of zeros."""
+    return np.zeros(shape, np.int64)
+
+
 @kernel()
 def doubled(array):
     """A copy of a 1-d array with twice the length."""

@@ -15,9 +15,9 @@ from backfill.core.errors import (
 )
 from backfill.core.events import push_timer
 from backfill.core.placement import find_peak, licences_free, place_gang
+from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, head
 from backfill.core.record import doubled, doubled_rows, kernel
-from backfill.core.state import NO_TIME
 
 # Why a job starts: the closed list of model.schedule.REASONS.
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) for i in range(8))
@@ -25,30 +25,30 @@ HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) fo
 
 @kernel()
 def place_in(state, job, room, peak, licence_room):
-    """Whether a job fits in this much of nodes and licences; where, is left in state.placed.
+    """Whether a job fits in this much of nodes and licences; where, is left in state.placed.pairs.
 
-    peak: what no node of a block exceeds; state.unknown_peak where nobody knows.
+    peak: what no node of a block exceeds; state.machine.unknown_peak where nobody knows.
     """
-    begin, end = state.licence_first[job], state.licence_first[job + 1]
-    state.placements, state.placed_for = 0, job
-    if licences_free(licence_room, state.licence, state.licence_count, begin, end):
-        state.placements = place_gang(
+    begin, end = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
+    state.placed.count, state.placed.job = 0, job
+    if licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end):
+        state.placed.count = place_gang(
             room,
             peak,
-            state.demand,
+            state.jobs.demand,
             job,
-            state.tasks[job],
-            state.spread[job],
-            state.site,
-            state.bound[job],
-            state.allowed,
-            state.hosts,
-            state.licence,
+            state.jobs.tasks[job],
+            state.jobs.spread[job],
+            state.machine.site,
+            state.jobs.bound[job],
+            state.machine.allowed,
+            state.machine.hosts,
+            state.jobs.licence,
             begin,
             end,
-            state.placed,
+            state.placed.pairs,
         )
-    return state.placements > 0
+    return state.placed.count > 0
 
 
 @kernel(inline=True)
@@ -56,18 +56,18 @@ def place(state, job):
     """Whether a waiting job fits in what is free now; where, is left for `start`."""
     if not _waits(state, job):
         return False
-    if state.pool:
-        for k in range(state.resources):
-            if state.need[job, k] > state.free[0, k]:
+    if state.machine.pool:
+        for k in range(state.machine.resources):
+            if state.jobs.need[job, k] > state.free.nodes[0, k]:
                 return False
         return True
-    return place_in(state, job, state.free, state.peak, state.licence_free)
+    return place_in(state, job, state.free.nodes, state.free.peak, state.free.licences)
 
 
 @kernel(inline=True)
 def _waits(state, job):
     """Whether a number is that of a waiting job; any other is a misuse."""
-    if job < 0 or job >= state.jobs or state.waits[job] == 0:
+    if job < 0 or job >= state.jobs.rows or state.queue.waits[job] == 0:
         fail(state, NOT_WAITING, job, NONE, NONE, NONE)
         return False
     return True
@@ -76,7 +76,7 @@ def _waits(state, job):
 @kernel(inline=True)
 def start(state, job, reason):
     """Start a waiting job now, where the last `place` put it."""
-    if state.error[0] != OK:
+    if state.trace.error[0] != OK:
         return
     if not _waits(state, job):
         return
@@ -85,41 +85,41 @@ def start(state, job, reason):
         return
     if not _available(state, job):
         return
-    if not state.pool:
+    if not state.machine.pool:
         keep_placement(state, job)
     take(state, job, np.int64(1))
     _run(state, job)
-    state.start_time[job] = state.now
-    state.reason[job] = reason
-    state.started[state.decisions] = job
-    state.decisions += 1
+    state.runs.start[job] = state.now
+    state.runs.reason[job] = reason
+    state.batch.started[state.batch.starts] = job
+    state.batch.starts += 1
     dequeue(state, job)
 
 
 @kernel(inline=True)
 def _available(state, job):
-    if state.pool:
-        for k in range(state.resources):
-            if state.need[job, k] > state.free[0, k]:
-                fail(state, DOES_NOT_FIT, job, k, state.need[job, k], state.free[0, k])
+    if state.machine.pool:
+        for k in range(state.machine.resources):
+            if state.jobs.need[job, k] > state.free.nodes[0, k]:
+                fail(state, DOES_NOT_FIT, job, k, state.jobs.need[job, k], state.free.nodes[0, k])
                 return False
         return True
-    for item in range(state.licence_first[job], state.licence_first[job + 1]):
-        licence = state.licence[item]
-        if state.licence_count[item, 0] > state.licence_free[licence]:
-            fail(state, NO_LICENCE, job, licence, state.licence_count[item, 0], state.licence_free[licence])
+    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+        licence = state.jobs.licence[item]
+        if state.jobs.licence_count[item, 0] > state.free.licences[licence]:
+            fail(state, NO_LICENCE, job, licence, state.jobs.licence_count[item, 0], state.free.licences[licence])
             return False
     tasks = 0
-    for pair in range(state.placements if state.placed_for == job else 0):
-        node, here = state.placed[pair, 0], state.placed[pair, 1]
+    for pair in range(state.placed.count if state.placed.job == job else 0):
+        node, here = state.placed.pairs[pair, 0], state.placed.pairs[pair, 1]
         tasks += here
-        for k in range(state.resources):
-            asked = here * state.demand[job, k]
-            if asked > state.free[node, k]:
-                fail(state, DOES_NOT_FIT, job, k, asked, state.free[node, k])
+        for k in range(state.machine.resources):
+            asked = here * state.jobs.demand[job, k]
+            if asked > state.free.nodes[node, k]:
+                fail(state, DOES_NOT_FIT, job, k, asked, state.free.nodes[node, k])
                 return False
-    if tasks != state.tasks[job]:
-        fail(state, NOT_PLACED, job, NONE, state.tasks[job], tasks)
+    if tasks != state.jobs.tasks[job]:
+        fail(state, NOT_PLACED, job, NONE, state.jobs.tasks[job], tasks)
         return False
     return True
 
@@ -127,67 +127,67 @@ def _available(state, job):
 @kernel()
 def keep_placement(state, job):
     """Write what was placed to the job's own list of (node, tasks)."""
-    if state.held_count[job] < state.placements:
-        while state.held_used + state.placements > len(state.held):
-            state.held = doubled_rows(state.held)
-        state.held_first[job] = state.held_used
-        state.held_used += state.placements
-    state.held_count[job] = state.placements
-    for pair in range(state.placements):
-        state.held[state.held_first[job] + pair, 0] = state.placed[pair, 0]
-        state.held[state.held_first[job] + pair, 1] = state.placed[pair, 1]
+    if state.runs.held_count[job] < state.placed.count:
+        while state.runs.held_used + state.placed.count > len(state.runs.held):
+            state.runs.held = doubled_rows(state.runs.held)
+        state.runs.held_first[job] = state.runs.held_used
+        state.runs.held_used += state.placed.count
+    state.runs.held_count[job] = state.placed.count
+    for pair in range(state.placed.count):
+        state.runs.held[state.runs.held_first[job] + pair, 0] = state.placed.pairs[pair, 0]
+        state.runs.held[state.runs.held_first[job] + pair, 1] = state.placed.pairs[pair, 1]
 
 
 @kernel(inline=True)
 def _run(state, job):
     """Put a job among the running ones, behind those with the same limit."""
-    limit = state.now + state.walltime[job]
-    i = state.active
-    while i > 0 and state.limit[i - 1] > limit:
-        state.limit[i] = state.limit[i - 1]
-        state.running[i] = state.running[i - 1]
+    limit = state.now + state.jobs.walltime[job]
+    i = state.runs.active
+    while i > 0 and state.runs.limit[i - 1] > limit:
+        state.runs.limit[i] = state.runs.limit[i - 1]
+        state.runs.running[i] = state.runs.running[i - 1]
         i -= 1
-    state.limit[i] = limit
-    state.running[i] = job
-    state.active += 1
+    state.runs.limit[i] = limit
+    state.runs.running[i] = job
+    state.runs.active += 1
 
 
 @kernel(inline=True)
 def take(state, job, sign):
     """Take (sign 1) or give back (-1) what a job holds, from nodes and licences."""
-    if state.pool:
-        for k in range(state.resources):
-            state.free[0, k] -= sign * state.need[job, k]
+    if state.machine.pool:
+        for k in range(state.machine.resources):
+            state.free.nodes[0, k] -= sign * state.jobs.need[job, k]
         return
-    first = state.held_first[job]
-    for pair in range(first, first + state.held_count[job]):
-        node, tasks = state.held[pair, 0], sign * state.held[pair, 1]
-        for k in range(state.resources):
-            state.free[node, k] -= tasks * state.demand[job, k]
-            state.total[k] -= tasks * state.demand[job, k]
-        find_peak(state.peak, state.free, node)
-    for item in range(state.licence_first[job], state.licence_first[job + 1]):
-        state.licence_free[state.licence[item]] -= sign * state.licence_count[item, 0]
+    first = state.runs.held_first[job]
+    for pair in range(first, first + state.runs.held_count[job]):
+        node, tasks = state.runs.held[pair, 0], sign * state.runs.held[pair, 1]
+        for k in range(state.machine.resources):
+            state.free.nodes[node, k] -= tasks * state.jobs.demand[job, k]
+            state.free.total[k] -= tasks * state.jobs.demand[job, k]
+        find_peak(state.free.peak, state.free.nodes, node)
+    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+        state.free.licences[state.jobs.licence[item]] -= sign * state.jobs.licence_count[item, 0]
 
 
 @kernel(inline=True)
 def release(state, job):
     """Take a running job off the books: its resources are free. For the loop only."""
     take(state, job, np.int64(-1))
-    limit = state.start_time[job] + state.walltime[job]
-    low, high = 0, state.active
+    limit = state.runs.start[job] + state.jobs.walltime[job]
+    low, high = 0, state.runs.active
     while low < high:
         middle = (low + high) >> 1
-        if state.limit[middle] < limit:
+        if state.runs.limit[middle] < limit:
             low = middle + 1
         else:
             high = middle
-    while state.running[low] != job:
+    while state.runs.running[low] != job:
         low += 1
-    state.active -= 1
-    for i in range(low, state.active):
-        state.running[i] = state.running[i + 1]
-        state.limit[i] = state.limit[i + 1]
+    state.runs.active -= 1
+    for i in range(low, state.runs.active):
+        state.runs.running[i] = state.runs.running[i + 1]
+        state.runs.limit[i] = state.runs.limit[i + 1]
 
 
 @kernel(inline=True)
@@ -198,14 +198,19 @@ def reserve(state, job, t):
     if t < state.now:
         fail(state, IN_THE_PAST, job, NONE, t, state.now)
         return
-    if state.promise[job] == NO_TIME:
-        state.promise[job] = t
-    if job == state.watched and (state.entries == 0 or state.history[state.entries - 1, 1] != t):
-        if state.entries == len(state.history):
-            state.history = doubled_rows(state.history)
-        state.history[state.entries, 0], state.history[state.entries, 1] = state.now, t
-        state.entries += 1
-    state.reserved[job] = t
+    if state.promises.first[job] == NO_TIME:
+        state.promises.first[job] = t
+    if job == state.promises.watched and (
+        state.promises.entries == 0 or state.promises.history[state.promises.entries - 1, 1] != t
+    ):
+        if state.promises.entries == len(state.promises.history):
+            state.promises.history = doubled_rows(state.promises.history)
+        state.promises.history[state.promises.entries, 0], state.promises.history[state.promises.entries, 1] = (
+            state.now,
+            t,
+        )
+        state.promises.entries += 1
+    state.promises.reserved[job] = t
 
 
 @kernel()
@@ -214,19 +219,21 @@ def wake(state, t):
     if t <= state.now:
         fail(state, IN_THE_PAST, NONE, NONE, t, state.now)
         return
-    if state.timed > 0 and state.timers[0] == t:
+    if state.batch.timed > 0 and state.batch.timers[0] == t:
         return
-    if state.timed == len(state.timers):
-        state.timers = doubled(state.timers)
-    state.timed = push_timer(state.timers, state.timed, t)
+    if state.batch.timed == len(state.batch.timers):
+        state.batch.timers = doubled(state.batch.timers)
+    state.batch.timed = push_timer(state.batch.timers, state.batch.timed, t)
 
 
 @kernel()
 def fit_empty(state, out):
     """Whether each job fits on the empty platform, 1 or 0, into out (n,)."""
-    for job in range(state.jobs):
-        out[job] = 1 if place_in(state, job, state.capacity, state.unknown_peak, state.copies) else 0
-    state.placed_for = NONE
+    for job in range(state.jobs.rows):
+        out[job] = (
+            1 if place_in(state, job, state.machine.capacity, state.machine.unknown_peak, state.machine.copies) else 0
+        )
+    state.placed.job = NONE
 
 
 @kernel()

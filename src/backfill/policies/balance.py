@@ -26,19 +26,19 @@ SOURCE = "Leinberger, Karypis and Kumar, SC'99"
 @kernel()
 def capacities(state):
     """How much there is over all nodes of each resource that is in play, else 0; (K,)."""
-    found = np.zeros(state.resources)
-    for node in range(state.nodes):
-        for k in range(state.resources):
-            if state.in_play[k]:
-                found[k] += state.capacity[node, k]
+    found = np.zeros(state.machine.resources)
+    for node in range(state.machine.nodes):
+        for k in range(state.machine.resources):
+            if state.machine.in_play[k]:
+                found[k] += state.machine.capacity[node, k]
     return found
 
 
 @kernel()
 def utilizations(state, capacity, used):
     """Write the share of each resource that is held now to used (K,)."""
-    for k in range(state.resources):
-        free = state.free[0, k] if state.pool else state.total[k]
+    for k in range(state.machine.resources):
+        free = state.free.nodes[0, k] if state.machine.pool else state.free.total[k]
         used[k] = (capacity[k] - free) / capacity[k] if capacity[k] > 0.0 else 0.0
 
 
@@ -49,11 +49,11 @@ def balance_score(state, capacity, used, job, fullness):
     Without fullness B(U) = max U / mean U. Where nothing is used both are 1.
     """
     top, total, kinds = 0.0, 0.0, 0
-    for k in range(state.resources):
+    for k in range(state.machine.resources):
         if capacity[k] > 0.0:
             u = used[k]
             if job != NONE:
-                u += state.need[job, k] / capacity[k]
+                u += state.jobs.need[job, k] / capacity[k]
             top = max(top, u)
             total += u
             kinds += 1
@@ -90,7 +90,9 @@ def start_least(state, span, capacity, used, lowest):
     rewind(state, 0)
     job = candidate(state, 0, span)
     while job >= 0:
-        score = -float(state.need[job, resource]) if lowest else steps(balance_score(state, capacity, used, job, True))
+        score = (
+            -float(state.jobs.need[job, resource]) if lowest else steps(balance_score(state, capacity, used, job, True))
+        )
         if score < least and place_beside(state, job, span):
             best, least = job, score
         job = candidate(state, 0, span)
@@ -107,7 +109,7 @@ def start_by_least(state, lowest, per_event):
     first, span = reserve_for_head(state)
     if first < 0:
         return
-    capacity, used = capacities(state), np.empty(state.resources)
+    capacity, used = capacities(state), np.empty(state.machine.resources)
     utilizations(state, capacity, used)
     while start_least(state, span, capacity, used, lowest) and per_event == UNTIL_EMPTY:
         utilizations(state, capacity, used)
@@ -128,7 +130,7 @@ def bb(state):
     Cost: O(r + K q) per pass, and as much again for each further start.
     Slow twin: tests/reference/balance.py.
     """
-    start_by_least(state, False, state.param[0])
+    start_by_least(state, False, state.own.param[0])
 
 
 @policy(
@@ -169,8 +171,8 @@ def ibb(state):
     first, span = reserve_for_head(state)
     if first < 0:
         return
-    fullness = state.param[0] == FULLNESS
-    capacity, used = capacities(state), np.empty(state.resources)
+    fullness = state.own.param[0] == FULLNESS
+    capacity, used = capacities(state), np.empty(state.machine.resources)
     utilizations(state, capacity, used)
     now = steps(balance_score(state, capacity, used, NONE, fullness))
     rewind(state, 0)
@@ -179,7 +181,7 @@ def ibb(state):
         if steps(balance_score(state, capacity, used, job, fullness)) <= now and place_beside(state, job, span):
             start_beside(state, job, span)
             utilizations(state, capacity, used)
-            if state.param[1] == REFRESHED:
+            if state.own.param[1] == REFRESHED:
                 now = steps(balance_score(state, capacity, used, NONE, fullness))
         job = candidate(state, 0, span)
 
@@ -196,7 +198,7 @@ def best_fit(state):
     Cost: O(q) per pass; with tightest as much again for each start.
     Slow twin: tests/reference/balance.py.
     """
-    if state.param[0] == FIRST:
+    if state.own.param[0] == FIRST:
         start_all_that_fit(state)
         return
     start_heads(state)
@@ -214,7 +216,7 @@ def largest_that_fits(state):
     rewind(state, 0)
     job = candidate(state, 0, FUTURE)
     while job >= 0:
-        if (best == NONE or state.need[job, 0] > state.need[best, 0]) and place(state, job):
+        if (best == NONE or state.jobs.need[job, 0] > state.jobs.need[best, 0]) and place(state, job):
             best = job
         job = candidate(state, 0, FUTURE)
     return best

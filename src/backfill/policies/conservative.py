@@ -17,9 +17,9 @@ from backfill.core.future import (
 )
 from backfill.core.policy import Policy, policy
 from backfill.core.profile import FUTURE, GIVE, TAKE
+from backfill.core.promises import NO_TIME
 from backfill.core.queue import following, is_first, rewind
 from backfill.core.record import kernel
-from backfill.core.state import NO_TIME
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve, start, wake
 
 ANY_LATE, NEXT_DUE, LATE = 0, 1, 2  # memory: whether a promise is broken; no start is reserved before NEXT_DUE;
@@ -44,21 +44,21 @@ def conservative(state):
     """
     forget_past(state)
     give_back(state)
-    if state.waiting == state.arrivals:
-        state.memory_i[NEXT_DUE] = FUTURE
+    if state.queue.waiting == state.batch.arrivals:
+        state.own.memory_i[NEXT_DUE] = FUTURE
     book_overdue(state, TAKE)
-    if state.overdue > 0 or state.memory_i[ANY_LATE] > 0:
+    if state.plan.overdue > 0 or state.own.memory_i[ANY_LATE] > 0:
         renew_due(state)
-        state.memory_i[NEXT_DUE] = state.now
-    if state.ended > 0 and state.waiting > state.arrivals:
+        state.own.memory_i[NEXT_DUE] = state.now
+    if state.batch.ends > 0 and state.queue.waiting > state.batch.arrivals:
         compress(state)
-    for i in range(state.arrivals):
-        job = state.arrived[i]
+    for i in range(state.batch.arrivals):
+        job = state.batch.arrived[i]
         t = settle(state, job, state.now)
         hold(state, job, t)
         if t == state.now:
-            state.reason[job] = BACKFILL
-    if state.memory_i[NEXT_DUE] <= state.now:
+            state.runs.reason[job] = BACKFILL
+    if state.own.memory_i[NEXT_DUE] <= state.now:
         start_due(state)
     book_overdue(state, GIVE)
 
@@ -67,8 +67,8 @@ def conservative(state):
 def hold(state, job, t):
     """Promise a job the start t, and see to it that there is a pass then."""
     reserve(state, job, t)
-    if t < state.memory_i[NEXT_DUE]:
-        state.memory_i[NEXT_DUE] = t
+    if t < state.own.memory_i[NEXT_DUE]:
+        state.own.memory_i[NEXT_DUE] = t
         if t > state.now:
             wake(state, t)
 
@@ -89,18 +89,18 @@ def renew_due(state):
     job = following(state, 0)
     while job >= 0:
         if is_due(state, job):
-            state.memory_i[LATE + job] = 1
+            state.own.memory_i[LATE + job] = 1
             if fits_where_held(state, job, state.now):
-                state.memory_i[LATE + job] = 0
+                state.own.memory_i[LATE + job] = 0
                 reserve(state, job, state.now)
                 book_reserved(state, job)
         job = following(state, 0)
-    state.memory_i[ANY_LATE] = 0
+    state.own.memory_i[ANY_LATE] = 0
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
-        if state.memory_i[LATE + job] == 1:
-            state.memory_i[ANY_LATE] = 1
+        if state.own.memory_i[LATE + job] == 1:
+            state.own.memory_i[ANY_LATE] = 1
             if is_due(state, job):
                 reserve(state, job, settle(state, job, state.now + 1))
         job = following(state, 0)
@@ -109,7 +109,7 @@ def renew_due(state):
 @kernel()
 def is_due(state, job):
     """Whether the reserved start of a job has come; a job that arrives now has none yet."""
-    return state.reserved[job] != NO_TIME and state.reserved[job] <= state.now
+    return state.promises.reserved[job] != NO_TIME and state.promises.reserved[job] <= state.now
 
 
 @kernel(once=True)
@@ -120,13 +120,15 @@ def compress(state):
     job = following(state, 0)
     while job >= 0:
         # On a pool a job that is due cannot gain; among nodes it may still get a more powerful one.
-        if state.reserved[job] > state.now or (state.reserved[job] == state.now and not state.pool):
+        if state.promises.reserved[job] > state.now or (
+            state.promises.reserved[job] == state.now and not state.machine.pool
+        ):
             t = improve(state, job)
-            if t < state.reserved[job]:
+            if t < state.promises.reserved[job]:
                 hold(state, job, t)
-                state.memory_i[LATE + job] = 0
+                state.own.memory_i[LATE + job] = 0
                 if t == state.now:
-                    state.reason[job] = MOVED_UP
+                    state.runs.reason[job] = MOVED_UP
         job = following(state, 0)
 
 
@@ -137,18 +139,18 @@ def start_due(state):
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
-        if state.reserved[job] == state.now:
-            reason = np.int64(state.reason[job])
+        if state.promises.reserved[job] == state.now:
+            reason = np.int64(state.runs.reason[job])
             if reason == NONE:
                 reason = RESERVED
             if reason != MOVED_UP and is_first(state, job):
                 reason = HEAD
             place_where_held(state, job)
             start(state, job, reason)
-        elif state.memory_i[LATE + job] == 0:
-            next_due = min(next_due, state.reserved[job])
+        elif state.own.memory_i[LATE + job] == 0:
+            next_due = min(next_due, state.promises.reserved[job])
         job = following(state, 0)
-    state.memory_i[NEXT_DUE] = next_due
+    state.own.memory_i[NEXT_DUE] = next_due
     if next_due < FUTURE:
         wake(state, next_due)
 

@@ -41,7 +41,7 @@ def backfill_behind_head(state):
     first, span = reserve_for_head(state)
     if first < 0:
         return first
-    tried = state.slots - 1
+    tried = state.queue.slots - 1
     rewind(state, tried)
     job = candidate(state, tried, span)
     while job >= 0:
@@ -66,7 +66,7 @@ def reserve_for_head(state):
 def start_beside(state, job, span):
     """Start a job for which `place_beside` found room just now."""
     start(state, job, BACKFILL)
-    if state.walltime[job] > span:
+    if state.jobs.walltime[job] > span:
         use_extra(state, job)
 
 
@@ -125,8 +125,8 @@ def k_reservations(state):
     if start_heads(state) < 0:
         return
     rebuild(state)
-    this_pass = state.memory_i[PASS] = state.memory_i[PASS] + 1
-    left = int(min(state.param[0], state.jobs))
+    this_pass = state.own.memory_i[PASS] = state.own.memory_i[PASS] + 1
+    left = int(min(state.own.param[0], state.jobs.rows))
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0 and left > 0:
@@ -135,14 +135,14 @@ def k_reservations(state):
             start(state, job, HEAD if is_first(state, job) else BACKFILL)
         else:
             reserve(state, job, t)
-            state.memory_i[HOLDER + job] = this_pass
+            state.own.memory_i[HOLDER + job] = this_pass
             left -= 1
         job = following(state, 0)
-    tried = state.slots - 1
+    tried = state.queue.slots - 1
     rewind(state, tried)
     job = candidate(state, tried, FUTURE)
     while job >= 0:
-        if state.memory_i[HOLDER + job] != this_pass and fits_now(state, job):
+        if state.own.memory_i[HOLDER + job] != this_pass and fits_now(state, job):
             settle(state, job, state.now)
             start(state, job, BACKFILL)
         job = candidate(state, tried, FUTURE)

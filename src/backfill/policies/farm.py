@@ -33,42 +33,42 @@ HEURISTICS = {
 
 @kernel()
 def ask(state, jobs, many, sign):
-    """Add to state.memory_i[licence], or take away, what the first `many` of these jobs ask for."""
+    """Add to state.own.memory_i[licence], or take away, what the first `many` of these jobs ask for."""
     for i in range(many):
         job = jobs[i]
-        for item in range(state.licence_first[job], state.licence_first[job + 1]):
-            state.memory_i[state.licence[item]] += sign * state.licence_count[item, 0]
+        for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+            state.own.memory_i[state.jobs.licence[item]] += sign * state.jobs.licence_count[item, 0]
 
 
 @kernel()
 def prioritise(state):
-    """Write -P of every waiting job to state.memory_f[job], from the heuristics that docs/reference/heuristics.md has.
+    """Write -P of every waiting job to memory_f[job], from the heuristics that docs/reference/heuristics.md has.
 
-    state.memory_i[licence] is what waiting jobs ask for; those that start take it away again, by `ask`. Source:
+    state.own.memory_i[licence] is what waiting jobs ask for; those that start take it away again, by `ask`. Source:
     Baraglia et al., section 4.
     """
-    ask(state, state.arrived, state.arrivals, 1)
-    param, licences = state.param, len(state.copies)
+    ask(state, state.batch.arrived, state.batch.arrivals, 1)
+    param, licences = state.own.param, len(state.machine.copies)
     rho, d = np.zeros(licences), 0
     for i in range(licences):
-        if state.memory_i[i] > 0:
-            rho[i] = state.memory_i[i] / state.copies[i]
+        if state.own.memory_i[i] > 0:
+            rho[i] = state.own.memory_i[i] / state.machine.copies[i]
             d += rho[i] <= 1.0
     least = np.inf
     rewind(state, 0)
-    for _ in range(state.waiting):
-        least = min(least, state.walltime[following(state, 0)] * SECOND)
+    for _ in range(state.queue.waiting):
+        least = min(least, state.jobs.walltime[following(state, 0)] * SECOND)
     rewind(state, 0)
-    for _ in range(state.waiting):
+    for _ in range(state.queue.waiting):
         job = following(state, 0)
-        ex = state.walltime[job] * SECOND
+        ex = state.jobs.walltime[job] * SECOND
         wanted = 0.0
-        for item in range(state.licence_first[job], state.licence_first[job + 1]):
-            wanted += licence(rho[state.licence[item]], max(d, 1))
-        state.memory_f[job] = -rounded(
-            param[W_AGING] * aging((state.now - state.submit[job]) * SECOND, param[AGE_FACTOR])
+        for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+            wanted += licence(rho[state.jobs.licence[item]], max(d, 1))
+        state.own.memory_f[job] = -rounded(
+            param[W_AGING] * aging((state.now - state.jobs.submit[job]) * SECOND, param[AGE_FACTOR])
             + param[W_DEADLINE]
-            * deadline((state.deadline[job] - state.now) * SECOND, ex, param[K], param[LOW], param[HIGH])
+            * deadline((state.jobs.deadline[job] - state.now) * SECOND, ex, param[K], param[LOW], param[HIGH])
             + param[W_LICENCES] * wanted
             + param[W_WAIT] * wait_minimisation(least, ex, param[BOOST])
         )
@@ -95,7 +95,7 @@ def bf_mod(state):
     prioritise(state)
     arrange_by(state, 0, 0)
     backfill_behind_head(state)
-    ask(state, state.started, state.decisions, -1)
+    ask(state, state.batch.started, state.batch.starts, -1)
 
 
 @policy(
@@ -118,12 +118,12 @@ def bf_unmod(state):
     Slow twin: tests/reference/farm.py.
     """
     prioritise(state)
-    pinned = len(state.copies)  # memory: 1 + the job that holds the reservation; 0 nobody
-    if state.memory_i[pinned] > 0 and state.waits[state.memory_i[pinned] - 1]:
-        state.memory_f[state.memory_i[pinned] - 1] = -np.inf
+    pinned = len(state.machine.copies)  # memory: 1 + the job that holds the reservation; 0 nobody
+    if state.own.memory_i[pinned] > 0 and state.queue.waits[state.own.memory_i[pinned] - 1]:
+        state.own.memory_f[state.own.memory_i[pinned] - 1] = -np.inf
     arrange_by(state, 0, 0)
-    state.memory_i[pinned] = backfill_behind_head(state) + 1
-    ask(state, state.started, state.decisions, -1)
+    state.own.memory_i[pinned] = backfill_behind_head(state) + 1
+    ask(state, state.batch.started, state.batch.starts, -1)
 
 
 def family() -> dict[str, Policy]:

@@ -20,19 +20,19 @@ W_ADMIN, W_USER, W_WAIT, W_XF, W_BYPASS, W_PROCS, W_WALLTIME = range(7)  # param
 
 @kernel()
 def prioritise(state):
-    """Write -P of every waiting job to state.memory_f[job]."""
-    param = state.param
+    """Write -P of every waiting job to state.own.memory_f[job]."""
+    param = state.own.param
     rewind(state, 0)
-    for _ in range(state.waiting):
+    for _ in range(state.queue.waiting):
         job = following(state, 0)
-        wait, walltime = float(state.now - state.submit[job]), float(state.walltime[job])
-        state.memory_f[job] = -rounded(
-            param[W_ADMIN] * state.admin_priority[job]
-            + param[W_USER] * state.priority[job]
+        wait, walltime = float(state.now - state.jobs.submit[job]), float(state.jobs.walltime[job])
+        state.own.memory_f[job] = -rounded(
+            param[W_ADMIN] * state.jobs.admin_priority[job]
+            + param[W_USER] * state.jobs.priority[job]
             + param[W_WAIT] * (wait / MINUTE)
             + param[W_XF] * (1.0 + wait / (walltime if walltime > 0.0 else TENTH))
-            + param[W_BYPASS] * state.memory_i[BYPASSED + job]
-            + param[W_PROCS] * state.need[job, 0]
+            + param[W_BYPASS] * state.own.memory_i[BYPASSED + job]
+            + param[W_PROCS] * state.jobs.need[job, 0]
             + param[W_WALLTIME] * (walltime / HOUR)
         )
 
@@ -40,14 +40,14 @@ def prioritise(state):
 @kernel()
 def count_bypasses(state):
     """Every waiting job has one bypass more for each job, submitted after it, that was backfilled in this pass."""
-    for i in range(state.decisions):
-        started = state.started[i]
-        if state.reason[started] == BACKFILL:
+    for i in range(state.batch.starts):
+        started = state.batch.started[i]
+        if state.runs.reason[started] == BACKFILL:
             rewind(state, 0)
-            for _ in range(state.waiting):
+            for _ in range(state.queue.waiting):
                 job = following(state, 0)
                 if job < started:
-                    state.memory_i[BYPASSED + job] += 1
+                    state.own.memory_i[BYPASSED + job] += 1
 
 
 @policy(
@@ -79,7 +79,7 @@ def flexible(state):
     prioritise(state)
     arrange_by(state, 0, 0)
     backfill_behind_head(state)
-    if state.param[W_BYPASS] != 0.0:
+    if state.own.param[W_BYPASS] != 0.0:
         count_bypasses(state)
 
 

@@ -64,8 +64,8 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
 
 def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) -> None:
     """Add to `causes` the jobs that do not fit on the empty platform, and those that come after a rejected one."""
-    if len(state.allowed):
-        nowhere = np.append(~state.allowed.any(axis=1), False)[state.bound] & (causes == "")
+    if len(state.machine.allowed):
+        nowhere = np.append(~state.machine.allowed.any(axis=1), False)[state.jobs.bound] & (causes == "")
         causes[nowhere] = np.where(jobs.constraint.codes[nowhere] >= 0, "constraint", "site")
     total = platform.capacity.sum(axis=0)
     need = jobs.tasks[:, None] * jobs.demand
@@ -87,7 +87,7 @@ def mark_in_play(state: Any, jobs: Jobs, platform: Platform, causes: Causes) -> 
     """Which resources there are and some job asks for that can run. Licences that stay on nodes are not meant."""
     licences = np.array([name in platform.node_licences for name in platform.resources])
     asked = (jobs.demand[causes == ""] > 0).any(axis=0)
-    state.in_play[:] = platform.capacity.any(axis=0) & asked & ~licences
+    state.machine.in_play[:] = platform.capacity.any(axis=0) & asked & ~licences
 
 
 def _reject_successors(jobs: Jobs, causes: Causes) -> None:

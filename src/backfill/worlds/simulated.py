@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from backfill.core.counters import LOOKS
 from backfill.core.errors import raise_misuse
 from backfill.core.loop import World, advance, close_instant, keep, open_instant
 from backfill.core.policy import Policy
 from backfill.core.queue import arrange
 from backfill.core.record import kernel
 from backfill.core.setup import new_state
+from backfill.core.trace import LOOKS
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
@@ -74,13 +74,13 @@ def simulate(
     begin = time.perf_counter()
     passes = run(policy, decide, state, world, progress)
     elapsed = time.perf_counter() - begin
-    raise_misuse(policy.name, state.error, jobs.job, platform)
+    raise_misuse(policy.name, state.trace.error, jobs.job, platform)
     schedule = _schedule(jobs, platform, state, world, causes)
     _check_all_started(policy.name, schedule)
     if not sorted_already:
         schedule = schedule.take(np.argsort(by_queue, kind="stable"))
     history = promises(state) if watched is not None else np.zeros((0, 2), np.int64)
-    return Simulation(schedule, elapsed, passes, int(state.counters[LOOKS]), history)
+    return Simulation(schedule, elapsed, passes, int(state.trace.counters[LOOKS]), history)
 
 
 def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
@@ -96,7 +96,7 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
             raise PolicyError(f"{when}: {error}; {hint}") from error
         passes += done
         if progress is not None:
-            progress(int(state.submitted))
+            progress(int(state.jobs.count))
         if done < budget:
             return passes
         pace = PATIENCE_S / max(time.perf_counter() - begin, 1e-6)
@@ -133,7 +133,7 @@ def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress:
         close_instant(state, world)
         passes += 1
         if progress is not None and passes % 1024 == 0:
-            progress(int(state.submitted))
+            progress(int(state.jobs.count))
     return passes
 
 
@@ -147,13 +147,13 @@ def sorter() -> Any:
 @kernel()
 def promises(state):  # type: ignore[no-untyped-def]
     """A copy of what was promised to the watched job."""
-    return state.history[: state.entries].copy()
+    return state.promises.history[: state.promises.entries].copy()
 
 
 @kernel()
 def _pairs(state):  # type: ignore[no-untyped-def]
     """A copy of all placements: they grow in compiled code, where Python does not see it."""
-    return state.held[: state.held_used].copy()
+    return state.runs.held[: state.runs.held_used].copy()
 
 
 def _new_world(jobs: Jobs, platform: Platform, options: Options, causes: Causes) -> Any:
@@ -197,26 +197,26 @@ def _new_world(jobs: Jobs, platform: Platform, options: Options, causes: Causes)
 
 def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Causes) -> Schedule:
     rejected = causes != ""
-    started = state.start_time != NO_TIME
+    started = state.runs.start != NO_TIME
     if len(platform.nodes) == 1 and not platform.licences:
         first = np.concatenate(([0], np.cumsum(2 * started)))
         items = np.zeros((int(started.sum()), 2), np.int64)
         items[:, 1] = jobs.tasks[started]
     else:
-        count = np.where(started, state.held_count, 0)
+        count = np.where(started, state.runs.held_count, 0)
         first = np.concatenate(([0], np.cumsum(2 * count)))
-        rows = np.repeat(state.held_first - first[:-1] // 2, count) + np.arange(first[-1] // 2)
+        rows = np.repeat(state.runs.held_first - first[:-1] // 2, count) + np.arange(first[-1] // 2)
         items = _pairs(state)[rows]
     return Schedule(
         job=jobs.job,
         submit=jobs.submit,
-        start=state.start_time,
+        start=state.runs.start,
         end=world.end,
         state=np.where(rejected, REJECTED, np.where(world.timeout == 1, TIMEOUT, COMPLETED)).astype(np.int8),
-        reason=np.where(started, state.reason, -1).astype(np.int8),
+        reason=np.where(started, state.runs.reason, -1).astype(np.int8),
         rejected_for=causes,
         eligible=world.eligible,
-        promise=state.promise,
+        promise=state.promises.first,
         nodes=platform.nodes,
         held=Ragged(first.astype(np.int64), items.reshape(-1)),
     )

@@ -1,0 +1,91 @@
+"""The jobs that were submitted so far: what a policy may know of each. The true run time is not in it.
+
+Jobs are numbered in queue order (submit, then file order). Written by the transitions alone. In array shapes n is jobs,
+k resources, items licences of jobs.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import float64, int8, int32, int64
+from numpy.typing import NDArray
+
+from backfill.core.placement import NODE
+from backfill.core.record import column, record
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints
+from backfill.model.workload import Jobs as Table
+
+JOBS = [
+    ("rows", int64),  # that the arrays have room for
+    ("count", int64),  # submitted so far; rows from here on are not known
+    ("submit", int64[::1]),
+    ("walltime", int64[::1]),  # what the policy may count on; see --estimates
+    ("tasks", int64[::1]),
+    ("demand", int64[:, ::1]),  # (n, k) per task
+    ("need", int64[:, ::1]),  # (n, k) of the whole job
+    ("spread", int8[::1]),  # 0 one node, 1 one site, 2 anywhere
+    ("alone", int8[::1]),  # 1: all of it sits on one node
+    ("bound", int32[::1]),  # which row of machine.allowed has the nodes that it may run on; -1 all of them
+    ("deadline", int64[::1]),
+    ("priority", float64[::1]),
+    ("admin_priority", float64[::1]),
+    ("user", int32[::1]),
+    ("group", int32[::1]),
+    ("project", int32[::1]),
+    ("licence_first", int64[::1]),  # (n + 1,): the licences of job j are items licence_first[j] to licence_first[j + 1]
+    ("licence", int64[::1]),  # licence of an item
+    ("licence_count", int64[:, ::1]),  # (items, 1) copies
+]
+Jobs, JobsT = record("Jobs", JOBS, globals())
+
+
+def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: int) -> Any:
+    """The table of a log, of which nothing is submitted yet. estimate: what policies see as the walltime."""
+    first, items, counts = _licence_items(jobs, licences)
+    return Jobs(
+        rows=len(jobs),
+        count=0,
+        submit=column(jobs.submit),
+        walltime=column(estimate),
+        tasks=column(jobs.tasks),
+        demand=column(jobs.demand),
+        need=need,
+        spread=column(jobs.spread, np.int8),
+        alone=((jobs.spread == NODE) | (jobs.tasks == 1)).astype(np.int8),
+        bound=column(bound, np.int32),
+        deadline=column(jobs.deadline),
+        priority=column(jobs.priority, np.float64),
+        admin_priority=column(jobs.admin_priority, np.float64),
+        user=column(jobs.user.codes, np.int32),
+        group=column(jobs.group.codes, np.int32),
+        project=column(jobs.project.codes, np.int32),
+        licence_first=first,
+        licence=items,
+        licence_count=counts,
+    )
+
+
+def allowed_nodes(jobs: Table, platform: Platform) -> tuple[Ints, NDArray[np.bool_]]:
+    """The set of nodes to which each job is bound by site and constraint, -1 = all; and the sets, shape (sets, m)."""
+    if not (jobs.site.names or jobs.constraint.names):
+        return np.full(len(jobs), -1), np.zeros((0, len(platform.nodes)), np.bool_)
+    pairs, found = np.unique(np.stack([jobs.site.codes, jobs.constraint.codes]), axis=1, return_inverse=True)
+    sets = np.ones((pairs.shape[1], len(platform.nodes)), np.bool_)
+    for number, (site, constraint) in enumerate(pairs.T.tolist()):
+        if site >= 0:
+            sets[number] &= platform.site == site
+        if constraint >= 0:
+            sets[number] &= platform.allows(jobs.constraint.names[constraint])
+    found = found.ravel()  # its shape is not the same in all versions of numpy
+    return np.where(pairs.max(axis=0)[found] < 0, -1, found), sets
+
+
+def _licence_items(jobs: Table, licences: int) -> tuple[Ints, Ints, Any]:
+    """The licences of each job as (first item per job, licence, copies), equal ones counted together."""
+    if not len(jobs.licences.items):
+        return np.zeros(len(jobs) + 1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
+    job = np.repeat(np.arange(len(jobs)), np.diff(jobs.licences.first))
+    pairs, counts = np.unique(job * licences + jobs.licences.items, return_counts=True)
+    first = np.searchsorted(pairs, np.arange(len(jobs) + 1) * licences)
+    return first.astype(np.int64), pairs % licences, counts.astype(np.int64).reshape(-1, 1)

@@ -1,0 +1,21 @@
+"""For people: a small account of the work, for benchmarks and progress bars, and the first misuse."""
+
+from typing import Any
+
+from numba import int64
+
+from backfill.core.record import record, zeros
+
+LOOKS = 0  # counter: jobs, or nodes of the queue's tree, that were looked at; searches of the plan
+COUNTERS = 1
+
+TRACE = [
+    ("counters", int64[::1]),
+    ("error", int64[::1]),  # code, job, which, asked, available, now; code 0 = none; see errors.py
+]
+Trace, TraceT = record("Trace", TRACE, globals())
+
+
+def new_trace() -> Any:
+    """Nothing was done yet."""
+    return Trace(counters=zeros(COUNTERS), error=zeros(6))
