@@ -2,17 +2,19 @@
 
 from typing import Any
 
-import numpy as np
 from numba import int64
 
-from backfill.core.record import SMALL, record, zeros
+from backfill.core.record import SMALL, doubled, kernel, record, zeros
 
 BATCH = [
-    ("arrived", int64[::1]),
+    ("arrived", int64[::1]),  # jobs that became eligible, in queue order
     ("arrivals", int64),
-    ("ended", int64[::1]),
+    ("ended", int64[::1]),  # runs
     ("ends", int64),
-    ("started", int64[::1]),
+    ("left", int64[::1]),  # jobs that went away unstarted
+    ("leaves", int64),
+    ("changes", int64),  # walltimes, priorities, capacities and windows that changed
+    ("started", int64[::1]),  # runs
     ("starts", int64),
     ("timers", int64[::1]),  # heap of instants at which the policy wants a pass
     ("timed", int64),
@@ -20,15 +22,64 @@ BATCH = [
 Batch, BatchT = record("Batch", BATCH, globals())
 
 
-def new_batch(jobs: int) -> Any:
+def new_batch() -> Any:
     """Nothing happened yet."""
     return Batch(
-        arrived=np.empty(jobs + 1, np.int64),
+        arrived=zeros(SMALL),
         arrivals=0,
-        ended=np.empty(jobs + 1, np.int64),
+        ended=zeros(SMALL),
         ends=0,
-        started=np.empty(jobs + 1, np.int64),
+        left=zeros(SMALL),
+        leaves=0,
+        changes=0,
+        started=zeros(SMALL),
         starts=0,
         timers=zeros(SMALL),
         timed=0,
     )
+
+
+@kernel(inline=True)
+def clear_batch(batch):
+    """A new instant begins."""
+    batch.arrivals = batch.ends = batch.leaves = batch.changes = batch.starts = 0
+
+
+@kernel(inline=True)
+def note_arrival(batch, job):
+    """A job became eligible at this instant."""
+    if batch.arrivals == len(batch.arrived):
+        batch.arrived = doubled(batch.arrived)
+    i = batch.arrivals
+    while i > 0 and batch.arrived[i - 1] > job:
+        batch.arrived[i] = batch.arrived[i - 1]
+        i -= 1
+    batch.arrived[i] = job
+    batch.arrivals += 1
+
+
+@kernel(inline=True)
+def note_end(batch, run):
+    """A run ended at this instant."""
+    if batch.ends == len(batch.ended):
+        batch.ended = doubled(batch.ended)
+    batch.ended[batch.ends] = run
+    batch.ends += 1
+
+
+@kernel()
+def note_leave(batch, job):
+    """A job went away unstarted at this instant."""
+    if batch.leaves == len(batch.left):
+        batch.left = doubled(batch.left)
+    batch.left[batch.leaves] = job
+    batch.leaves += 1
+
+
+@kernel(inline=True)
+def note_start(batch, run):
+    """The policy started a run at this instant."""
+    if batch.starts == len(batch.started):
+        batch.started = doubled(batch.started)
+    batch.started[batch.starts] = run
+    batch.starts += 1

@@ -13,6 +13,7 @@ from backfill.model.units import seconds_text
 OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, NO_ORDER, ENDLESS, TOO_LATE = (
     np.int64(i) for i in range(10)
 )
+OVERBOOKED, OVERBOOKED_LICENCE, NOT_STARTED, NO_KEYS = (np.int64(i) for i in range(10, 14))
 NONE = np.int64(-1)
 
 
@@ -47,6 +48,18 @@ def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) 
         what = f"walks in order number {asked}; it declares {available}, from 0"
     elif code == ENDLESS:
         what = f"has woken {asked:,} times at which nothing happened, while {available} jobs wait"
+    elif code == OVERBOOKED:
+        what = (
+            f"overbooks: {who} starts with {asked} {platform.resources[which]} where the machine has {available} left"
+        )
+    elif code == OVERBOOKED_LICENCE:
+        what = (
+            f"overbooks: {who} starts with {asked} of licence {platform.licences[which]}, of which {available} are left"
+        )
+    elif code == NOT_STARTED:
+        what = f"uses the extra for {who}, which it did not start in this pass"
+    elif code == NO_KEYS:
+        what = f"sorts {available} jobs by {asked} keys; expected a key for each job, memory_f of length 'jobs'"
     elif code == TOO_LATE:
         raise WorkloadError(f"{who} would end more than 30,000 years from now; a run time or a speed must be wrong")
     else:

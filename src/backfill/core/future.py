@@ -15,8 +15,9 @@ Where few wait on a pool, a search costs less than the table, so there is none.
 from typing import Any
 
 import numpy as np
-from numba import int8, int64
+from numba import int8, int32, int64
 
+from backfill.core.errors import IN_THE_PAST, fail
 from backfill.core.placement import may_use, place_gang
 from backfill.core.profile import (
     FUTURE,
@@ -39,9 +40,10 @@ from backfill.core.profile import (
     trim,
 )
 from backfill.core.queue import following, rewind
-from backfill.core.record import column, kernel, record, zeros
+from backfill.core.record import SMALL, column, doubled_rows, kernel, record, zeros
 from backfill.core.trace import LOOKS
-from backfill.core.verbs import keep_placement
+from backfill.core.verbs import is_waiting
+from backfill.core.wall import verb
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
 
@@ -57,6 +59,11 @@ PLAN = [
     ("nodes", ProfileT),  # availability of nodes, kept by the policies that plan
     ("licences", ProfileT),
     ("overdue", int64),  # running jobs at or beyond their limit
+    # where jobs have a place in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
+    ("first", int64[::1]),  # (n,)
+    ("many", int32[::1]),  # (n,)
+    ("pairs", int64[:, ::1]),
+    ("pairs_used", int64),
     # where availability grew, for two rounds
     ("rooms_until", int64[::1]),  # (2,): no room appeared beyond
     ("rooms_kept", int64),
@@ -81,6 +88,10 @@ def new_plan(platform: Platform, jobs: Jobs, need: Ints) -> Any:
         nodes=new_profile(column(platform.capacity)),
         licences=new_profile(column(platform.copies.reshape(-1, 1))),
         overdue=0,
+        first=zeros(1 if simple else len(jobs)),
+        many=np.zeros(1 if simple else len(jobs), np.int32),
+        pairs=zeros(SMALL, 2),
+        pairs_used=0,
         rooms_until=np.full(2, PAST),
         rooms_kept=1,
         rooms=zeros(2, len(levels), BUCKETS),
@@ -112,28 +123,49 @@ def span(state, job):
 
 @kernel()
 def book_job(state, job, begin, end, sign):
-    """Book (sign 1) or give back (-1) what a job holds in the plan, on [begin, end)."""
+    """Book (sign 1) or give back (-1) what a waiting job holds in the plan, on [begin, end)."""
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
         return
-    first = state.runs.held_first[job]
-    for pair in range(first, first + state.runs.held_count[job]):
-        book(
-            state.plan.nodes,
-            state.runs.held[pair, 0],
-            begin,
-            end,
-            state.jobs.demand,
-            job,
-            sign * state.runs.held[pair, 1],
-        )
+    _book_pairs(state, job, state.plan.pairs, state.plan.first[job], np.int64(state.plan.many[job]), begin, end, sign)
+
+
+@kernel()
+def book_run(state, run, begin, end, sign):
+    """Book (sign 1) or give back (-1) what a run holds, on [begin, end)."""
+    job = np.int64(state.runs.job[run])
+    if state.machine.pool:
+        book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
+        return
+    _book_pairs(state, job, state.runs.held, state.runs.first[run], np.int64(state.runs.many[run]), begin, end, sign)
+
+
+@kernel()
+def _book_pairs(state, job, pairs, first, many, begin, end, sign):
+    for pair in range(first, first + many):
+        book(state.plan.nodes, pairs[pair, 0], begin, end, state.jobs.demand, job, sign * pairs[pair, 1])
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
         book(state.plan.licences, state.jobs.licence[item], begin, end, state.jobs.licence_count, item, sign)
 
 
 @kernel()
-def open_rooms(state, job, begin, end):
-    """Write down that what a job held on [begin, end) is free, for those who wait since an earlier pass."""
+def _keep_place(state, job):
+    """Write what was placed to the job's own list of (node, tasks) in the plan."""
+    plan, placed = state.plan, state.placed
+    if plan.many[job] < placed.count:
+        while plan.pairs_used + placed.count > len(plan.pairs):
+            plan.pairs = doubled_rows(plan.pairs)
+        plan.first[job] = plan.pairs_used
+        plan.pairs_used += placed.count
+    plan.many[job] = placed.count
+    for pair in range(placed.count):
+        plan.pairs[plan.first[job] + pair, 0] = placed.pairs[pair, 0]
+        plan.pairs[plan.first[job] + pair, 1] = placed.pairs[pair, 1]
+
+
+@kernel()
+def open_rooms(state, begin, end):
+    """Write down that what was held on [begin, end) is free, for those who wait since an earlier pass."""
     if state.queue.waiting == state.batch.arrivals:
         return
     state.plan.rooms_until[RECENT] = max(state.plan.rooms_until[RECENT], end)
@@ -210,7 +242,7 @@ def _border(state, b):
     return state.plan.rooms_origin + (b << state.plan.rooms_shift)
 
 
-@kernel(once=True)
+@verb(once=True)
 def begin_round(state):
     """Before each waiting job has a turn: forget the rooms of which all had one, and fit the table to the queue."""
     state.plan.rooms_until[RECENT], state.plan.rooms_until[FRESH] = state.plan.rooms_until[FRESH], PAST
@@ -269,9 +301,14 @@ def _fit_buckets(state, last, latest):
     state.plan.rooms_origin, state.plan.rooms_shift, state.plan.rooms_last = state.now, shift, last
 
 
-@kernel()
+@verb()
 def earliest_start(state, job, begin):
     """The first instant from `begin` at which the whole plan has room for a job; where, is left in `placed`."""
+    if not is_waiting(state, job):
+        return FUTURE
+    if begin < state.now:
+        fail(state, IN_THE_PAST, job, NONE, begin, state.now)
+        return FUTURE
     if state.machine.pool:
         return earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, span(state, job))
     if state.jobs.alone[job]:
@@ -352,12 +389,14 @@ def _earliest_spread(state, job, begin):
     return FUTURE
 
 
-@kernel()
+@verb()
 def settle(state, job, begin):
-    """Book a job at its earliest start from `begin`; returns that start."""
+    """Book a job at its earliest start from `begin`; returns that start, FUTURE where it has none."""
     t = earliest_start(state, job, begin)
+    if t == FUTURE:
+        return t
     if not state.machine.pool:
-        keep_placement(state, job)
+        _keep_place(state, job)
     book_job(state, job, t, t + span(state, job), TAKE)
     if state.plan.rooms_kept:
         _join_level(state, job)
@@ -375,7 +414,7 @@ def _join_level(state, job):
     state.plan.rooms_high = max(state.plan.rooms_high, level)
 
 
-@kernel()
+@verb()
 def fits_now(state, job):
     """Whether the plan has room for a job from now on."""
     if state.machine.pool:
@@ -387,7 +426,7 @@ def fits_now(state, job):
     return earliest_start(state, job, state.now) == state.now
 
 
-@kernel()
+@verb()
 def improve(state, job):
     """Put a booked job at its earliest start, never later than it is. Returns that start."""
     if state.machine.pool:
@@ -402,8 +441,8 @@ def improve(state, job):
     if t == held and _placed_where_held(state, job):
         book_job(state, job, held, end, TAKE)
         return held
-    open_rooms(state, job, held, end)
-    keep_placement(state, job)
+    open_rooms(state, held, end)
+    _keep_place(state, job)
     book_job(state, job, t, t + span(state, job), TAKE)
     return t
 
@@ -419,11 +458,14 @@ def _any_room(state, end):
 
 @kernel()
 def _placed_where_held(state, job):
-    if state.runs.held_count[job] != state.placed.count:
+    if state.plan.many[job] != state.placed.count:
         return False
     for pair in range(state.placed.count):
-        i = state.runs.held_first[job] + pair
-        if state.runs.held[i, 0] != state.placed.pairs[pair, 0] or state.runs.held[i, 1] != state.placed.pairs[pair, 1]:
+        i = state.plan.first[job] + pair
+        if (
+            state.plan.pairs[i, 0] != state.placed.pairs[pair, 0]
+            or state.plan.pairs[i, 1] != state.placed.pairs[pair, 1]
+        ):
             return False
     return True
 
@@ -446,7 +488,7 @@ def _improve_on_pool(state, job):
     left = max(held, t + length)  # it leaves [left, held + length) and takes what it did not hold already
     book(state.plan.nodes, ONLY, left, held + length, state.jobs.need, job, GIVE)
     book(state.plan.nodes, ONLY, t, min(held, t + length), state.jobs.need, job, TAKE)
-    open_rooms(state, job, left, held + length)
+    open_rooms(state, left, held + length)
     return t
 
 
@@ -499,7 +541,7 @@ def _slide(state, job, held):
     return max(state.now, free_since(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, held))
 
 
-@kernel()
+@verb()
 def forget_past(state):
     """The plan before now will not be read again."""
     trim(state.plan.nodes, state.now)
@@ -507,42 +549,42 @@ def forget_past(state):
         trim(state.plan.licences, state.now)
 
 
-@kernel(once=True)
+@verb(once=True)
 def give_back(state):
     """What jobs that ended now had booked beyond now is free again; at least this instant, if they were overdue."""
     for i in range(state.batch.ends):
-        job = state.batch.ended[i]
-        end = state.runs.start[job] + state.jobs.walltime[job]
-        book_job(state, job, state.now, end, GIVE)
-        open_rooms(state, job, state.now, max(end, state.now + 1))
+        run = state.batch.ended[i]
+        end = state.runs.limit[run]
+        book_run(state, run, state.now, end, GIVE)
+        open_rooms(state, state.now, max(end, state.now + 1))
 
 
-@kernel()
+@verb()
 def book_overdue(state, sign):
     """Book the running jobs at or beyond their limit for this instant, as nobody knows when they end; or give it back.
 
     Those of walltime 0 that start in this pass are among them when it ends.
     """
     state.plan.overdue = 0
-    while state.plan.overdue < state.runs.active and state.runs.limit[state.plan.overdue] <= state.now:
-        book_job(state, state.runs.running[state.plan.overdue], state.now, state.now + 1, sign)
+    while state.plan.overdue < state.runs.active and state.runs.limits[state.plan.overdue] <= state.now:
+        book_run(state, state.runs.by_limit[state.plan.overdue], state.now, state.now + 1, sign)
         state.plan.overdue += 1
 
 
-@kernel()
+@verb()
 def lift(state, job):
     """Take the reservation of a job out of the plan."""
     book_job(state, job, state.promises.reserved[job], state.promises.reserved[job] + span(state, job), GIVE)
-    open_rooms(state, job, state.promises.reserved[job], state.promises.reserved[job] + span(state, job))
+    open_rooms(state, state.promises.reserved[job], state.promises.reserved[job] + span(state, job))
 
 
-@kernel()
+@verb()
 def book_reserved(state, job):
     """Put the reservation of a job back into the plan."""
     book_job(state, job, state.promises.reserved[job], state.promises.reserved[job] + span(state, job), TAKE)
 
 
-@kernel()
+@verb()
 def fits_where_held(state, job, t):
     """Whether the plan has room for a job at t on the nodes that its reservation names."""
     end = t + span(state, job)
@@ -552,11 +594,11 @@ def fits_where_held(state, job, t):
             if state.scratch.room[0, k] < state.jobs.need[job, k]:
                 return False
         return True
-    for pair in range(state.runs.held_first[job], state.runs.held_first[job] + state.runs.held_count[job]):
-        node = state.runs.held[pair, 0]
+    for pair in range(state.plan.first[job], state.plan.first[job] + state.plan.many[job]):
+        node = state.plan.pairs[pair, 0]
         least_over(state.plan.nodes, node, t, end, state.scratch.room, node)
         for k in range(state.machine.resources):
-            if state.scratch.room[node, k] < state.runs.held[pair, 1] * state.jobs.demand[job, k]:
+            if state.scratch.room[node, k] < state.plan.pairs[pair, 1] * state.jobs.demand[job, k]:
                 return False
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
         least_over(state.plan.licences, state.jobs.licence[item], t, end, state.scratch.least, ONLY)
@@ -565,21 +607,21 @@ def fits_where_held(state, job, t):
     return True
 
 
-@kernel()
+@verb()
 def place_where_held(state, job):
     """Place a job on the nodes that its reservation names, for `start`."""
     if state.machine.pool:
         return
-    state.placed.count, state.placed.job = state.runs.held_count[job], job
+    state.placed.count, state.placed.job = state.plan.many[job], job
     for pair in range(state.placed.count):
-        state.placed.pairs[pair, 0] = state.runs.held[state.runs.held_first[job] + pair, 0]
-        state.placed.pairs[pair, 1] = state.runs.held[state.runs.held_first[job] + pair, 1]
+        state.placed.pairs[pair, 0] = state.plan.pairs[state.plan.first[job] + pair, 0]
+        state.placed.pairs[pair, 1] = state.plan.pairs[state.plan.first[job] + pair, 1]
 
 
-@kernel()
+@verb()
 def rebuild(state):
     """Make the plan anew from the running jobs and their limits alone."""
     clear(state.plan.nodes, state.machine.capacity)
     clear(state.plan.licences, state.machine.copy_rows)
     for i in range(state.runs.active):
-        book_job(state, state.runs.running[i], state.now, max(state.runs.limit[i], state.now + 1), TAKE)
+        book_run(state, state.runs.by_limit[i], state.now, max(state.runs.limits[i], state.now + 1), TAKE)

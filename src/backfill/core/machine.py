@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from backfill.core.placement import BLOCK
 from backfill.core.profile import FUTURE
-from backfill.core.record import column, record, zeros
+from backfill.core.record import SMALL, column, record, zeros
 from backfill.model.platform import Platform
 
 MACHINE = [
@@ -20,12 +20,15 @@ MACHINE = [
     ("resources", int64),
     ("pool", int64),  # 1: one node and no licences, so a job fits or does not
     ("capacity", int64[:, ::1]),  # (m, k)
-    ("in_play", int8[::1]),  # (k,): 1 for a resource that there is and that some job which can run asks for; no licence
+    ("offered", int8[::1]),  # (k,): 1 for a resource that there is; no licence
+    ("in_play", int8[::1]),  # (k,): 1 for one that some job which was submitted so far asks for, too
     ("site", int64[::1]),
     ("allowed", int8[:, ::1]),  # (sets of nodes, m): 1 for the nodes of a set to which jobs are bound
     ("hosts", int8[:, ::1]),  # (m, l)
     ("copies", int64[::1]),  # (l,)
     ("copy_rows", int64[:, ::1]),  # (l, 1): the same numbers
+    ("window", int64[:, ::1]),  # (windows, 5): announced: node, resource (-1 all), amount, begin, until
+    ("windows", int64),  # that are not over
     ("unknown_peak", int64[:, ::1]),  # like free.peak, for amounts of which nobody keeps it: no bound
 ]
 Machine, MachineT = record("Machine", MACHINE, globals())
@@ -56,14 +59,23 @@ def new_machine(platform: Platform, allowed: NDArray[np.bool_]) -> Any:
         resources=k,
         pool=int(nodes == 1 and not platform.licences),
         capacity=column(platform.capacity),
+        offered=_offered(platform),
         in_play=np.zeros(k, np.int8),
         site=column(platform.site),
         allowed=allowed.astype(np.int8),
         hosts=platform.hosts.astype(np.int8),
         copies=copies,
         copy_rows=copies.reshape(-1, 1),
+        window=zeros(SMALL, 5),
+        windows=0,
         unknown_peak=np.full((-(-nodes // BLOCK), k), FUTURE),
     )
+
+
+def _offered(platform: Platform) -> NDArray[np.int8]:
+    licences = [name in platform.node_licences for name in platform.resources]
+    found: NDArray[np.int8] = (platform.capacity.any(axis=0) & ~np.array(licences)).astype(np.int8)
+    return found
 
 
 def new_free(platform: Platform) -> Any:

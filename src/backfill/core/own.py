@@ -1,22 +1,36 @@
 """What belongs to the policy: its parameters, its memory, its random numbers. The only room that it may write."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numba import float64, int64, uint64
 
-from backfill.core.record import record, zeros
-from backfill.model.workload import Floats
+from backfill.core.record import record
+from backfill.model.workload import Floats, Ints
 
 OWN = [
     ("param", float64[::1]),
-    ("memory_i", int64[::1]),
-    ("memory_f", float64[::1]),
+    ("memory_int", int64[::1]),
+    ("at_int", int64[::1]),  # where each named memory begins, and where the last one ends
+    ("memory_float", float64[::1]),
+    ("at_float", int64[::1]),
     ("random", uint64[::1]),  # seed, numbers drawn
 ]
 Own, OwnT = record("Own", OWN, globals())
 
 
-def new_own(params: Floats, ints: int, floats: int, seed: int) -> Any:
-    """Parameters, so much memory of whole numbers and of others, all 0, and a seed."""
-    return Own(param=params, memory_i=zeros(ints), memory_f=np.zeros(floats), random=np.array([seed, 0], np.uint64))
+def new_own(params: Floats, ints: Sequence[int], floats: Sequence[int], seed: int) -> Any:
+    """Parameters, named memories of these lengths, all 0, and a seed."""
+    return Own(
+        param=params,
+        memory_int=np.zeros(sum(ints), np.int64),
+        at_int=_begins(ints),
+        memory_float=np.zeros(sum(floats)),
+        at_float=_begins(floats),
+        random=np.array([seed, 0], np.uint64),
+    )
+
+
+def _begins(lengths: Sequence[int]) -> Ints:
+    return np.cumsum([0, *lengths], dtype=np.int64)

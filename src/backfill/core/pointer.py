@@ -26,14 +26,15 @@ def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
     """The numba type, importable from `module`, of a pointer to the payload of `owner`, a StructRef."""
 
     class Pointer(types.Type):
+        fields = owner.field_dict
+        payload = owner.get_data_type()
+
         def __init__(self) -> None:
             super().__init__(name)
 
     Pointer.__name__ = Pointer.__qualname__ = name + "Type"
     Pointer.__module__ = module["__name__"]
     module[Pointer.__name__] = Pointer
-    pointer = Pointer()
-    fields = owner.field_dict
     register_default(Pointer)(models.OpaqueModel)
 
     @unbox(Pointer)
@@ -46,35 +47,46 @@ def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
         c.pyapi.decref(held)
         return NativeValue(c.builder.bitcast(data, cgutils.voidptr_t))
 
-    def payload(context: Any, builder: Any, value: Any) -> Any:
-        kind = owner.get_data_type()
-        data = builder.bitcast(value, context.data_model_manager[kind].get_value_type().as_pointer())
-        return cgutils.create_struct_proxy(kind)(context, builder, ref=data)
-
     @infer_getattr
     class Attributes(AttributeTemplate):
         key = Pointer
 
         def generic_resolve(self, typ: Any, attr: str) -> Any:
-            return fields.get(attr)
+            return Pointer.fields.get(attr)
 
     @lower_getattr_generic(Pointer)
     def read(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
-        field = getattr(payload(context, builder, value), attr)
-        if not isinstance(fields[attr], types.Array):
-            return field
-        view = context.make_array(fields[attr])(context, builder, value=field)
-        view.meminfo = cgutils.get_null_value(view.meminfo.type)
-        view.parent = cgutils.get_null_value(view.parent.type)
-        return view._getvalue()
+        return read_field(context, builder, Pointer, value, attr)
 
     @lower_setattr_generic(Pointer)
     def write(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
-        data = payload(context, builder, args[0])
-        value = context.cast(builder, args[1], sig.args[1], fields[attr])
+        data = _payload(context, builder, Pointer, args[0])
+        value = context.cast(builder, args[1], sig.args[1], Pointer.fields[attr])
         old = getattr(data, attr)
-        context.nrt.incref(builder, fields[attr], value)
+        context.nrt.incref(builder, Pointer.fields[attr], value)
         setattr(data, attr, value)
-        context.nrt.decref(builder, fields[attr], old)
+        context.nrt.decref(builder, Pointer.fields[attr], old)
 
-    return pointer
+    return Pointer()
+
+
+def read_field(context: Any, builder: Any, pointer: Any, value: Any, attr: str) -> Any:
+    """The field of a record behind a pointer; an array as a view that owns nothing."""
+    field = getattr(_payload(context, builder, pointer, value), attr)
+    if not isinstance(pointer.fields[attr], types.Array):
+        return field
+    view = array_of(context, builder, pointer.fields[attr], field)
+    return view._getvalue()
+
+
+def array_of(context: Any, builder: Any, kind: Any, value: Any = None) -> Any:
+    """The parts of an array that owns nothing, from another one where it is given."""
+    array = context.make_array(kind)(context, builder, value=value)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    return array
+
+
+def _payload(context: Any, builder: Any, pointer: Any, value: Any) -> Any:
+    data = builder.bitcast(value, context.data_model_manager[pointer.payload].get_value_type().as_pointer())
+    return cgutils.create_struct_proxy(pointer.payload)(context, builder, ref=data)

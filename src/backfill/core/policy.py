@@ -1,7 +1,7 @@
 """A policy: a pass over the State, with the four answers that describe it, its parameters and its memory."""
 
 import math
-import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -13,16 +13,17 @@ from numba import types
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
+from backfill import jit
+from backfill.core.explain import explain
 from backfill.core.order import DYNAMIC, FCFS, ORDERS
 from backfill.core.record import kernel
-from backfill.core.state import STATE, StateT
+from backfill.core.view import Layout, view_type
 from backfill.model.errors import PolicyError, UsageError
 
-HIDDEN = ("runtime", "run", "run_time", "end", "ends")  # words for what the State does not show
 ANSWERS = ("order", "tried")  # those that are names of orders
 
 
-SIZES = ("jobs", "licences")  # what memory can have one number for each of
+SIZES = ("jobs", "licences", "nodes", "sites")  # what memory can have one number for each of
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,8 @@ class Policy:
     place: str = "most powerful node first"
     source: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)
-    memory_i: Mapping[str, int | str] = field(default_factory=dict)  # name -> length, or one per each of SIZES
-    memory_f: Mapping[str, int | str] = field(default_factory=dict)
+    memory: Mapping[str, int | str] = field(default_factory=dict)  # name -> length, or one of SIZES; int64
+    memory_f: Mapping[str, int | str] = field(default_factory=dict)  # the same for float64
     binds: bool = False  # no job starts later than the first start promised to it, if walltimes hold
     settable: tuple[str, ...] = ()  # answers that can be given like a parameter: `order`, `tried`
     given: Mapping[str, str] = field(default_factory=dict)  # those that were
@@ -100,10 +101,13 @@ class Policy:
                 raise PolicyError(f"policy {self.name}: parameter {name} is {param!r}; expected Param(default, ...)")
             if not param.allows(param.default):
                 raise PolicyError(f"policy {self.name}: the default of {name} lies outside its bounds")
-        for name, size in (*self.memory_i.items(), *self.memory_f.items()):
+        for name, size in (*self.memory.items(), *self.memory_f.items()):
             if size not in SIZES and not (isinstance(size, int) and size >= 0):
-                told = "expected a number, 'jobs' or 'licences'"
+                told = f"expected a number or one of {', '.join(SIZES)}"
                 raise PolicyError(f"policy {self.name}: memory {name} is {size!r}; {told}")
+        for name, count in Counter([*self.params, *self.memory, *self.memory_f]).items():
+            if count > 1:
+                raise PolicyError(f"policy {self.name}: {name} is declared more than once")
         code = getattr(self.decide, "__code__", None)  # an object that can be called has none
         if code is not None and code.co_argcount != 1:
             raise PolicyError(f"policy {self.name} takes {code.co_argcount} arguments; expected one, the state")
@@ -125,13 +129,24 @@ class Policy:
         """Whether the loop sorts the queue before each pass."""
         return bool(set(self.orders) & set(DYNAMIC))
 
+    @property
+    def layout(self) -> Layout:
+        """What `state.own` has, by name."""
+        kinds = (("param", self.params), ("int", self.memory), ("float", self.memory_f))
+        return tuple((name, kind, place) for kind, names in kinds for place, name in enumerate(names))
+
     @cached_property
     def entry(self) -> Any:
         """The compiled pass. Raises PolicyError with the line at fault."""
+        view = view_type(self.layout)
         try:
-            return kernel(types.void, StateT)(self.decide)
+            entry = kernel(types.void, view)(self.decide)
         except NumbaError as error:
-            raise PolicyError(_explain(self, str(error))) from error
+            raise PolicyError(explain(self.name, self.decide, self.layout, str(error))) from error
+        if not jit.PLAIN:
+            made = entry.overloads[(view,)]
+            entry.get_compile_result = lambda signature: made  # called with a State: the same pointer as its view
+        return entry
 
     def choose(self, given: Mapping[str, float | str]) -> "tuple[Policy, dict[str, float | str]]":
         """The policy with the answers among these, and the parameters that are left for `values`."""
@@ -166,9 +181,11 @@ class Policy:
         usual = {name: param.shown(param.default) for name, param in self.params.items()}
         return {name: value for name, value in self.in_full(given).items() if value != usual.get(name)}
 
-    def room_for(self, memory: Mapping[str, int | str], **many: int) -> int:
-        """How many numbers this much memory is, for so many of each of SIZES."""
-        return sum(many[size] if isinstance(size, str) else size for size in memory.values())
+    def lengths(self, **many: int) -> tuple[list[int], list[int]]:
+        """How long each memory of whole numbers is, and each of others, for so many of each of SIZES."""
+        kinds = (self.memory, self.memory_f)
+        ints, floats = ([many[size] if isinstance(size, str) else size for size in kind.values()] for kind in kinds)
+        return ints, floats
 
     def like(self, name: str, **answers: Any) -> "Policy":
         """The same pass under another name, with these answers instead."""
@@ -180,8 +197,8 @@ def json_value(value: float | str) -> float | str:
     return value if isinstance(value, str) or math.isfinite(value) else str(value)
 
 
-def policy(name: str, *, memory: Mapping[str, int | str] | None = None, **answers: Any) -> Callable[[Any], Policy]:
-    """Make a function `State -> None` a policy. `answers` are the fields of Policy; memory is int64."""
+def policy(name: str, **answers: Any) -> Callable[[Any], Policy]:
+    """Make a function `State -> None` a policy. `answers` are the fields of Policy."""
     known = [each.name for each in fields(Policy) if each.name not in ("name", "decide")]
     for answer in answers:
         if answer not in known:
@@ -190,43 +207,6 @@ def policy(name: str, *, memory: Mapping[str, int | str] | None = None, **answer
             raise PolicyError(f"policy {name}: unknown answer {answer!r}; {hint}")
 
     def make(decide: Callable[[Any], None]) -> Policy:
-        return Policy(name=name, decide=decide, memory_i=memory or {}, **answers)
+        return Policy(name=name, decide=decide, **answers)
 
     return make
-
-
-_PLACE = re.compile(r'File "([^"]+)", line (\d+):\ndef (\w+)')
-_FIELD = re.compile(r"Unknown attribute '(\w+)' of type (\w+)")
-_CALL = re.compile(r">>> (.+)")
-_LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
-
-
-def _explain(broken: Policy, text: str) -> str:
-    """One line from numba's many: where, and what. The full text is the cause of the error."""
-    code = broken.decide.__code__
-    places = _PLACE.findall(text)  # from the inside out
-    own = [int(line) for file, line, _ in places if code.co_filename.endswith(file)]
-    where = f"{code.co_filename}:{own[0] if own else code.co_firstlineno}"
-    inside = f"in {places[0][2]}: " if places and not code.co_filename.endswith(places[0][0]) else ""
-    return f"{where}: {_what(broken, text, inside)}"
-
-
-def _what(broken: Policy, text: str, inside: str) -> str:
-    if (match := _FIELD.search(text)) and match[2] == "State":
-        if match[1] in HIDDEN:
-            return f"State has no field {match[1]!r}: no policy may know it; walltime is what the user asked for"
-        names = [name for name, _ in STATE]
-        near = get_close_matches(match[1], names, 1)
-        hint = f"did you mean {near[0]}?" if near else f"fields: {', '.join(names)}"
-        return f"State has no field {match[1]!r}; {hint}"
-    if match := re.search(r"Untyped global name '(\w+)': .*'function'", text):
-        return f"{match[1]} is a plain function; expected @kernel() above it"
-    if "to none for '$" in text:
-        return f"policy {broken.name} returns a value; expected none"
-    if match := re.search(r'"TypeError: (.+?)"', text):
-        return f"policy {broken.name} does not compile: {inside}{match[1]}"
-    if match := _CALL.search(text):
-        call = _LITERAL.sub(lambda found: repr(found[2]) if found[1] == "str" else found[2], match[1])
-        return f"policy {broken.name} does not compile: {inside}no such operation as {call}"
-    useful = (line.strip() for line in text.splitlines() if not line.startswith(("Failed in", "During", "File")))
-    return f"policy {broken.name} does not compile: {inside}{next(filter(None, useful), 'see --verbose')}"

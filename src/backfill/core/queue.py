@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numba import int8, int16, int32, int64
 
-from backfill.core.errors import NO_ORDER, NONE, fail
+from backfill.core.errors import NO_KEYS, NO_ORDER, NONE, fail
 from backfill.core.order import rank_changes, ranks, score
 from backfill.core.profile import FUTURE
 from backfill.core.record import kernel, record, zeros
 from backfill.core.trace import LOOKS
+from backfill.core.wall import verb
 from backfill.model.workload import Ints, Jobs
 
 DEEP = 512  # queue length, for each two resources, from which a static order is searched by its tree
@@ -393,7 +394,7 @@ def _is_order(state, slot):
     return True
 
 
-@kernel(inline=True)
+@verb(inline=True)
 def rewind(state, slot):
     """Begin a walk at the first job of an order."""
     if not _is_order(state, slot):
@@ -401,7 +402,7 @@ def rewind(state, slot):
     state.queue.at[slot] = state.queue.first[slot] if state.queue.deep else state.queue.front[slot]
 
 
-@kernel(inline=True)
+@verb(inline=True)
 def following(state, slot):
     """The next waiting job of the walk; -1 at the end."""
     if not _is_order(state, slot):
@@ -418,7 +419,7 @@ def following(state, slot):
     return NONE
 
 
-@kernel(inline=True)
+@verb(inline=True)
 def candidate(state, slot, span):
     """The next waiting job of the walk that may start now; -1 at the end.
 
@@ -448,7 +449,7 @@ def candidate(state, slot, span):
     return NONE
 
 
-@kernel(inline=True)
+@verb(inline=True)
 def head(state):
     """The first waiting job in the policy's order; -1 when nobody waits."""
     if state.queue.waiting == 0:
@@ -459,7 +460,7 @@ def head(state):
     return state.queue.line[0, state.queue.front[0]]
 
 
-@kernel(inline=True)
+@verb(inline=True)
 def is_first(state, job):
     """Whether no job waits before this one in the policy's order."""
     return head(state) == job
@@ -473,23 +474,26 @@ def arrange(state):
             _sort(state, slot)
 
 
-@kernel()
-def arrange_by(state, slot, first):
-    """Put the waiting jobs in ascending order of memory_f[first + job]; equal ones by submit, then file order.
+@verb()
+def arrange_by(state, slot, keys):
+    """Put the waiting jobs in ascending order of keys[job]; equal ones by submit, then file order.
 
     For policies that declare `sorts`. Cost: what it takes to mend the order of the last pass, at most a sort.
     """
     if not _is_order(state, slot):
         return
+    if len(keys) < state.jobs.count:
+        fail(state, NO_KEYS, NONE, NONE, len(keys), state.jobs.count)
+        return
     front, back = state.queue.front[slot], state.queue.back[slot]
     moves, most = 0, 8 * (back - front)
     for i in range(front + 1, back):
         job = state.queue.line[slot, i]
-        key = state.own.memory_f[first + job]
+        key = keys[job]
         place = i
         while place > front and moves <= most:
             other = state.queue.line[slot, place - 1]
-            beside = state.own.memory_f[first + other]
+            beside = keys[other]
             if beside < key or (beside == key and other < job):
                 break
             state.queue.line[slot, place] = other
@@ -497,17 +501,14 @@ def arrange_by(state, slot, first):
             moves += 1
         state.queue.line[slot, place] = job
         if moves > most:
-            _sort_by(state, slot, first)
+            _sort_by(state, slot, keys)
             return
 
 
 @kernel()
-def _sort_by(state, slot, first):
+def _sort_by(state, slot, keys):
     jobs = np.sort(state.queue.line[slot, state.queue.front[slot] : state.queue.back[slot]])
-    keys = np.empty(len(jobs), np.float64)
-    for i in range(len(jobs)):
-        keys[i] = state.own.memory_f[first + jobs[i]]
-    _put(state, slot, jobs, keys)
+    _put(state, slot, jobs, keys[jobs])
 
 
 @kernel()

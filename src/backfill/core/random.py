@@ -9,6 +9,7 @@ from numba import uint64
 
 from backfill import jit
 from backfill.core.record import kernel
+from backfill.core.wall import verb
 
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 word = (lambda x: int(x) & 0xFFFF_FFFF_FFFF_FFFF) if jit.PLAIN else uint64  # plain whole numbers do not wrap around
@@ -23,7 +24,7 @@ def mix(seed, count):
     return z ^ (z >> word(31))
 
 
-@kernel()
+@verb()
 def pick(state, n):
     """A whole number from 0 to n - 1, for n up to 2**32; each equally likely to within 2**-32. Draws one number."""
     z = mix(state.own.random[0], np.int64(state.own.random[1]))

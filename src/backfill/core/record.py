@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numba
@@ -44,8 +45,9 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     """A mutable record with these fields, made from keywords, and its numba type (None without the compiler).
 
     `module` is the globals() of the caller: types must be importable from there by their names, because numba pickles
-    the types of a signature into the key of its disk cache. Arrays are shared memory: Python keeps those it put in.
-    A field may be another record; Python keeps that one too.
+    the types of a signature into the key of its disk cache. A field may be another record. Python reads a field where
+    it lies, so it sees what compiled code wrote; an array that it read is not to be kept while compiled code may
+    replace it by a longer one.
     """
     names = [field for field, _ in fields]
     if jit.PLAIN:
@@ -71,13 +73,21 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
 
     def new(cls: Any, **values: Any) -> Any:
         self = allocate()
-        _write(self._meminfo.data, [_words(f"{name}.{field}", kind, values[field]) for field, kind in fields])
-        self.__dict__.update({f: v for f, v in values.items() if isinstance(v, np.ndarray | structref.StructRefProxy)})
+        address = self._meminfo.data
+        _write(address, [_words(f"{name}.{field}", kind, values[field]) for field, kind in fields])
+        kept = [v for v in values.values() if isinstance(v, np.ndarray | structref.StructRefProxy)]
+        self.__dict__.update(address=address, kept=kept)
+        self.__dict__.update({f: v for f, v in values.items() if isinstance(v, structref.StructRefProxy)})
         return self
 
-    members: dict[str, Any] = {
-        field: property(_reader(field)) for field, kind in fields if isinstance(kind, types.Number)
-    }
+    members: dict[str, Any] = {}
+    offset = 0
+    for field, kind in fields:
+        if isinstance(kind, types.Array):
+            members[field] = property(partial(_array_at, offset, kind.ndim, np.dtype(str(kind.dtype))))
+        elif isinstance(kind, types.Number):
+            members[field] = property(partial(_number_at, offset))
+        offset += 8 * (5 + 2 * kind.ndim if isinstance(kind, types.Array) else 1)
     pointer = pointer_type(name, owner, module)
     members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer}
     proxy = type(name, (structref.StructRefProxy,), members)
@@ -85,9 +95,10 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     return proxy, pointer
 
 
-# numba's own constructor would compile anew in each process, for two seconds. So the fields are written from here, as
-# numba lays them out: a number is a word, a record the address of its payload, an array (owner, parent, items, bytes
-# of an item, address, shape, strides); without an owner, since Python keeps the array.
+# numba's own constructor would compile anew in each process, for two seconds, and so would each reader of a field. So
+# fields are written and read from here, as numba lays them out: a number is a word, a record the address of its
+# payload, an array (owner, parent, items, bytes of an item, address, shape, strides); without an owner, since Python
+# keeps the array that it put in, and the record one that compiled code made.
 
 
 def _words(field: str, kind: Any, value: Any) -> list[int]:
@@ -103,18 +114,26 @@ def _write(address: int, words: list[list[int]]) -> None:
     ctypes.memmove(address, flat.ctypes.data, flat.nbytes)
 
 
+def _number_at(offset: int, record: Any) -> int:
+    return ctypes.c_int64.from_address(record.address + offset).value
+
+
+def _array_at(offset: int, dimensions: int, kind: Any, record: Any) -> Any:
+    address, *shape = (ctypes.c_int64 * (1 + dimensions)).from_address(record.address + offset + 32)
+    size = kind.itemsize
+    for length in shape:
+        size *= length
+    if not size:
+        return np.zeros(shape, kind)
+    return np.frombuffer((ctypes.c_char * size).from_address(address), kind).reshape(shape)
+
+
 def _plain(name: str, names: list[str]) -> Any:
     def init(self: Any, **values: Any) -> None:
         for field in names:
             setattr(self, field, values[field])
 
     return type(name, (), {"__slots__": names, "__init__": init})
-
-
-def _reader(field: str) -> Any:
-    scope: dict[str, Any] = {"njit": numba.njit}
-    exec(f"@njit\ndef read(record):\n    return record.{field}\n", scope)  # compiled at its first use only
-    return scope["read"]
 
 
 SMALL = 8  # first size of arrays that grow

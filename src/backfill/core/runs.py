@@ -1,40 +1,162 @@
-"""The runs of jobs, and those that go on now."""
+"""Runs: each is one stay of a job on the machine. A job has none, one or several of them.
+
+Written by `start` and by the transitions. In array shapes r is runs, n jobs.
+"""
 
 from typing import Any
 
 import numpy as np
-from numba import int8, int64
+from numba import int8, int32, int64
 
-from backfill.core.profile import PAST
-from backfill.core.record import SMALL, record, zeros
+from backfill.core.placement import find_peak
+from backfill.core.promises import NO_TIME
+from backfill.core.record import SMALL, doubled, doubled_rows, kernel, record, zeros
+
+RUNNING = np.int8(-1)  # runs.how; else how it ended, an index into model.schedule.STATES
 
 RUNS = [
-    # by limit, then start
-    ("running", int64[::1]),
-    ("limit", int64[::1]),  # of each running job, in step with `running`
-    ("active", int64),
-    # what became of the jobs
-    ("start", int64[::1]),
-    ("reason", int8[::1]),
-    # where they run: pairs (node, tasks), job j holds `held_count[j]` of them from `held_first[j]`; unused on a pool
+    ("count", int64),  # so far
+    ("job", int32[::1]),  # (r,)
+    ("start", int64[::1]),  # (r,)
+    ("limit", int64[::1]),  # (r,): the latest end that a policy may count on
+    ("end", int64[::1]),  # (r,): NO_TIME while it goes on
+    ("reason", int8[::1]),  # (r,): why it started
+    ("how", int8[::1]),  # (r,)
+    ("last", int32[::1]),  # (n,): the last run of each job; -1 where there is none
+    # where they are: pairs (node, tasks), run r has `many[r]` of them from `first[r]`; unused on a pool
+    ("first", int64[::1]),  # (r,)
+    ("many", int32[::1]),  # (r,)
     ("held", int64[:, ::1]),
     ("held_used", int64),
-    ("held_first", int64[::1]),
-    ("held_count", int64[::1]),
+    # those that go on, by limit, then start
+    ("by_limit", int64[::1]),
+    ("limits", int64[::1]),  # of each, in step with `by_limit`
+    ("active", int64),
 ]
 Runs, RunsT = record("Runs", RUNS, globals())
 
 
 def new_runs(jobs: int, pool: bool) -> Any:
-    """Nothing runs."""
+    """Nothing has run. Room for one run of each of so many jobs."""
+    runs = max(jobs, 1)
     return Runs(
-        running=np.empty(jobs + 1, np.int64),
-        limit=np.empty(jobs + 1, np.int64),
-        active=0,
-        start=np.full(jobs, PAST),
-        reason=np.full(jobs, -1, np.int8),
-        held=zeros(SMALL if pool else jobs + SMALL, 2),
+        count=0,
+        job=np.empty(runs, np.int32),
+        start=np.empty(runs, np.int64),
+        limit=np.empty(runs, np.int64),
+        end=np.empty(runs, np.int64),
+        reason=np.empty(runs, np.int8),
+        how=np.empty(runs, np.int8),
+        last=np.full(jobs, -1, np.int32),
+        first=zeros(1 if pool else runs),
+        many=np.zeros(1 if pool else runs, np.int32),
+        held=zeros(SMALL if pool else runs + SMALL, 2),
         held_used=0,
-        held_first=zeros(jobs),
-        held_count=zeros(jobs),
+        by_limit=zeros(SMALL),
+        limits=zeros(SMALL),
+        active=0,
     )
+
+
+@kernel()
+def _grow(state):
+    runs = state.runs
+    runs.job, runs.start, runs.limit, runs.end = (
+        doubled(runs.job),
+        doubled(runs.start),
+        doubled(runs.limit),
+        doubled(runs.end),
+    )
+    runs.reason, runs.how = doubled(runs.reason), doubled(runs.how)
+    if not state.machine.pool:
+        runs.first, runs.many = doubled(runs.first), doubled(runs.many)
+
+
+@kernel(inline=True)
+def open_run(state, job, reason):
+    """A job begins to run now, where it was placed: what it holds is taken. Returns the run."""
+    runs = state.runs
+    run = runs.count
+    if run == len(runs.job):
+        _grow(state)
+    runs.count += 1
+    runs.job[run] = job
+    runs.start[run] = state.now
+    runs.end[run] = NO_TIME
+    runs.reason[run] = reason
+    runs.how[run] = RUNNING
+    runs.last[job] = run
+    if not state.machine.pool:
+        _hold_placed(state, run)
+    take(state, run, np.int64(1))
+    add_by_limit(state, run, state.now + state.jobs.walltime[job])
+    return run
+
+
+@kernel()
+def _hold_placed(state, run):
+    runs, placed = state.runs, state.placed
+    while runs.held_used + placed.count > len(runs.held):
+        runs.held = doubled_rows(runs.held)
+    runs.first[run], runs.many[run] = runs.held_used, placed.count
+    for pair in range(placed.count):
+        runs.held[runs.held_used, 0], runs.held[runs.held_used, 1] = placed.pairs[pair, 0], placed.pairs[pair, 1]
+        runs.held_used += 1
+
+
+@kernel(inline=True)
+def add_by_limit(state, run, limit):
+    """Put a run among those that go on, behind those with the same limit."""
+    runs = state.runs
+    if runs.active == len(runs.limits):
+        runs.by_limit, runs.limits = doubled(runs.by_limit), doubled(runs.limits)
+    runs.limit[run] = limit
+    by_limit, limits = runs.by_limit, runs.limits
+    i = runs.active
+    while i > 0 and limits[i - 1] > limit:
+        limits[i] = limits[i - 1]
+        by_limit[i] = by_limit[i - 1]
+        i -= 1
+    limits[i] = limit
+    by_limit[i] = run
+    runs.active += 1
+
+
+@kernel(inline=True)
+def drop_by_limit(state, run):
+    """Take a run out from among those that go on."""
+    runs = state.runs
+    limit, by_limit, limits = runs.limit[run], runs.by_limit, runs.limits
+    low, high = 0, runs.active
+    while low < high:
+        middle = (low + high) >> 1
+        if limits[middle] < limit:
+            low = middle + 1
+        else:
+            high = middle
+    while by_limit[low] != run:
+        low += 1
+    runs.active -= 1
+    for i in range(low, runs.active):
+        by_limit[i] = by_limit[i + 1]
+        limits[i] = limits[i + 1]
+
+
+@kernel(inline=True)
+def take(state, run, sign):
+    """Take (sign 1) or give back (-1) what a run holds, from nodes and licences."""
+    machine, free, jobs = state.machine, state.free, state.jobs
+    job = state.runs.job[run]
+    if machine.pool:
+        for k in range(machine.resources):
+            free.nodes[0, k] -= sign * jobs.need[job, k]
+        return
+    first = state.runs.first[run]
+    for pair in range(first, first + state.runs.many[run]):
+        node, tasks = state.runs.held[pair, 0], sign * state.runs.held[pair, 1]
+        for k in range(machine.resources):
+            free.nodes[node, k] -= tasks * jobs.demand[job, k]
+            free.total[k] -= tasks * jobs.demand[job, k]
+        find_peak(free.peak, free.nodes, node)
+    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
+        free.licences[jobs.licence[item]] -= sign * jobs.licence_count[item, 0]

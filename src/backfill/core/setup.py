@@ -33,7 +33,7 @@ def new_state(
     need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
     bound, allowed = allowed_nodes(jobs, platform)
     machine = new_machine(platform, allowed)
-    sizes = {"jobs": n, "licences": licences}
+    lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
     return State(
         now=NO_TIME,
         jobs=new_jobs(jobs, need, bound, estimate, licences),
@@ -45,8 +45,8 @@ def new_state(
         shadow=new_shadow(nodes, k, licences),
         plan=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0])),
         promises=new_promises(n, watched),
-        batch=new_batch(n),
-        own=new_own(params, policy.room_for(policy.memory_i, **sizes), policy.room_for(policy.memory_f, **sizes), seed),
+        batch=new_batch(),
+        own=new_own(params, *lengths, seed),
         scratch=new_scratch(nodes, k, licences),
         trace=new_trace(),
     )

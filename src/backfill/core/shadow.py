@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from backfill.core.errors import NONE
+from backfill.core.errors import NONE, NOT_STARTED, fail
 from backfill.core.placement import first_node, holds, licences_free, may_use
 from backfill.core.profile import FUTURE
 from backfill.core.record import kernel, record, zeros
-from backfill.core.verbs import place, place_in
+from backfill.core.runs import RUNNING
+from backfill.core.verbs import is_waiting, place, place_in
+from backfill.core.wall import verb
 
 UNBOUNDED = FUTURE >> 1
 
@@ -38,13 +40,15 @@ def new_shadow(nodes: int, resources: int, licences: int) -> Any:
     )
 
 
-@kernel()
+@verb()
 def shadow_time(state, job):
     """The earliest time at which a job is sure to fit, counting on the limits of the running jobs alone.
 
     What is left beside the job at that time goes to shadow.extra and shadow.licences: on the nodes and of the
     licences that it takes; the others have no bound.
     """
+    if not is_waiting(state, job):
+        return FUTURE
     if state.machine.pool:
         return _on_pool(state, job)
     return _on_nodes(state, job)
@@ -56,11 +60,11 @@ def _on_pool(state, job):
         state.shadow.extra[0, k] = state.free.nodes[0, k]
     i = 0
     while i < state.runs.active:
-        t = max(state.runs.limit[i], state.now)
+        t = max(state.runs.limits[i], state.now)
         # Ties count: every job that ends at the shadow time adds to the extra.
-        while i < state.runs.active and max(state.runs.limit[i], state.now) == t:
+        while i < state.runs.active and max(state.runs.limits[i], state.now) == t:
             for k in range(state.machine.resources):
-                state.shadow.extra[0, k] += state.jobs.need[state.runs.running[i], k]
+                state.shadow.extra[0, k] += state.jobs.need[state.runs.job[state.runs.by_limit[i]], k]
             i += 1
         fits = True
         for k in range(state.machine.resources):
@@ -107,13 +111,11 @@ def _replay_one_node(state, job):
     )
     i = 0
     while i < state.runs.active:
-        t = max(state.runs.limit[i], state.now)
-        while i < state.runs.active and max(state.runs.limit[i], state.now) == t:
-            other = state.runs.running[i]
+        t = max(state.runs.limits[i], state.now)
+        while i < state.runs.active and max(state.runs.limits[i], state.now) == t:
+            other = state.runs.by_limit[i]
             _give_room(state, other)
-            for pair in range(
-                state.runs.held_first[other], state.runs.held_first[other] + state.runs.held_count[other]
-            ):
+            for pair in range(state.runs.first[other], state.runs.first[other] + state.runs.many[other]):
                 node = state.runs.held[pair, 0]
                 if (
                     node < first
@@ -135,9 +137,9 @@ def _replay_one_node(state, job):
 def _replay(state, job):
     i = 0
     while i < state.runs.active:
-        t = max(state.runs.limit[i], state.now)
-        while i < state.runs.active and max(state.runs.limit[i], state.now) == t:
-            _give_room(state, state.runs.running[i])
+        t = max(state.runs.limits[i], state.now)
+        while i < state.runs.active and max(state.runs.limits[i], state.now) == t:
+            _give_room(state, state.runs.by_limit[i])
             i += 1
         if place_in(state, job, state.scratch.room, state.machine.unknown_peak, state.scratch.licences):
             return t
@@ -173,8 +175,9 @@ def _forget(state):
 
 
 @kernel()
-def _give_room(state, job):
-    for pair in range(state.runs.held_first[job], state.runs.held_first[job] + state.runs.held_count[job]):
+def _give_room(state, run):
+    job = state.runs.job[run]
+    for pair in range(state.runs.first[run], state.runs.first[run] + state.runs.many[run]):
         node, tasks = state.runs.held[pair, 0], state.runs.held[pair, 1]
         for k in range(state.machine.resources):
             state.scratch.room[node, k] += tasks * state.jobs.demand[job, k]
@@ -182,7 +185,7 @@ def _give_room(state, job):
         state.scratch.licences[state.jobs.licence[item]] += state.jobs.licence_count[item, 0]
 
 
-@kernel()
+@verb()
 def place_beside(state, job, span):
     """Like `place`, without touching what is reserved: a job that outlasts `span` must fit in the extra as well."""
     if state.machine.pool or state.jobs.walltime[job] <= span or state.shadow.job < 0:
@@ -213,14 +216,18 @@ def _swap_free(state, bounded):
             state.free.licences[licence] = state.scratch.licences[licence]
 
 
-@kernel()
+@verb()
 def use_extra(state, job):
-    """A job that was started and outlasts the shadow time uses up part of the extra."""
+    """A job that was started in this pass and outlasts the shadow time uses up part of the extra."""
+    run = np.int64(state.runs.last[job]) if 0 <= job < state.jobs.count else NONE
+    if run == NONE or state.runs.how[run] != RUNNING or state.runs.start[run] != state.now:
+        fail(state, NOT_STARTED, job, NONE, NONE, NONE)
+        return
     if state.machine.pool:
         for k in range(state.machine.resources):
             state.shadow.extra[0, k] -= state.jobs.need[job, k]
         return
-    for pair in range(state.runs.held_first[job], state.runs.held_first[job] + state.runs.held_count[job]):
+    for pair in range(state.runs.first[run], state.runs.first[run] + state.runs.many[run]):
         node, tasks = state.runs.held[pair, 0], state.runs.held[pair, 1]
         for k in range(state.machine.resources):
             state.shadow.extra[node, k] -= tasks * state.jobs.demand[job, k]

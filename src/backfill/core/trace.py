@@ -7,10 +7,12 @@ from numba import int64
 from backfill.core.record import record, zeros
 
 LOOKS = 0  # counter: jobs, or nodes of the queue's tree, that were looked at; searches of the plan
-COUNTERS = 1
+PASSES = 1  # counter
+COUNTERS = 2
 
 TRACE = [
     ("counters", int64[::1]),
+    ("idle", int64),  # passes in a row at which nothing ended, came, started or changed
     ("error", int64[::1]),  # code, job, which, asked, available, now; code 0 = none; see errors.py
 ]
 Trace, TraceT = record("Trace", TRACE, globals())
@@ -18,4 +20,4 @@ Trace, TraceT = record("Trace", TRACE, globals())
 
 def new_trace() -> Any:
     """Nothing was done yet."""
-    return Trace(counters=zeros(COUNTERS), error=zeros(6))
+    return Trace(counters=zeros(COUNTERS), idle=0, error=zeros(6))

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from backfill.core.batch import note_start
 from backfill.core.errors import (
     DOES_NOT_FIT,
     IN_THE_PAST,
@@ -13,11 +14,13 @@ from backfill.core.errors import (
     OK,
     fail,
 )
-from backfill.core.events import push_timer
-from backfill.core.placement import find_peak, licences_free, place_gang
+from backfill.core.heaps import push_timer
+from backfill.core.placement import licences_free, place_gang
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, head
 from backfill.core.record import doubled, doubled_rows, kernel
+from backfill.core.runs import open_run
+from backfill.core.wall import verb
 
 # Why a job starts: the closed list of model.schedule.REASONS.
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) for i in range(8))
@@ -51,10 +54,10 @@ def place_in(state, job, room, peak, licence_room):
     return state.placed.count > 0
 
 
-@kernel(inline=True)
+@verb(inline=True)
 def place(state, job):
     """Whether a waiting job fits in what is free now; where, is left for `start`."""
-    if not _waits(state, job):
+    if not is_waiting(state, job):
         return False
     if state.machine.pool:
         for k in range(state.machine.resources):
@@ -65,34 +68,27 @@ def place(state, job):
 
 
 @kernel(inline=True)
-def _waits(state, job):
+def is_waiting(state, job):
     """Whether a number is that of a waiting job; any other is a misuse."""
-    if job < 0 or job >= state.jobs.rows or state.queue.waits[job] == 0:
+    if job < 0 or job >= state.jobs.count or state.queue.waits[job] == 0:
         fail(state, NOT_WAITING, job, NONE, NONE, NONE)
         return False
     return True
 
 
-@kernel(inline=True)
+@verb(inline=True)
 def start(state, job, reason):
     """Start a waiting job now, where the last `place` put it."""
     if state.trace.error[0] != OK:
         return
-    if not _waits(state, job):
+    if not is_waiting(state, job):
         return
     if reason < HEAD or reason > RESUMED:
         fail(state, NO_REASON, job, NONE, reason, NONE)
         return
     if not _available(state, job):
         return
-    if not state.machine.pool:
-        keep_placement(state, job)
-    take(state, job, np.int64(1))
-    _run(state, job)
-    state.runs.start[job] = state.now
-    state.runs.reason[job] = reason
-    state.batch.started[state.batch.starts] = job
-    state.batch.starts += 1
+    note_start(state.batch, open_run(state, job, reason))
     dequeue(state, job)
 
 
@@ -124,76 +120,10 @@ def _available(state, job):
     return True
 
 
-@kernel()
-def keep_placement(state, job):
-    """Write what was placed to the job's own list of (node, tasks)."""
-    if state.runs.held_count[job] < state.placed.count:
-        while state.runs.held_used + state.placed.count > len(state.runs.held):
-            state.runs.held = doubled_rows(state.runs.held)
-        state.runs.held_first[job] = state.runs.held_used
-        state.runs.held_used += state.placed.count
-    state.runs.held_count[job] = state.placed.count
-    for pair in range(state.placed.count):
-        state.runs.held[state.runs.held_first[job] + pair, 0] = state.placed.pairs[pair, 0]
-        state.runs.held[state.runs.held_first[job] + pair, 1] = state.placed.pairs[pair, 1]
-
-
-@kernel(inline=True)
-def _run(state, job):
-    """Put a job among the running ones, behind those with the same limit."""
-    limit = state.now + state.jobs.walltime[job]
-    i = state.runs.active
-    while i > 0 and state.runs.limit[i - 1] > limit:
-        state.runs.limit[i] = state.runs.limit[i - 1]
-        state.runs.running[i] = state.runs.running[i - 1]
-        i -= 1
-    state.runs.limit[i] = limit
-    state.runs.running[i] = job
-    state.runs.active += 1
-
-
-@kernel(inline=True)
-def take(state, job, sign):
-    """Take (sign 1) or give back (-1) what a job holds, from nodes and licences."""
-    if state.machine.pool:
-        for k in range(state.machine.resources):
-            state.free.nodes[0, k] -= sign * state.jobs.need[job, k]
-        return
-    first = state.runs.held_first[job]
-    for pair in range(first, first + state.runs.held_count[job]):
-        node, tasks = state.runs.held[pair, 0], sign * state.runs.held[pair, 1]
-        for k in range(state.machine.resources):
-            state.free.nodes[node, k] -= tasks * state.jobs.demand[job, k]
-            state.free.total[k] -= tasks * state.jobs.demand[job, k]
-        find_peak(state.free.peak, state.free.nodes, node)
-    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
-        state.free.licences[state.jobs.licence[item]] -= sign * state.jobs.licence_count[item, 0]
-
-
-@kernel(inline=True)
-def release(state, job):
-    """Take a running job off the books: its resources are free. For the loop only."""
-    take(state, job, np.int64(-1))
-    limit = state.runs.start[job] + state.jobs.walltime[job]
-    low, high = 0, state.runs.active
-    while low < high:
-        middle = (low + high) >> 1
-        if state.runs.limit[middle] < limit:
-            low = middle + 1
-        else:
-            high = middle
-    while state.runs.running[low] != job:
-        low += 1
-    state.runs.active -= 1
-    for i in range(low, state.runs.active):
-        state.runs.running[i] = state.runs.running[i + 1]
-        state.runs.limit[i] = state.runs.limit[i + 1]
-
-
-@kernel(inline=True)
+@verb(inline=True)
 def reserve(state, job, t):
     """Promise a waiting job the start t. The first promise stays on record, and every change for the job watched."""
-    if not _waits(state, job):
+    if not is_waiting(state, job):
         return
     if t < state.now:
         fail(state, IN_THE_PAST, job, NONE, t, state.now)
@@ -213,7 +143,7 @@ def reserve(state, job, t):
     state.promises.reserved[job] = t
 
 
-@kernel()
+@verb()
 def wake(state, t):
     """Ask for a pass at t, even if nothing else happens then."""
     if t <= state.now:
@@ -227,16 +157,14 @@ def wake(state, t):
 
 
 @kernel()
-def fit_empty(state, out):
-    """Whether each job fits on the empty platform, 1 or 0, into out (n,)."""
+def fit_empty(state, capacity, copies, out):
+    """Whether each job fits on the empty platform of this capacity (m, k) and copies (l,), 1 or 0, into out (n,)."""
     for job in range(state.jobs.rows):
-        out[job] = (
-            1 if place_in(state, job, state.machine.capacity, state.machine.unknown_peak, state.machine.copies) else 0
-        )
+        out[job] = 1 if place_in(state, job, capacity, state.machine.unknown_peak, copies) else 0
     state.placed.job = NONE
 
 
-@kernel()
+@verb()
 def start_heads(state):
     """Start the first job in order while it fits. Returns the first that does not; -1 when nobody waits."""
     job = head(state)

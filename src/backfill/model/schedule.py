@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from backfill.model import frames
 from backfill.model.workload import Ints, Ragged
 
-STATES = ("COMPLETED", "TIMEOUT", "REJECTED")
-COMPLETED, TIMEOUT, REJECTED = range(3)
+STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED")
+COMPLETED, TIMEOUT, REJECTED, CANCELLED, NODE_FAIL, PREEMPTED = range(6)
 NO_TIME = -(2**62)  # no such instant: a rejected job has no start, most jobs have no promise
 TEXTS = ("job", "state", "reason", "node")  # columns of a table that are texts
 # Why a job started; a closed list, the index is what the core writes.

@@ -130,7 +130,7 @@ def bb(state):
     Cost: O(r + K q) per pass, and as much again for each further start.
     Slow twin: tests/reference/balance.py.
     """
-    start_by_least(state, False, state.own.param[0])
+    start_by_least(state, False, state.own.per_event)
 
 
 @policy(
@@ -171,7 +171,7 @@ def ibb(state):
     first, span = reserve_for_head(state)
     if first < 0:
         return
-    fullness = state.own.param[0] == FULLNESS
+    fullness = state.own.test == FULLNESS
     capacity, used = capacities(state), np.empty(state.machine.resources)
     utilizations(state, capacity, used)
     now = steps(balance_score(state, capacity, used, NONE, fullness))
@@ -181,7 +181,7 @@ def ibb(state):
         if steps(balance_score(state, capacity, used, job, fullness)) <= now and place_beside(state, job, span):
             start_beside(state, job, span)
             utilizations(state, capacity, used)
-            if state.own.param[1] == REFRESHED:
+            if state.own.refresh == REFRESHED:
                 now = steps(balance_score(state, capacity, used, NONE, fullness))
         job = candidate(state, 0, span)
 
@@ -198,7 +198,7 @@ def best_fit(state):
     Cost: O(q) per pass; with tightest as much again for each start.
     Slow twin: tests/reference/balance.py.
     """
-    if state.own.param[0] == FIRST:
+    if state.own.fit == FIRST:
         start_all_that_fit(state)
         return
     start_heads(state)

@@ -1,8 +1,6 @@
 """Conservative backfilling: every waiting job holds a promise, and promises only improve."""
 
-import numpy as np
 
-from backfill.core.errors import NONE
 from backfill.core.future import (
     begin_round,
     book_overdue,
@@ -22,8 +20,8 @@ from backfill.core.queue import following, is_first, rewind
 from backfill.core.record import kernel
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve, start, wake
 
-ANY_LATE, NEXT_DUE, LATE = 0, 1, 2  # memory: whether a promise is broken; no start is reserved before NEXT_DUE;
-# from LATE on, whether the promise of each job is broken
+# Memory: why a job would start (0: its promised time has come), whether its promise is broken, whether any is, and
+# before when no start is reserved.
 
 
 @policy(
@@ -33,7 +31,7 @@ ANY_LATE, NEXT_DUE, LATE = 0, 1, 2  # memory: whether a promise is broken; no st
     source="Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; Srinivasan et al., ICPPW 2002",
     binds=True,
     index=False,
-    memory={"any_late": 1, "next_due": 1, "late": "jobs"},
+    memory={"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs"},
 )
 def conservative(state):
     """Give each job the earliest start beside all promises; at every end let each, in queue order, move up.
@@ -45,11 +43,11 @@ def conservative(state):
     forget_past(state)
     give_back(state)
     if state.queue.waiting == state.batch.arrivals:
-        state.own.memory_i[NEXT_DUE] = FUTURE
+        state.own.next_due[0] = FUTURE
     book_overdue(state, TAKE)
-    if state.plan.overdue > 0 or state.own.memory_i[ANY_LATE] > 0:
+    if state.plan.overdue > 0 or state.own.any_late[0] > 0:
         renew_due(state)
-        state.own.memory_i[NEXT_DUE] = state.now
+        state.own.next_due[0] = state.now
     if state.batch.ends > 0 and state.queue.waiting > state.batch.arrivals:
         compress(state)
     for i in range(state.batch.arrivals):
@@ -57,8 +55,8 @@ def conservative(state):
         t = settle(state, job, state.now)
         hold(state, job, t)
         if t == state.now:
-            state.runs.reason[job] = BACKFILL
-    if state.own.memory_i[NEXT_DUE] <= state.now:
+            state.own.why[job] = BACKFILL
+    if state.own.next_due[0] <= state.now:
         start_due(state)
     book_overdue(state, GIVE)
 
@@ -67,8 +65,8 @@ def conservative(state):
 def hold(state, job, t):
     """Promise a job the start t, and see to it that there is a pass then."""
     reserve(state, job, t)
-    if t < state.own.memory_i[NEXT_DUE]:
-        state.own.memory_i[NEXT_DUE] = t
+    if t < state.own.next_due[0]:
+        state.own.next_due[0] = t
         if t > state.now:
             wake(state, t)
 
@@ -89,18 +87,18 @@ def renew_due(state):
     job = following(state, 0)
     while job >= 0:
         if is_due(state, job):
-            state.own.memory_i[LATE + job] = 1
+            state.own.late[job] = 1
             if fits_where_held(state, job, state.now):
-                state.own.memory_i[LATE + job] = 0
+                state.own.late[job] = 0
                 reserve(state, job, state.now)
                 book_reserved(state, job)
         job = following(state, 0)
-    state.own.memory_i[ANY_LATE] = 0
+    state.own.any_late[0] = 0
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
-        if state.own.memory_i[LATE + job] == 1:
-            state.own.memory_i[ANY_LATE] = 1
+        if state.own.late[job] == 1:
+            state.own.any_late[0] = 1
             if is_due(state, job):
                 reserve(state, job, settle(state, job, state.now + 1))
         job = following(state, 0)
@@ -126,9 +124,9 @@ def compress(state):
             t = improve(state, job)
             if t < state.promises.reserved[job]:
                 hold(state, job, t)
-                state.own.memory_i[LATE + job] = 0
+                state.own.late[job] = 0
                 if t == state.now:
-                    state.runs.reason[job] = MOVED_UP
+                    state.own.why[job] = MOVED_UP
         job = following(state, 0)
 
 
@@ -140,17 +138,17 @@ def start_due(state):
     job = following(state, 0)
     while job >= 0:
         if state.promises.reserved[job] == state.now:
-            reason = np.int64(state.runs.reason[job])
-            if reason == NONE:
+            reason = state.own.why[job]
+            if reason == 0:
                 reason = RESERVED
             if reason != MOVED_UP and is_first(state, job):
                 reason = HEAD
             place_where_held(state, job)
             start(state, job, reason)
-        elif state.own.memory_i[LATE + job] == 0:
+        elif state.own.late[job] == 0:
             next_due = min(next_due, state.promises.reserved[job])
         job = following(state, 0)
-    state.own.memory_i[NEXT_DUE] = next_due
+    state.own.next_due[0] = next_due
     if next_due < FUTURE:
         wake(state, next_due)
 

@@ -13,7 +13,6 @@ from backfill.core.record import kernel
 from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.verbs import BACKFILL, FIT, HEAD, place, reserve, start, start_heads
 
-PASS, HOLDER = 0, 1  # memory of k-reservations: number of the pass; from HOLDER on, when each job last held one
 SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"
 
 
@@ -58,7 +57,8 @@ def reserve_for_head(state):
     if first < 0:
         return first, np.int64(0)
     shadow = shadow_time(state, first)
-    reserve(state, first, shadow)
+    if shadow < FUTURE:
+        reserve(state, first, shadow)
     return first, shadow - state.now
 
 
@@ -102,7 +102,7 @@ def start_all_that_fit(state):
     reserve="the first k jobs; recomputed at each pass",
     fill="whoever delays none of them, first fit",
     source="Chiang, Arpaci-Dusseau and Vernon, JSSPP 2002",
-    memory={"pass": 1, "holder": "jobs"},
+    memory={"passes": 1, "holder": "jobs"},
     settable=("order", "tried"),
     params={
         "k": Param(
@@ -125,24 +125,25 @@ def k_reservations(state):
     if start_heads(state) < 0:
         return
     rebuild(state)
-    this_pass = state.own.memory_i[PASS] = state.own.memory_i[PASS] + 1
-    left = int(min(state.own.param[0], state.jobs.rows))
+    holder = state.own.holder  # the last pass at which each job held a reservation
+    this_pass = state.own.passes[0] = state.own.passes[0] + 1
+    left = int(min(state.own.k, state.queue.waiting))
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0 and left > 0:
         t = settle(state, job, state.now)
         if t == state.now:
             start(state, job, HEAD if is_first(state, job) else BACKFILL)
-        else:
+        elif t < FUTURE:
             reserve(state, job, t)
-            state.own.memory_i[HOLDER + job] = this_pass
+            holder[job] = this_pass
             left -= 1
         job = following(state, 0)
     tried = state.queue.slots - 1
     rewind(state, tried)
     job = candidate(state, tried, FUTURE)
     while job >= 0:
-        if state.own.memory_i[HOLDER + job] != this_pass and fits_now(state, job):
+        if holder[job] != this_pass and fits_now(state, job):
             settle(state, job, state.now)
             start(state, job, BACKFILL)
         job = candidate(state, tried, FUTURE)

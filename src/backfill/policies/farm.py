@@ -15,7 +15,6 @@ from backfill.policies.heuristics import aging, deadline, licence, wait_minimisa
 
 SECOND = 1e-6
 SOURCE = "Baraglia et al., CoreGRID 2007"
-AGE_FACTOR, K, LOW, HIGH, BOOST, W_AGING, W_DEADLINE, W_LICENCES, W_WAIT = range(9)  # parameters
 WEIGHT = (0, 1e9)
 
 HEURISTICS = {
@@ -32,27 +31,41 @@ HEURISTICS = {
 
 
 @kernel()
-def ask(state, jobs, many, sign):
-    """Add to state.own.memory_i[licence], or take away, what the first `many` of these jobs ask for."""
-    for i in range(many):
-        job = jobs[i]
-        for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
-            state.own.memory_i[state.jobs.licence[item]] += sign * state.jobs.licence_count[item, 0]
+def ask(state, job, sign):
+    """Add to state.own.asked, or take away, how many copies of each licence a job asks for."""
+    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+        state.own.asked[state.jobs.licence[item]] += sign * state.jobs.licence_count[item, 0]
+
+
+@kernel()
+def ask_for_arrived(state):
+    """What the jobs of this instant that came, or went away, ask for."""
+    for i in range(state.batch.arrivals):
+        ask(state, state.batch.arrived[i], 1)
+    for i in range(state.batch.leaves):
+        ask(state, state.batch.left[i], -1)
+
+
+@kernel()
+def ask_for_started(state):
+    """Those that start ask for nothing any more."""
+    for i in range(state.batch.starts):
+        ask(state, state.runs.job[state.batch.started[i]], -1)
 
 
 @kernel()
 def prioritise(state):
-    """Write -P of every waiting job to memory_f[job], from the heuristics that docs/reference/heuristics.md has.
+    """Write -P of every waiting job to its score, from the heuristics that docs/reference/heuristics.md has.
 
-    state.own.memory_i[licence] is what waiting jobs ask for; those that start take it away again, by `ask`. Source:
-    Baraglia et al., section 4.
+    Source: Baraglia et al., section 4.
     """
-    ask(state, state.batch.arrived, state.batch.arrivals, 1)
-    param, licences = state.own.param, len(state.machine.copies)
+    ask_for_arrived(state)
+    own, licences = state.own, len(state.machine.copies)
+    asked, scores = own.asked, own.score  # what waiting jobs ask for
     rho, d = np.zeros(licences), 0
     for i in range(licences):
-        if state.own.memory_i[i] > 0:
-            rho[i] = state.own.memory_i[i] / state.machine.copies[i]
+        if asked[i] > 0:
+            rho[i] = asked[i] / state.machine.copies[i]
             d += rho[i] <= 1.0
     least = np.inf
     rewind(state, 0)
@@ -65,12 +78,11 @@ def prioritise(state):
         wanted = 0.0
         for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
             wanted += licence(rho[state.jobs.licence[item]], max(d, 1))
-        state.own.memory_f[job] = -rounded(
-            param[W_AGING] * aging((state.now - state.jobs.submit[job]) * SECOND, param[AGE_FACTOR])
-            + param[W_DEADLINE]
-            * deadline((state.jobs.deadline[job] - state.now) * SECOND, ex, param[K], param[LOW], param[HIGH])
-            + param[W_LICENCES] * wanted
-            + param[W_WAIT] * wait_minimisation(least, ex, param[BOOST])
+        scores[job] = -rounded(
+            own.w_aging * aging((state.now - state.jobs.submit[job]) * SECOND, own.age_factor)
+            + own.w_deadline * deadline((state.jobs.deadline[job] - state.now) * SECOND, ex, own.k, own.low, own.high)
+            + own.w_licences * wanted
+            + own.w_wait * wait_minimisation(least, ex, own.boost)
         )
 
 
@@ -93,9 +105,9 @@ def bf_mod(state):
     Slow twin: tests/reference/farm.py.
     """
     prioritise(state)
-    arrange_by(state, 0, 0)
+    arrange_by(state, 0, state.own.score)
     backfill_behind_head(state)
-    ask(state, state.batch.started, state.batch.starts, -1)
+    ask_for_started(state)
 
 
 @policy(
@@ -118,12 +130,12 @@ def bf_unmod(state):
     Slow twin: tests/reference/farm.py.
     """
     prioritise(state)
-    pinned = len(state.machine.copies)  # memory: 1 + the job that holds the reservation; 0 nobody
-    if state.own.memory_i[pinned] > 0 and state.queue.waits[state.own.memory_i[pinned] - 1]:
-        state.own.memory_f[state.own.memory_i[pinned] - 1] = -np.inf
-    arrange_by(state, 0, 0)
-    state.own.memory_i[pinned] = backfill_behind_head(state) + 1
-    ask(state, state.batch.started, state.batch.starts, -1)
+    pinned = state.own.pinned  # 1 + the job that holds the reservation; 0 nobody
+    if pinned[0] > 0 and state.queue.waits[pinned[0] - 1]:
+        state.own.score[pinned[0] - 1] = -np.inf
+    arrange_by(state, 0, state.own.score)
+    pinned[0] = backfill_behind_head(state) + 1
+    ask_for_started(state)
 
 
 def family() -> dict[str, Policy]:

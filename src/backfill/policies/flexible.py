@@ -14,26 +14,24 @@ from backfill.policies.easy import backfill_behind_head
 MINUTE, HOUR = 60e6, 3600e6  # in microseconds
 TENTH = 0.1e6  # stands for a walltime of 0, as in the orders of the queue
 MOST = 1e9  # of a weight
-BYPASSED = 0  # memory: from here on, how often each waiting job was bypassed
-W_ADMIN, W_USER, W_WAIT, W_XF, W_BYPASS, W_PROCS, W_WALLTIME = range(7)  # parameters
 
 
 @kernel()
 def prioritise(state):
-    """Write -P of every waiting job to state.own.memory_f[job]."""
-    param = state.own.param
+    """Write -P of every waiting job to its score."""
+    own = state.own
     rewind(state, 0)
     for _ in range(state.queue.waiting):
         job = following(state, 0)
         wait, walltime = float(state.now - state.jobs.submit[job]), float(state.jobs.walltime[job])
-        state.own.memory_f[job] = -rounded(
-            param[W_ADMIN] * state.jobs.admin_priority[job]
-            + param[W_USER] * state.jobs.priority[job]
-            + param[W_WAIT] * (wait / MINUTE)
-            + param[W_XF] * (1.0 + wait / (walltime if walltime > 0.0 else TENTH))
-            + param[W_BYPASS] * state.own.memory_i[BYPASSED + job]
-            + param[W_PROCS] * state.jobs.need[job, 0]
-            + param[W_WALLTIME] * (walltime / HOUR)
+        own.score[job] = -rounded(
+            own.w_admin * state.jobs.admin_priority[job]
+            + own.w_user * state.jobs.priority[job]
+            + own.w_wait * (wait / MINUTE)
+            + own.w_xf * (1.0 + wait / (walltime if walltime > 0.0 else TENTH))
+            + own.w_bypass * own.bypassed[job]
+            + own.w_procs * state.jobs.need[job, 0]
+            + own.w_walltime * (walltime / HOUR)
         )
 
 
@@ -41,13 +39,14 @@ def prioritise(state):
 def count_bypasses(state):
     """Every waiting job has one bypass more for each job, submitted after it, that was backfilled in this pass."""
     for i in range(state.batch.starts):
-        started = state.batch.started[i]
-        if state.runs.reason[started] == BACKFILL:
+        run = state.batch.started[i]
+        started = state.runs.job[run]
+        if state.runs.reason[run] == BACKFILL:
             rewind(state, 0)
             for _ in range(state.queue.waiting):
                 job = following(state, 0)
                 if job < started:
-                    state.own.memory_i[BYPASSED + job] += 1
+                    state.own.bypassed[job] += 1
 
 
 @policy(
@@ -77,9 +76,9 @@ def flexible(state):
     Slow twin: tests/reference/flexible.py.
     """
     prioritise(state)
-    arrange_by(state, 0, 0)
+    arrange_by(state, 0, state.own.score)
     backfill_behind_head(state)
-    if state.own.param[W_BYPASS] != 0.0:
+    if state.own.w_bypass != 0.0:
         count_bypasses(state)
 
 

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.core.record import column
 from backfill.core.verbs import fit_empty
 from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.precedence import circle, in_order
-from backfill.model.workload import Jobs, Labels, Ragged, Workload
+from backfill.model.workload import Ints, Jobs, Labels, Ragged, Workload
 
 # Per job, why it can never run: a resource, a licence, "site", "constraint", "nodes" or "after"; "" if it can.
 Causes = NDArray[Any]
@@ -62,32 +63,28 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
     return jobs.replace(licences=Ragged.of(lists), demand=demand)
 
 
-def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes) -> None:
-    """Add to `causes` the jobs that do not fit on the empty platform, and those that come after a rejected one."""
+def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes, capacity: Ints, copies: Ints) -> None:
+    """Add to `causes` the jobs that do not fit on the empty platform, and those that come after a rejected one.
+
+    capacity, copies: the most that there ever will be of each resource of each node, and of each licence.
+    """
     if len(state.machine.allowed):
         nowhere = np.append(~state.machine.allowed.any(axis=1), False)[state.jobs.bound] & (causes == "")
         causes[nowhere] = np.where(jobs.constraint.codes[nowhere] >= 0, "constraint", "site")
-    total = platform.capacity.sum(axis=0)
+    total = capacity.sum(axis=0)
     need = jobs.tasks[:, None] * jobs.demand
     for k in reversed(range(len(platform.resources))):
-        too_large = (need[:, k] > total[k]) | (jobs.demand[:, k] > platform.capacity[:, k].max())
+        too_large = (need[:, k] > total[k]) | (jobs.demand[:, k] > capacity[:, k].max())
         causes[too_large & (causes == "")] = platform.resources[k]
     if len(platform.nodes) > 1 or platform.licences:
         fits = np.empty(len(jobs), np.int8)
-        fit_empty(state, fits)
+        fit_empty(state, column(capacity), column(copies), fits)
         for job in np.flatnonzero((fits == 0) & (causes == "")).tolist():
-            asked, copies = np.unique(jobs.licences[job], return_counts=True)
-            never = asked[(copies > platform.copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
+            asked, count = np.unique(jobs.licences[job], return_counts=True)
+            never = asked[(count > copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
             causes[job] = platform.licences[never[0]] if len(never) else "nodes"
     if len(jobs.after.items):
         _reject_successors(jobs, causes)
-
-
-def mark_in_play(state: Any, jobs: Jobs, platform: Platform, causes: Causes) -> None:
-    """Which resources there are and some job asks for that can run. Licences that stay on nodes are not meant."""
-    licences = np.array([name in platform.node_licences for name in platform.resources])
-    asked = (jobs.demand[causes == ""] > 0).any(axis=0)
-    state.machine.in_play[:] = platform.capacity.any(axis=0) & asked & ~licences
 
 
 def _reject_successors(jobs: Jobs, causes: Causes) -> None:

@@ -10,24 +10,28 @@ from typing import Any
 import numpy as np
 
 from backfill.core.errors import raise_misuse
-from backfill.core.loop import World, advance, close_instant, keep, open_instant
+from backfill.core.loop import advance, count_pass, keep
 from backfill.core.policy import Policy
 from backfill.core.queue import arrange
-from backfill.core.record import kernel
+from backfill.core.record import SMALL, column, zeros
 from backfill.core.setup import new_state
 from backfill.core.trace import LOOKS
+from backfill.core.view import View
+from backfill.core.world import NOT_YET, World, close_instant, open_instant
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
-from backfill.model.schedule import COMPLETED, NO_TIME, REJECTED, TIMEOUT, Schedule
+from backfill.model.schedule import COMPLETED, NO_TIME, NODE_FAIL, REJECTED, Runs, Schedule
 from backfill.model.units import seconds_text
-from backfill.model.workload import Ints, Jobs, Ragged, Workload
-from backfill.worlds.admission import Causes, adapt, mark_in_play, reject_hopeless
+from backfill.model.workload import Floats, Ints, Jobs, Ragged, Workload
+from backfill.worlds.acts import acts
+from backfill.worlds.admission import Causes, adapt, reject_hopeless
 from backfill.worlds.options import Options
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
 ANSWER_S = 0.2  # between two looks at whether Ctrl-C was pressed
 PATIENCE_S = 0.1  # so that an interrupt is answered and the bar moves, however slow a pass is
+NO_ACTS = (zeros(0, 8), np.zeros(0))
 Progress = Callable[[int], None]  # is told how many jobs were submitted so far
 
 
@@ -66,10 +70,15 @@ def simulate(
     if not sorted_already:
         jobs, causes = jobs.take(by_queue), causes[by_queue]
     estimate = options.estimates.of(jobs, options.seed)
+    bound = None if options.events is None else options.events.bind(workload, platform)
+    if bound is not None:  # it may change them
+        estimate = estimate.copy()
+        jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
     state = new_state(jobs, platform, policy, values, estimate=estimate, seed=options.seed, watched=row)
-    reject_hopeless(state, jobs, platform, causes)
-    mark_in_play(state, jobs, platform, causes)
-    world = _new_world(jobs, platform, options, causes)
+    most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
+    reject_hopeless(state, jobs, platform, causes, *most)
+    asked = NO_ACTS if bound is None else acts(bound, platform, np.argsort(by_queue, kind="stable"))
+    world = _new_world(jobs, platform, options, causes, *asked)
     run = _run_compiled if policy.compiled else _run_stepping
     begin = time.perf_counter()
     passes = run(policy, decide, state, world, progress)
@@ -79,7 +88,7 @@ def simulate(
     _check_all_started(policy.name, schedule)
     if not sorted_already:
         schedule = schedule.take(np.argsort(by_queue, kind="stable"))
-    history = promises(state) if watched is not None else np.zeros((0, 2), np.int64)
+    history = state.promises.history[: state.promises.entries].copy()
     return Simulation(schedule, elapsed, passes, int(state.trace.counters[LOOKS]), history)
 
 
@@ -125,12 +134,13 @@ def _interruptible(call: Callable[[], int]) -> int:
 
 def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
     """The same transitions one by one, with a plain Python policy between them."""
-    passes = 0
+    passes, view = 0, View(state, policy.layout)
     while open_instant(state, world):
         if policy.sorted_for_it:
             arrange(state)
-        decide(state)
+        decide(view)
         close_instant(state, world)
+        count_pass(state)
         passes += 1
         if progress is not None and passes % 1024 == 0:
             progress(int(state.jobs.count))
@@ -144,82 +154,101 @@ def sorter() -> Any:
     return sort_before_pass
 
 
-@kernel()
-def promises(state):  # type: ignore[no-untyped-def]
-    """A copy of what was promised to the watched job."""
-    return state.promises.history[: state.promises.entries].copy()
-
-
-@kernel()
-def _pairs(state):  # type: ignore[no-untyped-def]
-    """A copy of all placements: they grow in compiled code, where Python does not see it."""
-    return state.runs.held[: state.runs.held_used].copy()
-
-
-def _new_world(jobs: Jobs, platform: Platform, options: Options, causes: Causes) -> Any:
+def _new_world(
+    jobs: Jobs, platform: Platform, options: Options, causes: Causes, steps: Ints, priorities: Floats
+) -> Any:
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
-    overs = n + 1 if options.overrun == "extend" else 1
-
-    def times(size: int) -> Ints:
-        return np.empty(size, np.int64)
-
-    def column(values: Any, dtype: Any = np.int64) -> Any:
-        return np.require(values, dtype, ["C", "W", "A"])
-
+    nodes, runs = len(platform.nodes), max(n, 1)
     return World(
         stepping=int(options.ties == "step"),
         overrun=int(options.overrun == "extend"),
+        requeue=int(options.lost == "requeue"),
+        jobs=n,
         runtime=column(jobs.runtime),
         kill=column(jobs.walltime),
         speed=column(platform.speed, np.float64),
-        idle=0,
-        rejected=(causes != "").astype(np.int8),
+        outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
         linked=int(len(after.items) > 0),
         before=np.diff(jobs.after.first).astype(np.int64),
         after_first=after.first,
         after_item=after.items,
         eligible=jobs.submit.copy(),
-        end=np.full(n, NO_TIME, np.int64),
-        timeout=np.zeros(n, np.int8),
-        starts=0,
-        end_time=times(n + 1),
-        end_serial=times(n + 1),
-        end_job=times(n + 1),
+        due=np.empty(runs, np.int64),
+        cut=np.empty(runs, np.int8),
+        gone=np.zeros(runs if options.ties == "step" else 1, np.int8),
+        end_time=zeros(SMALL),
+        end_run=zeros(SMALL),
         ends=0,
-        over_time=times(overs),
-        over_serial=times(overs),
-        over_job=times(overs),
+        over_time=zeros(SMALL),
+        over_run=zeros(SMALL),
         overs=0,
-        gone=np.zeros(n, np.int8),
+        act=steps,
+        act_priority=priorities,
+        acts=0,
+        acts_left=len(steps),
+        base=platform.capacity.copy(),
+        less=np.zeros_like(platform.capacity),
+        shut=zeros(nodes),
+        down=np.zeros(nodes, np.int8),
+        book=platform.capacity.copy(),
+        book_licences=platform.copies.copy(),
     )
 
 
 def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Causes) -> Schedule:
-    rejected = causes != ""
-    started = state.runs.start != NO_TIME
-    if len(platform.nodes) == 1 and not platform.licences:
-        first = np.concatenate(([0], np.cumsum(2 * started)))
-        items = np.zeros((int(started.sum()), 2), np.int64)
-        items[:, 1] = jobs.tasks[started]
-    else:
-        count = np.where(started, state.runs.held_count, 0)
-        first = np.concatenate(([0], np.cumsum(2 * count)))
-        rows = np.repeat(state.runs.held_first - first[:-1] // 2, count) + np.arange(first[-1] // 2)
-        items = _pairs(state)[rows]
+    """What became of each job; its runs as a table of their own where some job had several."""
+    core, n = state.runs, len(jobs)
+    last = core.last.astype(np.int64)
+    ran = last >= 0
+    runs = _runs(jobs, platform, state)
+    outcome = np.where(world.outcome == NOT_YET, COMPLETED, world.outcome)
+
+    def of_last(values: Any, nothing: Any) -> Any:
+        found = np.full(n, nothing, values.dtype)
+        found[ran] = values[last[ran]]
+        return found
+
+    order = np.argsort(runs.job, kind="stable")
+    again = len(runs) > int(ran.sum())
     return Schedule(
         job=jobs.job,
         submit=jobs.submit,
-        start=state.runs.start,
-        end=world.end,
-        state=np.where(rejected, REJECTED, np.where(world.timeout == 1, TIMEOUT, COMPLETED)).astype(np.int8),
-        reason=np.where(started, state.runs.reason, -1).astype(np.int8),
+        start=of_last(runs.start, NO_TIME),
+        end=of_last(runs.end, NO_TIME),
+        state=outcome.astype(np.int8),
+        reason=of_last(runs.reason, -1),
         rejected_for=causes,
-        eligible=world.eligible,
-        promise=state.promises.first,
+        eligible=world.eligible.copy(),
+        promise=state.promises.first.copy(),
         nodes=platform.nodes,
-        held=Ragged(first.astype(np.int64), items.reshape(-1)),
+        held=_rows(runs.held, last),
+        runs=runs.take(order) if again else None,
     )
+
+
+def _runs(jobs: Jobs, platform: Platform, state: Any) -> Runs:
+    """All runs in the order in which they began."""
+    core, count = state.runs, int(state.runs.count)
+    job = core.job[:count].astype(np.int64)
+    if state.machine.pool:
+        first = 2 * np.arange(count + 1)
+        items = np.zeros((count, 2), np.int64)
+        items[:, 1] = jobs.tasks[job]
+    else:
+        first = np.append(2 * core.first[:count], 2 * core.held_used)
+        items = core.held[: core.held_used].copy()
+    start, end, how = core.start[:count].copy(), core.end[:count].copy(), core.how[:count].copy()
+    progress = np.where(how == NODE_FAIL, 0, end - start)
+    return Runs(job, start, end, how, core.reason[:count].copy(), Ragged(first, items.reshape(-1)), progress)
+
+
+def _rows(held: Ragged, rows: Ints) -> Ragged:
+    """The lists of these rows, empty for -1."""
+    count = np.where(rows >= 0, np.diff(np.append(held.first, held.first[-1:]))[rows], 0)
+    first = np.concatenate(([0], np.cumsum(count)))
+    index = np.repeat(held.first[rows] - first[:-1], count) + np.arange(first[-1])
+    return Ragged(first, held.items[index])
 
 
 def _check_all_started(name: str, schedule: Schedule) -> None:

@@ -1,40 +1,40 @@
-"""Binary heaps over plain arrays: the ends of running jobs, and the timers of a policy."""
+"""Binary heaps over plain arrays: the ends of runs, and the timers of a policy."""
 
 from backfill.core.record import kernel
 
 
 @kernel(inline=True)
-def push_end(time, serial, job, count, t, s, j):
-    """Add (t, s, j) to the heap of ends, ordered by time, then start. Returns the new count."""
+def push_end(time, run, count, t, r):
+    """Add (t, r) to the heap of ends, ordered by time, then run (the order of starts). Returns the new count."""
     i = count
     while i > 0:
         up = (i - 1) >> 1
-        if time[up] < t or (time[up] == t and serial[up] < s):
+        if time[up] < t or (time[up] == t and run[up] < r):
             break
-        time[i], serial[i], job[i] = time[up], serial[up], job[up]
+        time[i], run[i] = time[up], run[up]
         i = up
-    time[i], serial[i], job[i] = t, s, j
+    time[i], run[i] = t, r
     return count + 1
 
 
 @kernel(inline=True)
-def pop_end(time, serial, job, count):
+def pop_end(time, run, count):
     """Remove the first end; the caller has read it at [0]. Returns the new count."""
     count -= 1
-    t, s, j = time[count], serial[count], job[count]
+    t, r = time[count], run[count]
     i = 0
     while True:
         down = 2 * i + 1
         if down >= count:
             break
         right = down + 1
-        if right < count and (time[right] < time[down] or (time[right] == time[down] and serial[right] < serial[down])):
+        if right < count and (time[right] < time[down] or (time[right] == time[down] and run[right] < run[down])):
             down = right
-        if t < time[down] or (t == time[down] and s < serial[down]):
+        if t < time[down] or (t == time[down] and r < run[down]):
             break
-        time[i], serial[i], job[i] = time[down], serial[down], job[down]
+        time[i], run[i] = time[down], run[down]
         i = down
-    time[i], serial[i], job[i] = t, s, j
+    time[i], run[i] = t, r
     return count
 
 

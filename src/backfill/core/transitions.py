@@ -1,0 +1,124 @@
+"""What can happen to the world: a short closed list, the only way in which anything but a policy changes the State.
+
+All events of one instant are applied, then the policy decides once. A simulated world makes the events, a live one
+receives them; neither the policy nor a transition can tell which. A list of them, with the decisions, is a journal.
+"""
+
+import numpy as np
+
+from backfill.core.batch import clear_batch, note_arrival, note_end, note_leave
+from backfill.core.errors import NONE
+from backfill.core.events import pop_timer
+from backfill.core.placement import find_peak
+from backfill.core.queue import dequeue, enqueue
+from backfill.core.record import doubled_rows, kernel
+from backfill.core.runs import add_by_limit, drop_by_limit, take
+
+WALLTIME, PRIORITY = np.int64(0), np.int64(1)  # what `change` changes
+
+
+@kernel(inline=True)
+def tick(state, t):
+    """It is t now: a new instant, at which nothing has happened yet."""
+    state.now = t
+    clear_batch(state.batch)
+    batch = state.batch
+    while batch.timed > 0 and batch.timers[0] <= t:
+        batch.timed = pop_timer(batch.timers, batch.timed)
+
+
+@kernel(inline=True)
+def submit(state):
+    """The next row of the job table is known from now on. Returns its number; `release` makes it eligible."""
+    state.jobs.count += 1
+    return state.jobs.count - 1
+
+
+@kernel(inline=True)
+def release(state, job):
+    """A job that is known, and does not run, waits from now on."""
+    machine = state.machine
+    for k in range(machine.resources):
+        machine.in_play[k] |= machine.offered[k] & (state.jobs.need[job, k] > 0)
+    enqueue(state, job)
+    note_arrival(state.batch, job)
+
+
+@kernel(inline=True)
+def vacate(state, run):
+    """What a run holds is free. Part of `end`; before it where a job at its limit counts as gone (--ties step)."""
+    take(state, run, np.int64(-1))
+    drop_by_limit(state, run)
+
+
+@kernel(inline=True)
+def end(state, run, how):
+    """A run is over: completed, killed at its limit, cancelled, or lost with its node. What it held is given back."""
+    vacate(state, run)
+    end_vacated(state, run, how)
+
+
+@kernel(inline=True)
+def end_vacated(state, run, how):
+    """A run that has given back all that it held is over."""
+    state.runs.end[run] = state.now
+    state.runs.how[run] = how
+    note_end(state.batch, run)
+
+
+@kernel()
+def leave(state, job):
+    """A waiting job goes away unstarted."""
+    dequeue(state, job)
+    note_leave(state.batch, job)
+
+
+@kernel()
+def change(state, job, what, walltime, priority):
+    """A job that has not ended gets another walltime, which the limit of its run follows, or another priority."""
+    waits = state.queue.waits[job]
+    if waits:
+        dequeue(state, job)
+    if what == WALLTIME:
+        state.jobs.walltime[job] = walltime
+        run = state.runs.last[job]
+        if not waits and run != NONE and state.runs.end[run] < state.runs.start[run]:
+            drop_by_limit(state, run)
+            add_by_limit(state, run, state.runs.start[run] + walltime)
+    else:
+        state.jobs.priority[job] = priority
+    if waits:
+        enqueue(state, job)
+    state.batch.changes += 1
+
+
+@kernel()
+def set_capacity(state, node, k, amount):
+    """A node has this much of a resource from now on. What runs hold must fit in it."""
+    machine, free = state.machine, state.free
+    gained = amount - machine.capacity[node, k]
+    machine.capacity[node, k] = amount
+    free.nodes[node, k] += gained
+    free.total[k] += gained
+    find_peak(free.peak, free.nodes, node)
+    state.batch.changes += 1
+
+
+@kernel()
+def set_copies(state, licence, copies):
+    """There are this many copies of a licence from now on. What runs hold must fit in it."""
+    state.free.licences[licence] += copies - state.machine.copies[licence]
+    state.machine.copies[licence] = copies
+    state.batch.changes += 1
+
+
+@kernel()
+def window(state, node, k, amount, begin, until):
+    """It is known from now on that a node will have so much less of a resource on [begin, until)."""
+    machine = state.machine
+    if machine.windows == len(machine.window):
+        machine.window = doubled_rows(machine.window)
+    row = machine.window[machine.windows]
+    row[0], row[1], row[2], row[3], row[4] = node, k, amount, begin, until
+    machine.windows += 1
+    state.batch.changes += 1

@@ -1,0 +1,441 @@
+"""The simulated world: it knows when each run will end and what the file of events says, and makes events of that.
+
+What a policy must not see lies in World, which policies never get. It keeps a book of its own of what runs hold, and
+each start is held against it.
+"""
+
+import numpy as np
+from numba import float64, int8, int64
+
+from backfill.core.errors import NONE, OK, OVERBOOKED, OVERBOOKED_LICENCE, TOO_LATE, fail
+from backfill.core.heaps import pop_end, push_end
+from backfill.core.profile import FUTURE
+from backfill.core.record import doubled, kernel, record
+from backfill.core.runs import RUNNING
+from backfill.core.transitions import (
+    PRIORITY,
+    WALLTIME,
+    change,
+    end,
+    end_vacated,
+    leave,
+    release,
+    set_capacity,
+    set_copies,
+    submit,
+    tick,
+    vacate,
+    window,
+)
+from backfill.model import schedule
+
+COMPLETED, TIMEOUT, CANCELLED, NODE_FAIL = (
+    np.int8(x) for x in (schedule.COMPLETED, schedule.TIMEOUT, schedule.CANCELLED, schedule.NODE_FAIL)
+)
+NOT_YET = RUNNING  # outcome of a job that is not over
+
+LATEST = FUTURE >> 2  # no job may end as late as that
+
+# What the file of events asks for, step by step: windows are announced, begin and end.
+ACTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "copies", "announce", "open", "close")
+CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, OPEN, CLOSE = range(10)
+WHOLE = np.int64(-1)  # as a resource: all of the node
+
+WORLD = [
+    ("stepping", int64),  # --ties step: one pass per event
+    ("overrun", int64),  # --overrun extend: a job stays beyond its walltime, and its limit is an event
+    ("requeue", int64),  # --lost requeue: a job whose node is lost waits again
+    ("jobs", int64),
+    ("runtime", int64[::1]),  # how long a job will hold its nodes at speed 1
+    ("kill", int64[::1]),  # how long it may hold them
+    ("speed", float64[::1]),  # of each node
+    ("outcome", int8[::1]),  # how each job ended, an index into model.schedule.STATES; NOT_YET
+    ("linked", int64),  # 1: some jobs come after others
+    ("before", int64[::1]),  # jobs that must end before this one may wait
+    ("after_first", int64[::1]),  # the jobs that wait for job j are after_item[after_first[j]:after_first[j + 1]]
+    ("after_item", int64[::1]),
+    ("eligible", int64[::1]),
+    ("due", int64[::1]),  # (runs,): when each will end
+    ("cut", int8[::1]),  # (runs,): 1: it will be killed at its walltime
+    ("gone", int8[::1]),  # (runs,): it has given back what it held, its end is still to come (stepping)
+    # heap of ends: time, run; an entry whose time is not that run's due is void
+    ("end_time", int64[::1]),
+    ("end_run", int64[::1]),
+    ("ends", int64),
+    # heap of limits of runs that will outlive them
+    ("over_time", int64[::1]),
+    ("over_run", int64[::1]),
+    ("overs", int64),
+    # the file of events, in order of time
+    ("act", int64[:, ::1]),  # (acts, 8): time, what (ACTS), job, node, resource or licence, value, until, amount
+    ("act_priority", float64[::1]),  # (acts,): that it gives
+    ("acts", int64),  # done so far
+    ("acts_left", int64),
+    ("base", int64[:, ::1]),  # (m, k): capacity of nodes that are up
+    ("less", int64[:, ::1]),  # (m, k): what open windows take from it
+    ("shut", int64[::1]),  # (m,): how many reasons keep a node from having any
+    ("down", int8[::1]),  # (m,)
+    # the book
+    ("book", int64[:, ::1]),  # (m, k): what nobody holds
+    ("book_licences", int64[::1]),
+]
+World, WorldT = record("World", WORLD, globals())
+
+
+@kernel(inline=True)
+def next_instant(state, world):
+    """When something happens next; FUTURE when nothing will."""
+    t = FUTURE
+    if state.jobs.count < world.jobs:
+        t = state.jobs.submit[state.jobs.count]
+    if world.ends > 0:
+        t = min(t, world.end_time[0])
+    if world.overs > 0:
+        t = min(t, world.over_time[0])
+    if t < FUTURE or state.queue.waiting > 0:
+        if state.batch.timed > 0:
+            t = min(t, state.batch.timers[0])
+        if world.acts_left > 0:
+            t = min(t, world.act[world.acts, 0])
+    return max(t, state.now)
+
+
+@kernel(inline=True)
+def open_instant(state, world):
+    """Make the next batch of events happen (stepping: the next event). False when nothing will happen any more."""
+    t = next_instant(state, world)
+    if t == FUTURE or state.trace.error[0] != OK:
+        return False
+    tick(state, t)
+    if world.stepping:
+        _step(state, world)
+    else:
+        while world.ends > 0 and world.end_time[0] <= t:
+            _end_first(state, world)
+        while world.overs > 0 and world.over_time[0] <= t:
+            world.overs = pop_end(world.over_time, world.over_run, world.overs)
+        while world.acts_left > 0 and world.act[world.acts, 0] <= t:
+            _act(state, world)
+        while state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= t:
+            _admit(state, world, submit(state))
+    return True
+
+
+@kernel(inline=True)
+def _end_first(state, world):
+    run, t = world.end_run[0], world.end_time[0]
+    world.ends = pop_end(world.end_time, world.end_run, world.ends)
+    if state.runs.how[run] == RUNNING and world.due[run] == t:
+        _finish(state, world, run, TIMEOUT if world.cut[run] else COMPLETED)
+
+
+@kernel(inline=True)
+def _finish(state, world, run, how):
+    """A run ends now, and its job with it."""
+    if world.stepping and world.gone[run]:
+        end_vacated(state, run, how)
+    else:
+        _write_off(state, world, run)
+        end(state, run, how)
+    _over(state, world, np.int64(state.runs.job[run]), how)
+
+
+@kernel(inline=True)
+def _over(state, world, job, how):
+    """A job has ended, or will never run."""
+    world.outcome[job] = how
+    if world.linked:
+        _let_follow(state, world, job)
+
+
+@kernel()
+def _let_follow(state, world, job):
+    """Jobs that had to wait for this one are a step nearer to the queue."""
+    for i in range(world.after_first[job], world.after_first[job + 1]):
+        later = world.after_item[i]
+        world.before[later] -= 1
+        if world.before[later] == 0 and later < state.jobs.count:
+            _admit(state, world, later)
+
+
+@kernel(inline=True)
+def _admit(state, world, job):
+    """A job joins the queue, unless it is rejected, cancelled, or others must end first."""
+    if world.outcome[job] != NOT_YET or (world.linked and world.before[job] > 0):
+        return
+    world.eligible[job] = state.now
+    release(state, job)
+
+
+@kernel()
+def _step(state, world):
+    """One event: submits of an instant come before its ends; runs that end at their limit are gone from the books."""
+    _leave_books(state, world)
+    if state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= state.now:
+        _admit(state, world, submit(state))
+    elif world.ends > 0 and world.end_time[0] <= state.now:
+        _end_first(state, world)
+
+
+@kernel()
+def _leave_books(state, world):
+    i = 0
+    while i < state.runs.active and state.runs.limits[i] <= state.now:
+        run = state.runs.by_limit[i]
+        if world.due[run] <= state.now:
+            world.gone[run] = 1
+            _write_off(state, world, run)
+            vacate(state, run)
+        else:
+            i += 1
+
+
+@kernel()
+def _act(state, world):
+    """Do what the next line of the file of events asks for."""
+    row = world.act[world.acts]
+    what, job, node, k, value = row[1], row[2], row[3], row[4], row[5]
+    world.acts += 1
+    world.acts_left -= 1
+    if what <= NEW_PRIORITY:
+        _change_job(state, world, what, job, value, world.act_priority[world.acts - 1])
+    elif what == DOWN or what == UP:
+        if world.down[node] != (what == DOWN):
+            world.down[node] = what == DOWN
+            _shut(state, world, node, np.int64(1 if what == DOWN else -1))
+    elif what == CAPACITY:
+        world.base[node, k] = value
+        _fit(state, world, node, k)
+    elif what == COPIES:
+        _fit_licence(state, world, k, value)
+    elif what == ANNOUNCE:
+        window(state, node, k, row[7], value, row[6])
+    elif k == WHOLE:
+        _shut(state, world, node, np.int64(1 if what == OPEN else -1))
+    else:
+        world.less[node, k] += row[7] if what == OPEN else -row[7]
+        _fit(state, world, node, k)
+
+
+@kernel()
+def _change_job(state, world, what, job, value, priority):
+    """Cancel a job, or give it another walltime or priority; nothing where it has ended."""
+    if world.outcome[job] != NOT_YET:
+        return
+    known = job < state.jobs.count
+    run = np.int64(state.runs.last[job])
+    runs = run != NONE and state.runs.how[run] == RUNNING
+    if what == CANCEL:
+        if runs:
+            _finish(state, world, run, CANCELLED)
+        else:
+            if state.queue.waits[job]:
+                leave(state, job)
+            _over(state, world, job, CANCELLED)
+        return
+    if what == NEW_WALLTIME:
+        world.kill[job] = value
+    if known:
+        change(state, job, WALLTIME if what == NEW_WALLTIME else PRIORITY, value, priority)
+    elif what == NEW_WALLTIME:
+        state.jobs.walltime[job] = value
+    else:
+        state.jobs.priority[job] = priority
+    if runs and what == NEW_WALLTIME:
+        _set_end(state, world, run)
+        if world.due[run] <= state.now:
+            _finish(state, world, run, TIMEOUT)
+
+
+@kernel()
+def _shut(state, world, node, more):
+    """One reason more, or less, why a node has nothing. What runs there is lost with it."""
+    world.shut[node] += more
+    if world.shut[node] > 0:
+        i = 0
+        while i < state.runs.active:
+            run = state.runs.by_limit[i]
+            if _is_on(state, run, node):
+                _lose(state, world, run)
+                i = 0
+            else:
+                i += 1
+    for k in range(state.machine.resources):
+        _fit(state, world, node, k)
+
+
+@kernel()
+def _is_on(state, run, node):
+    if state.machine.pool:
+        return True
+    for pair in range(state.runs.first[run], state.runs.first[run] + state.runs.many[run]):
+        if state.runs.held[pair, 0] == node:
+            return True
+    return False
+
+
+@kernel()
+def _held(state, run, node, k):
+    """How much of a resource of a node a run holds."""
+    job, runs = state.runs.job[run], state.runs
+    if state.machine.pool:
+        return state.jobs.need[job, k]
+    found = np.int64(0)
+    for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
+        if runs.held[pair, 0] == node:
+            found += runs.held[pair, 1] * state.jobs.demand[job, k]
+    return found
+
+
+@kernel()
+def _copies_held(state, run, licence):
+    job, jobs = state.runs.job[run], state.jobs
+    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
+        if jobs.licence[item] == licence:
+            return jobs.licence_count[item, 0]
+    return np.int64(0)
+
+
+@kernel()
+def _later(state, run, other):
+    """Whether a run started after another; of equals that of the higher job."""
+    start, job = state.runs.start, state.runs.job
+    return other == NONE or start[run] > start[other] or (start[run] == start[other] and job[run] > job[other])
+
+
+@kernel()
+def _fit(state, world, node, k):
+    """Give a node what it should have of a resource; runs are lost, the last started first, until the rest fits."""
+    amount = np.int64(0) if world.shut[node] > 0 else max(world.base[node, k] - world.less[node, k], 0)
+    if amount == state.machine.capacity[node, k]:
+        return
+    while state.machine.capacity[node, k] - state.free.nodes[node, k] > amount:
+        last = NONE
+        for i in range(state.runs.active):
+            run = state.runs.by_limit[i]
+            if _held(state, run, node, k) > 0 and _later(state, run, last):
+                last = run
+        _lose(state, world, last)
+    world.book[node, k] += amount - state.machine.capacity[node, k]
+    set_capacity(state, node, k, amount)
+
+
+@kernel()
+def _fit_licence(state, world, licence, copies):
+    while state.machine.copies[licence] - state.free.licences[licence] > copies:
+        last = NONE
+        for i in range(state.runs.active):
+            run = state.runs.by_limit[i]
+            if _copies_held(state, run, licence) > 0 and _later(state, run, last):
+                last = run
+        _lose(state, world, last)
+    world.book_licences[licence] += copies - state.machine.copies[licence]
+    set_copies(state, licence, copies)
+
+
+@kernel()
+def _lose(state, world, run):
+    """A run ends because what it held is gone. Its job waits again, or has failed."""
+    job = np.int64(state.runs.job[run])
+    _write_off(state, world, run)
+    end(state, run, NODE_FAIL)
+    if world.requeue:
+        release(state, job)
+    else:
+        _over(state, world, job, NODE_FAIL)
+
+
+@kernel(inline=True)
+def at_speed(runtime, speed):
+    """How long a job of this run time takes on a node of this speed, in whole microseconds, rounded up."""
+    return np.int64(min(np.ceil(runtime / speed), float(LATEST)))
+
+
+@kernel(inline=True)
+def _length(state, world, run, job):
+    """How long a run would go on where it is, if nobody ended it."""
+    runs, hold = state.runs, world.runtime[job]
+    if not state.machine.pool:
+        slowest = world.speed[runs.held[runs.first[run], 0]]
+        for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
+            slowest = min(slowest, world.speed[runs.held[pair, 0]])
+        return at_speed(hold, slowest)
+    return hold if world.speed[0] == 1.0 else at_speed(hold, world.speed[0])
+
+
+@kernel(inline=True)
+def _set_end(state, world, run):
+    """Find out when a run will end, and whether it will be killed."""
+    job = np.int64(state.runs.job[run])
+    hold, begin = _length(state, world, run, job), state.runs.start[run]
+    world.cut[run] = 0
+    if not world.overrun:
+        if hold > world.kill[job]:
+            hold = world.kill[job]
+            world.cut[run] = 1
+    elif hold > state.jobs.walltime[job] and begin + state.jobs.walltime[job] >= state.now:
+        if world.overs == len(world.over_time):
+            world.over_time, world.over_run = doubled(world.over_time), doubled(world.over_run)
+        limit = begin + state.jobs.walltime[job]
+        world.overs = push_end(world.over_time, world.over_run, world.overs, limit, run)
+    if begin + hold >= LATEST:
+        fail(state, TOO_LATE, job, NONE, NONE, NONE)
+    world.due[run] = begin + hold
+    if world.ends == len(world.end_time):
+        world.end_time, world.end_run = doubled(world.end_time), doubled(world.end_run)
+    world.ends = push_end(world.end_time, world.end_run, world.ends, begin + hold, run)
+
+
+@kernel(inline=True)
+def close_instant(state, world):
+    """Take in what the policy decided: each start goes into the book, and gets its end."""
+    for i in range(state.batch.starts):
+        run = state.batch.started[i]
+        while run >= len(world.due):
+            world.due, world.cut = doubled(world.due), doubled(world.cut)
+            if world.stepping:
+                world.gone = doubled(world.gone)
+        if world.stepping:
+            world.gone[run] = 0
+        _write_down(state, world, run)
+        _set_end(state, world, run)
+
+
+@kernel(inline=True)
+def _write_down(state, world, run):
+    """Note in the book what a run takes; an amount below 0 is the policy's, or the core's, mistake."""
+    job, jobs = state.runs.job[run], state.jobs
+    if state.machine.pool:
+        for k in range(state.machine.resources):
+            world.book[0, k] -= jobs.need[job, k]
+            if world.book[0, k] < 0:
+                fail(state, OVERBOOKED, np.int64(job), k, jobs.need[job, k], world.book[0, k] + jobs.need[job, k])
+        return
+    _turn_page(state, world, run, np.int64(-1))
+
+
+@kernel(inline=True)
+def _write_off(state, world, run):
+    """Note in the book what a run gives back."""
+    if state.machine.pool:
+        for k in range(state.machine.resources):
+            world.book[0, k] += state.jobs.need[state.runs.job[run], k]
+        return
+    _turn_page(state, world, run, np.int64(1))
+
+
+@kernel()
+def _turn_page(state, world, run, sign):
+    job, jobs, runs = np.int64(state.runs.job[run]), state.jobs, state.runs
+    for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
+        node, tasks = runs.held[pair, 0], runs.held[pair, 1]
+        for k in range(state.machine.resources):
+            amount = tasks * jobs.demand[job, k]
+            world.book[node, k] += sign * amount
+            if world.book[node, k] < 0:
+                fail(state, OVERBOOKED, job, k, amount, world.book[node, k] + amount)
+    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
+        licence, copies = jobs.licence[item], jobs.licence_count[item, 0]
+        world.book_licences[licence] += sign * copies
+        if world.book_licences[licence] < 0:
+            fail(state, OVERBOOKED_LICENCE, job, licence, copies, world.book_licences[licence] + copies)

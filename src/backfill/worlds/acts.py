@@ -1,0 +1,53 @@
+"""What a file of events asks of the simulated world, step by step."""
+
+from typing import Any
+
+import numpy as np
+
+from backfill.core.world import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
+from backfill.model import events
+from backfill.model.events import BoundEvents
+from backfill.model.platform import Platform
+from backfill.model.workload import Floats, Ints
+
+CLOSING, OPENING, STATED = range(3)  # at one instant windows end, then begin, then come the file's own events
+OF_JOBS = {events.CANCEL: CANCEL, events.WALLTIME: NEW_WALLTIME, events.PRIORITY: NEW_PRIORITY}
+OF_NODES = {events.DOWN: DOWN, events.UP: UP}
+
+
+def acts(bound: BoundEvents, platform: Platform, place: Ints) -> tuple[Ints, Floats]:
+    """The steps, (steps, 8) in the columns of World.act, and the priority that each gives.
+
+    place: where the core has each job of the workload. A window is announced, begins and ends.
+    """
+    found: list[tuple[tuple[int, int, int], list[int], float]] = []
+    resources = len(platform.resources)
+
+    def add(when: int, phase: int, what: int, *, job: int = -1, node: int = -1, k: int = -1, value: int = 0,
+            until: int = 0, amount: int = 0, priority: float = 0.0) -> None:  # fmt: skip
+        row = [when, what, job, node, k, value, until, amount]
+        found.append(((when, phase, len(found)), row, priority))
+
+    columns = (bound.time, bound.kind, bound.job, bound.resource, bound.value, bound.until, bound.amount)
+    rows = zip(*(column.tolist() for column in columns), bound.priority.tolist(), strict=True)
+    for row, (t, kind, job, k, value, until, amount, priority) in enumerate(rows):
+        nodes = bound.nodes[row].tolist()
+        if kind in OF_JOBS:
+            add(t, STATED, OF_JOBS[kind], job=int(place[job]), value=value, priority=priority)
+        elif kind in OF_NODES:
+            for node in nodes:
+                add(t, STATED, OF_NODES[kind], node=node)
+        elif kind == events.CAPACITY and k >= resources:
+            add(t, STATED, COPIES, k=k - resources, value=value)
+        elif kind == events.CAPACITY:
+            for node in nodes:
+                add(t, STATED, CAPACITY, node=node, k=k, value=value)
+        elif until > t:
+            about: Any = {"value": value, "until": until, "amount": amount, "k": k}
+            for node in nodes:
+                add(t, STATED, ANNOUNCE, node=node, **about)
+                add(max(value, t), OPENING if value > t else STATED, OPEN, node=node, **about)
+                add(until, CLOSING, CLOSE, node=node, **about)
+    found.sort(key=lambda act: act[0])
+    steps = np.array([row for _, row, _ in found], np.int64).reshape(-1, 8)
+    return steps, np.array([priority for *_, priority in found])
