@@ -52,6 +52,18 @@ class Runs:
         """The number of each run among those of its job, from 1."""
         return np.arange(1, len(self) + 1) - np.searchsorted(self.job, self.job)
 
+    def since(self, eligible: Ints) -> Ints:
+        """When the job began to wait for each run: when it was eligible, or at the end of its run before."""
+        begin = eligible[self.job]
+        again = np.flatnonzero(np.diff(self.job) == 0)
+        begin[again + 1] = self.end[again]
+        return begin
+
+    def last(self, values: Ints) -> Ints:
+        """What stands at the last run of each job that has one."""
+        last: Ints = values[np.append(self.job[1:] != self.job[:-1], True)[: len(self)]]
+        return last
+
     def total(self, values: Ints, jobs: int) -> Ints:
         """The sum of one value per run over the runs of each of `jobs` jobs."""
         sums = np.zeros(jobs, np.int64)
@@ -100,15 +112,27 @@ class Schedule:
         if self.runs is not None:
             return self.runs
         rows = np.flatnonzero(self.ran)
+        return replace(self.runs_of(rows), job=rows)
+
+    def runs_of(self, rows: Ints) -> Runs:
+        """The runs of these jobs, which all ran; `job` is the place in `rows`."""
+        if self.runs is not None:
+            return self.runs.of_jobs(rows)
         start, end, state = self.start[rows], self.end[rows], self.state[rows]
         progress = np.where(state == NODE_FAIL, 0, end - start)
-        return Runs(rows, start, end, state, self.reason[rows], self.held.take(rows), progress)
+        return Runs(np.arange(len(rows)), start, end, state, self.reason[rows], self.held.take(rows), progress)
 
     @property
     def ran(self) -> NDArray[np.bool_]:
         """Which jobs started."""
         ran: NDArray[np.bool_] = self.start != NO_TIME
         return ran
+
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """Which jobs ran to their end or their walltime: all that ran, without those cancelled or lost with a node."""
+        finished: NDArray[np.bool_] = self.ran & (self.state != CANCELLED) & (self.state != NODE_FAIL)
+        return finished
 
     def take(self, rows: Ints) -> "Schedule":
         """These rows, in this order."""
