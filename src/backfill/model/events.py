@@ -1,0 +1,292 @@
+"""What happens to jobs and machines besides submits and ends: cancelled jobs, outages, maintenance."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from backfill.model.errors import EventsError, UsageError, at, printable, quote
+from backfill.model.platform import Platform
+from backfill.model.units import NEVER, SECOND, TIME_MAX, parse_seconds, parse_size, seconds_text
+from backfill.model.workload import Floats, Ints, Ragged, Workload
+
+EVENTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "window")
+CANCEL, WALLTIME, PRIORITY, DOWN, UP, CAPACITY, WINDOW = range(len(EVENTS))
+
+COLUMNS = ("time", "event", "job", "node", "resource", "value", "until", "amount")
+_NEEDS = {
+    "cancel": ("job",),
+    "walltime": ("job", "value"),
+    "priority": ("job", "value"),
+    "down": ("node",),
+    "up": ("node",),
+    "capacity": ("resource", "value"),
+    "window": ("value", "until"),
+}
+_MAY_HAVE = {"capacity": ("node",), "window": ("node", "resource", "amount")}
+_SECONDS = f"a number of seconds from {-TIME_MAX // SECOND} to {TIME_MAX // SECOND}"
+_SIZE = "a whole number from 0 to 2^62 that may carry K, M, G or T"
+_NOTHING = ("nan", "NaN", "NaT", "<NA>", "None")  # how tables of Python print an empty cell
+_SHOWN = 5  # names that a message lists
+_AMOUNT_MAX = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class BoundEvents:
+    """Events in order of time, of equal times in file order, in the numbers of one workload and one platform."""
+
+    time: Ints
+    kind: Ints  # index into EVENTS
+    job: Ints  # row of the workload; -1 = none
+    nodes: Ragged  # the nodes that it is about; empty for events of jobs and licences
+    resource: Ints  # index into platform.resources + platform.licences; -1 = none, a window of whole nodes
+    value: Ints  # walltime: microseconds; capacity: the amount; window: its begin; else 0
+    until: Ints  # end of a window; else NEVER
+    amount: Ints  # how much less there is in a window of a resource; else 0
+    priority: Floats  # of a priority event; else 0
+    name: str = "events"
+    sha256: str = ""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def greatest(self, platform: Platform) -> tuple[Ints, Ints]:
+        """The most that there ever is of each node's resources, shape (nodes, resources), and of each licence."""
+        capacity, copies, resources = platform.capacity.copy(), platform.copies.copy(), len(platform.resources)
+        for row in np.flatnonzero(self.kind == CAPACITY).tolist():
+            resource, value = int(self.resource[row]), int(self.value[row])
+            if resource < resources:
+                nodes = self.nodes[row]
+                capacity[nodes, resource] = np.maximum(capacity[nodes, resource], value)
+            else:
+                copies[resource - resources] = max(int(copies[resource - resources]), value)
+        return capacity, copies
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Events as a file or a table states them, in its order. What needs neither jobs nor nodes is checked here."""
+
+    cells: Mapping[str, Sequence[str]]  # a text per event in each of COLUMNS; empty where nothing stands
+    name: str = "events"
+    sha256: str = ""  # of the file's bytes; of a table from Python, of its cells
+    file: str = "events"  # what messages call it
+    lines: Sequence[int] | None = None  # of each event; None = a table from Python
+    time: Ints = field(init=False)
+    kind: Ints = field(init=False)  # index into EVENTS
+    value: Ints = field(init=False)
+    until: Ints = field(init=False)
+    amount: Ints = field(init=False)
+    priority: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", printable(self.name))
+        rows = range(len(self))
+        for row in rows:
+            self._check_fields(row)
+        kind = self.cells["event"]
+        seconds = ("walltime", "window")  # events whose value is a time
+        columns: dict[str, Any] = {
+            "time": [self._time("time", row) for row in rows],
+            "kind": [EVENTS.index(event) for event in kind],
+            "value": [
+                self._time("value", row) if kind[row] in seconds
+                else self._size("value", row) if kind[row] == "capacity"
+                else 0
+                for row in rows
+            ],
+            "until": [self._time("until", row) if kind[row] == "window" else NEVER for row in rows],
+            "amount": [self._size("amount", row) if self.cells["amount"][row] else 0 for row in rows],
+        }  # fmt: skip
+        for name, values in columns.items():
+            object.__setattr__(self, name, np.array(values, np.int64))
+        priority = [self._number("value", row) if kind[row] == "priority" else 0.0 for row in rows]
+        object.__setattr__(self, "priority", np.array(priority, np.float64))
+        self._check_order()
+        if not self.sha256:
+            says = json.dumps([list(self.cells[name]) for name in COLUMNS])
+            object.__setattr__(self, "sha256", hashlib.sha256(says.encode()).hexdigest())
+
+    @classmethod
+    def of(cls, table: Any, **where: Any) -> "Events":
+        """From a list of dicts, a dict of columns, or a pandas or polars DataFrame; None and NaN are empty cells.
+
+        where: name, sha256, file and lines, where the table was read from a file.
+        Raises EventsError, and UsageError for what is no table.
+        """
+        if isinstance(table, Events):
+            return table
+        if isinstance(table, list | tuple) and all(isinstance(row, Mapping) for row in table):
+            return cls._of_rows(table, **where)
+        if isinstance(table, Mapping):
+            columns = {str(name): list(values) for name, values in table.items()}
+        elif hasattr(table, "columns"):
+            columns = {str(name): list(table[name]) for name in table.columns}
+        else:
+            kind = type(table).__name__
+            raise UsageError(f"events is a {kind}; expected a list of dicts, a dict of columns or a DataFrame")
+        file, lengths = where.get("file", "events"), {len(values) for values in columns.values()}
+        if len(lengths) > 1:
+            raise EventsError(at(file, None, f"columns of {min(lengths)} and {max(lengths)} rows; expected equal ones"))
+        missing = next((name for name in ("time", "event") if name not in columns), None)
+        if columns and missing:
+            raise EventsError(at(file, None, f"no column {missing}; the columns are {quote(','.join(columns))}"))
+        if unknown := next((name for name in columns if name not in COLUMNS), None):
+            header = 1 if where.get("lines") is not None else None
+            raise EventsError(at(file, header, f"column {quote(unknown)} is unknown; expected {', '.join(COLUMNS)}"))
+        rows = max(lengths, default=0)
+        return cls({name: [text_of(value) for value in columns.get(name, [None] * rows)] for name in COLUMNS}, **where)
+
+    @classmethod
+    def _of_rows(cls, rows: Sequence[Mapping[Any, Any]], **where: Any) -> "Events":
+        for row, each in enumerate(rows):
+            if unknown := next((name for name in each if name not in COLUMNS), None):
+                what = f"field {quote(unknown)} is unknown; expected {', '.join(COLUMNS)}"
+                raise _refused(where.get("file", "events"), where.get("lines"), row, what)
+        return cls({name: [text_of(each.get(name)) for each in rows] for name in COLUMNS}, **where)
+
+    def __len__(self) -> int:
+        return len(self.cells["event"])
+
+    def bind(self, workload: Workload, platform: Platform) -> BoundEvents:
+        """The same events in the numbers of a workload and a platform, in order of time. Raises EventsError."""
+        rows = range(len(self))
+        order = np.argsort(self.time, kind="stable")
+        resource = [self._resource(row, platform) for row in rows]
+        nodes = Ragged.of(self._nodes(resource, platform))
+        bound = BoundEvents(
+            time=self.time[order],
+            kind=self.kind[order],
+            job=np.array(self._jobs(workload), np.int64)[order],
+            nodes=nodes.take(order),
+            resource=np.array(resource, np.int64)[order],
+            value=self.value[order],
+            until=self.until[order],
+            amount=self.amount[order],
+            priority=self.priority[order],
+            name=self.name,
+            sha256=self.sha256,
+        )
+        most, _ = bound.greatest(platform)
+        if (much := most.sum(axis=0, dtype=np.float64) > 2.0**62).any():
+            name = platform.resources[int(np.argmax(much))]
+            raise EventsError(at(self.file, None, f"the nodes may hold more than 2^62 {name} between them"))
+        return bound
+
+    def _jobs(self, workload: Workload) -> list[int]:
+        if not any(self.cells["job"]):
+            return [-1] * len(self)
+        rows = {str(job): row for row, job in enumerate(workload.jobs.job.tolist())}
+        for row, job in enumerate(self.cells["job"]):
+            if job and job not in rows:
+                raise self._unknown("job", row, f"the id of one of the {len(workload)} jobs of {workload.name}")
+        return [rows[job] if job else -1 for job in self.cells["job"]]
+
+    def _resource(self, row: int, platform: Platform) -> int:
+        name, names = self.cells["resource"][row], [*platform.resources, *platform.licences]
+        if name and name not in names:
+            raise self._unknown("resource", row, listed(names))
+        return names.index(name) if name else -1
+
+    def _nodes(self, resource: Sequence[int], platform: Platform) -> list[list[int]]:
+        """The nodes of each event. On a platform of one node, that is the one of a resource without a node."""
+        place = {name: n for n, name in enumerate(platform.nodes)}
+        known: dict[str, list[int]] = {"": []}
+        found = []
+        for row, text in enumerate(self.cells["node"]):
+            floats = resource[row] >= len(platform.resources)
+            if text and floats:
+                raise self._fail("node", row, "nothing: licences float between the nodes")
+            if not text and resource[row] >= 0 and not floats:
+                if len(place) > 1:
+                    raise self._fail("node", row, f"a node, since the platform has {len(place)}")
+                found.append([0])
+                continue
+            if text not in known:
+                known[text] = [place[text]] if text in place else matching(text, platform.nodes)
+            if text and not known[text]:
+                raise self._unknown("node", row, f"{listed(platform.nodes)}, or a pattern of such names, as n*")
+            found.append(known[text])
+        return found
+
+    def _check_fields(self, row: int) -> None:
+        event = self.cells["event"][row]
+        if event not in EVENTS:
+            raise self._fail("event", row, ", ".join(EVENTS))
+        needs = ("time", "event", *_NEEDS[event])
+        has = {name for name in COLUMNS if self.cells[name][row]}
+        if missing := next((name for name in needs if name not in has), None):
+            raise self._fail(missing, row, f"a value: {event} needs {' and '.join(_NEEDS[event])}")
+        if extra := next((n for n in COLUMNS if n in has and n not in {*needs, *_MAY_HAVE.get(event, ())}), None):
+            raise self._fail(extra, row, f"nothing: {event} has no {extra}")
+        if event == "window":
+            if "node" not in has and "resource" not in has:
+                raise self._fail("node", row, "a node: window needs node or resource")
+            if "resource" in has and "amount" not in has:
+                raise self._fail("amount", row, "a value: a window of a resource needs amount")
+            if "amount" in has and "resource" not in has:
+                raise self._fail("amount", row, "nothing: a window of whole nodes has no amount")
+
+    def _check_order(self) -> None:
+        for row in np.flatnonzero((self.kind == WALLTIME) & (self.value < 0)).tolist():
+            raise self._fail("value", row, f"a walltime from 0 to {TIME_MAX // SECOND} s")
+        for row in np.flatnonzero((self.kind == WINDOW) & (self.until <= self.value)).tolist():
+            raise self._fail("until", row, f"a time after the window's begin, {seconds_text(int(self.value[row]))} s")
+
+    def _time(self, column: str, row: int) -> int:
+        try:
+            return parse_seconds(self.cells[column][row])
+        except ValueError:
+            raise self._fail(column, row, _SECONDS) from None
+
+    def _size(self, column: str, row: int) -> int:
+        try:
+            value = parse_size(self.cells[column][row])
+        except ValueError:
+            raise self._fail(column, row, _SIZE) from None
+        return value
+
+    def _number(self, column: str, row: int) -> float:
+        try:
+            value = float(self.cells[column][row])
+        except ValueError:
+            value = np.nan
+        if not np.isfinite(value):
+            raise self._fail(column, row, "a finite number")
+        return value
+
+    def _fail(self, column: str, row: int, expected: str) -> EventsError:
+        text = self.cells[column][row]
+        return self._refused(row, f"{column} is {quote(text) if text else 'empty'}; expected {expected}")
+
+    def _unknown(self, column: str, row: int, expected: str) -> EventsError:
+        return self._refused(row, f"{column} {quote(self.cells[column][row])} is unknown; expected {expected}")
+
+    def _refused(self, row: int, what: str) -> EventsError:
+        return _refused(self.file, self.lines, row, what)
+
+
+def _refused(file: str, lines: Sequence[int] | None, row: int, what: str) -> EventsError:
+    return EventsError(at(file, None, f"row {row + 1}: {what}") if lines is None else at(file, lines[row], what))
+
+
+def matching(pattern: str, names: Iterable[str]) -> list[int]:
+    """The places of the names that a shell pattern matches; upper and lower case differ."""
+    return [place for place, name in enumerate(names) if fnmatchcase(name, pattern)]
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, for a message."""
+    return ", ".join(map(printable, names[:_SHOWN])) + (f", ... ({len(names):,} in all)" if len(names) > _SHOWN else "")
+
+
+def text_of(value: Any) -> str:
+    """A cell of a table of Python as it would stand in a CSV: whole floats without fraction, nothing as empty."""
+    if isinstance(value, float | np.floating) and np.isfinite(value):
+        return str(int(value)) if value == int(value) else repr(float(value))
+    text = str(value).strip()
+    return "" if text in _NOTHING and not isinstance(value, str) else text

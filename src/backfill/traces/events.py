@@ -1,0 +1,84 @@
+"""Events as CSV or as JSON lines: what happens to jobs and machines during a simulation."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from backfill.model.errors import BadArgument, EventsError, at, quote
+from backfill.model.events import COLUMNS, Events
+from backfill.traces.columns import Columns
+from backfill.traces.files import Source
+
+JSON = (".jsonl", ".ndjson", ".json")
+SUFFIXES = (".csv", *JSON)
+_EXPECTED = f"{', '.join(SUFFIXES)}, each also with .gz behind it"
+
+
+def read_events(source: Source | bytes | str | Path) -> Events:
+    """The events of a file, plain or gzip: CSV, or one JSON object a line; docs/reference/files.md has the columns.
+
+    Raises EventsError with file, line and column, and UsageError for standard input, from which jobs are read.
+    """
+    if isinstance(source, str | Path) and str(source) == "-":
+        raise BadArgument("events", "-", f"a file: {_EXPECTED}")
+    if isinstance(source, str | Path) and not suffix_of(str(source)):
+        raise EventsError(at(str(source), None, f"unknown suffix; expected {_EXPECTED}"))
+    found = Source.of(source, EventsError)
+    suffix = suffix_of(found.file) or (JSON[0] if found.data.lstrip().startswith(b"{") else ".csv")
+    return _json(found) if suffix in JSON else _csv(found)
+
+
+def suffix_of(path: str) -> str:
+    """The format suffix of a file name, one of SUFFIXES; empty where it has none of them."""
+    name = path.lower().removesuffix(".gz")
+    return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
+
+
+def _csv(source: Source) -> Events:
+    table = Columns(source, EventsError)
+    table.require("time", "event")
+    cells = {name: table.texts(name) for name in table.names}
+    return Events.of(cells, name=_name(source), sha256=source.sha256, file=source.file, lines=table.lines())
+
+
+def _json(source: Source) -> Events:
+    rows, lines = [], []
+    for number, line in enumerate(source.data.split(b"\n"), 1):
+        if line.strip():
+            rows.append(_fields(source.file, number, line))
+            lines.append(number)
+    return Events.of(rows, name=_name(source), sha256=source.sha256, file=source.file, lines=lines)
+
+
+def _fields(file: str, number: int, line: bytes) -> dict[str, str | None]:
+    """The fields of one line, numbers as they stand there, so that each digit counts."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise EventsError(at(file, number, f"field {quote(twice)} stands twice"))
+        return fields
+
+    try:
+        fields = json.loads(line.decode(), parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=once)
+    except UnicodeDecodeError as problem:
+        raise EventsError(at(file, number, f"is not UTF-8 text: byte {line[problem.start]:#04x}")) from None
+    except (json.JSONDecodeError, RecursionError) as problem:
+        what = problem.msg if isinstance(problem, json.JSONDecodeError) else "nested too deeply"
+        raise EventsError(at(file, number, f"is not JSON: {what}")) from None
+    if not isinstance(fields, dict):
+        raise EventsError(at(file, number, f"{quote(line.decode())}; expected an object with {', '.join(COLUMNS)}"))
+    for name, value in fields.items():
+        if not isinstance(value, str | None):
+            what = f"{quote(name).strip(chr(39))} is {quote(json.dumps(value))}; expected a text or a number"
+            raise EventsError(at(file, number, what))
+    return fields
+
+
+def _name(source: Source) -> str:
+    """The file's name without folder and format."""
+    name = Path(source.file).name
+    bare = name[:-3] if name.lower().endswith(".gz") else name
+    return bare[: -len(suffix)] if (suffix := suffix_of(bare)) else bare.strip("<>")
