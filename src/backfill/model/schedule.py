@@ -156,7 +156,12 @@ class Schedule:
 
     def node_text(self, row: int) -> str:
         """`name`, or `a*2;b*3` for a gang that is spread; empty for a rejected job."""
-        pairs = self.held[row].reshape(-1, 2).tolist()
-        if len(pairs) == 1:
-            return self.nodes[pairs[0][0]]
-        return ";".join(f"{self.nodes[node]}*{tasks}" for node, tasks in pairs)
+        return place_text(self.nodes, self.held[row])
+
+
+def place_text(nodes: tuple[str, ...], held: Ints) -> str:
+    """`name`, or `a*2;b*3` for tasks on several nodes; empty where nothing is held."""
+    pairs = held.reshape(-1, 2).tolist()
+    if len(pairs) == 1:
+        return nodes[pairs[0][0]]
+    return ";".join(f"{nodes[node]}*{tasks}" for node, tasks in pairs)
