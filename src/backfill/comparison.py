@@ -10,7 +10,7 @@ from typing import Any
 from backfill import __version__
 from backfill.analysis.bounds import Bound, Gap, gaps, mean_bounds
 from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
-from backfill.analysis.metrics import Counted, Metrics, Trim
+from backfill.analysis.metrics import Counted, Metrics, Trim, in_common
 from backfill.analysis.names import names_of
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.analysis.replay import Replay, reality
@@ -298,6 +298,7 @@ def _comparison(
             )
         )
         counted.append(Counted.of(log, first.simulation.schedule, plan.warmup, plan.cooldown))
+    counted = in_common(counted)
     kept = [names[p] for p in there]
     replicated = [[done[Run(p, r)].metrics for r in whole] for p in there]
     if len(whole) > 1:

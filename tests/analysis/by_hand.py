@@ -3,6 +3,7 @@
 import csv
 import gzip
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from backfill.model.platform import Platform
-from backfill.model.schedule import COMPLETED, FIT, NO_TIME, REJECTED, TIMEOUT, Schedule
+from backfill.model.schedule import COMPLETED, FIT, NO_TIME, NODE_FAIL, REJECTED, TIMEOUT, Runs, Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
 
@@ -114,3 +115,25 @@ def oracle(log: str, policy: str) -> tuple[Workload, Platform, Schedule]:
     platform = Platform.pool({"kth": 100, "sdsc": 128}[log])
     whole = Workload(jobs, name=log)
     return whole, platform, scheduled(whole, platform, made["start"])
+
+
+def several(schedule: Schedule, *listed: tuple[int, float, float, int], progress: Sequence[float] | None = None,
+            held: Sequence[Sequence[tuple[int, int]]] | None = None) -> Schedule:  # fmt: skip
+    """The schedule with these runs: (job, start, end, state); its jobs' columns become those of their last runs.
+
+    A run is where its job is, unless `held` says otherwise; it loses all where its node failed, else nothing, unless
+    `progress` says otherwise.
+    """
+    job, start, end, state = (np.array(column) for column in zip(*listed, strict=True))
+    start, end = times(start.tolist()), times(end.tolist())
+    kept = np.where(state == NODE_FAIL, 0, end - start) if progress is None else times(progress)
+    where = [schedule.held[row].tolist() for row in job.tolist()]
+    where = where if held is None else [[x for pair in pairs for x in pair] for pairs in held]
+    runs = Runs(job, start, end, state.astype(np.int8), np.full(len(job), FIT, np.int8), Ragged.of(where), kept)
+    columns = {name: getattr(schedule, name).copy() for name in ("start", "end", "state", "reason")}
+    for name, values in columns.items():
+        values[job] = getattr(runs, name)  # of equal places the last one stays
+    lists = [schedule.held[row].tolist() for row in range(len(schedule))]
+    for row, pairs in zip(job.tolist(), where, strict=True):
+        lists[row] = pairs
+    return replace(schedule, runs=runs, held=Ragged.of(lists), **columns)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from backfill.analysis.farm import farm_metrics
-from backfill.analysis.metrics import Counted
 from backfill.model.units import NEVER, SECOND
 
 from .by_hand import farm, scheduled, workload
@@ -19,8 +18,9 @@ def licensed(*cpus, **copies):
 
 
 def found(log, platform, start):
-    counted = Counted.of(log, scheduled(log, platform, start))
-    return farm_metrics(log, platform, counted.rows, counted.submit, counted.start, counted.end)
+    schedule = scheduled(log, platform, start)
+    rows = np.flatnonzero(schedule.ran)
+    return farm_metrics(log, platform, rows, log.jobs.submit[rows], schedule.all_runs, np.ones(len(rows), bool))
 
 
 def test_of_three_deadlines_one_is_met_at_its_very_second_and_two_are_missed():

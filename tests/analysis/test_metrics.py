@@ -4,13 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backfill.analysis.metrics import Trim, metrics
+from backfill.analysis.metrics import Counted, Trim, in_common, metrics
 from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
-from backfill.model.schedule import BACKFILL, FIT, HEAD
+from backfill.model.schedule import BACKFILL, CANCELLED, COMPLETED, FIT, HEAD, NODE_FAIL, PREEMPTED
 from backfill.model.units import SECOND, TIME_MAX
 
-from .by_hand import oracle, scheduled, times, workload
+from .by_hand import oracle, scheduled, several, times, workload
 
 POOL = Platform.pool(4)
 
@@ -160,3 +160,95 @@ def test_published_means_come_out_of_published_schedules(log, policy, wait, boun
     got = metrics(*oracle(log, policy))
     assert math.isclose(got["mean_wait_s"], wait, rel_tol=tolerance)
     assert math.isclose(got["mean_bounded_slowdown"], bounded, rel_tol=tolerance)
+
+
+# runs
+
+
+def test_jobs_that_ran_more_than_once_worked_out_by_hand():
+    #       submit runtime cpus | runs                          | response wait run  slowdown, bounded by 10 s
+    #   a      0     20      2  | 0-6 lost, 16-36               |    36     10  20   1.8       1.8
+    #   b      4     12      2  | 6-10 preempted, 4 kept, 16-24 |    20      8  12   5/3       5/3
+    #   c      5     30      4  | 40-45 cancelled
+    #   d      6      9      1  | 10-13 lost with its node for good
+    #   e      7      9      4  | cancelled before it started
+    log = workload([0, 4, 5, 6, 7], [20, 12, 30, 9, 9], cpus=[2, 2, 4, 1, 4])
+    state = np.array([COMPLETED, COMPLETED, CANCELLED, NODE_FAIL, CANCELLED])
+    schedule = several(
+        scheduled(log, POOL, [0, 6, 40, 10, None], state=state, rejected_for=np.array([""] * 5, object)),
+        (0, 0, 6, NODE_FAIL), (0, 16, 36, COMPLETED), (1, 6, 10, PREEMPTED), (1, 16, 24, COMPLETED),
+        (2, 40, 45, CANCELLED), (3, 10, 13, NODE_FAIL),
+    )  # fmt: skip
+    held = (6 + 20) * 2 + (4 + 8) * 2 + 5 * 4 + 3 * 1
+    expected = {
+        "jobs": 2,
+        "mean_wait_s": 9.0,
+        "median_wait_s": 9.0,
+        "p95_wait_s": 9.9,
+        "max_wait_s": 10.0,
+        "mean_response_s": 28.0,
+        "mean_slowdown": (36 / 20 + 20 / 12) / 2,
+        "mean_bounded_slowdown": (36 / 20 + 20 / 12) / 2,
+        "utilization": held / (4 * 45),
+        "makespan_s": 45.0,
+        "throughput_jobs_per_h": 2 * 3600 / 45,
+        "mean_running_jobs": (26 + 12 + 5 + 3) / 45,
+        "max_queue": 3,  # a, b and c at 10; e is not known to have waited
+        "backfilled_jobs": 0,
+        "killed_jobs": 0,
+        "rejected_jobs": 0,
+        "lost_cpu_hours": (6 * 2 + 3 * 1) / 3600,
+        "requeues": 2,
+        "cancelled_jobs": 2,
+        "failed_jobs": 1,
+    }
+    assert metrics(log, POOL, schedule) == pytest.approx(expected, rel=1e-12)
+
+
+def test_what_a_checkpoint_cost_is_lost_and_no_run_time():
+    log = workload([0], [20])
+    schedule = several(scheduled(log, POOL, [0]), (0, 0, 12, PREEMPTED), (0, 15, 28, COMPLETED), progress=[10, 10])
+    got = metrics(log, POOL, schedule)
+    assert (got["mean_wait_s"], got["mean_response_s"], got["mean_slowdown"]) == (3.0, 28.0, 28 / 20)
+    assert (got["lost_cpu_hours"], got["requeues"]) == (5 / 3600, 1)
+    assert got["utilization"] == 25 / (4 * 28)
+
+
+def test_a_job_cancelled_while_it_waited_again_counts_as_requeued():
+    log = workload([0, 0], [20, 5])
+    schedule = several(scheduled(log, POOL, [0, 0]), (0, 0, 6, NODE_FAIL), (1, 0, 5, COMPLETED))
+    got = metrics(log, POOL, replace(schedule, state=np.array([CANCELLED, COMPLETED])))
+    assert (got["jobs"], got["requeues"], got["cancelled_jobs"], got["failed_jobs"]) == (1, 1, 1, 0)
+
+
+def test_metrics_of_events_are_there_only_where_there_were_any():
+    log = workload([0], [1])
+    schedule = scheduled(log, POOL, [0])
+    assert list(metrics(log, POOL, schedule)) == NAMES.split()
+    more = ["lost_cpu_hours", "requeues", "cancelled_jobs", "failed_jobs"]
+    told = metrics(log, POOL, several(schedule, (0, 0, 1, COMPLETED)))
+    assert [told[name] for name in more] == [0, 0, 0, 0]
+    for state in (CANCELLED, NODE_FAIL):
+        assert set(more) < set(metrics(log, POOL, replace(schedule, state=np.array([state]))))
+
+
+def test_warmup_and_cooldown_leave_out_the_runs_of_a_job_as_well():
+    log = workload([0, 1, 2], [10, 10, 10])
+    whole = several(
+        scheduled(log, POOL, [0, 1, 2]),
+        (0, 0, 5, NODE_FAIL), (0, 20, 30, COMPLETED), (1, 1, 4, NODE_FAIL), (1, 6, 16, COMPLETED),
+        (2, 2, 12, COMPLETED),
+    )  # fmt: skip
+    got = metrics(log, POOL, whole, warmup=Trim(jobs=1))
+    assert (got["jobs"], got["requeues"], got["lost_cpu_hours"]) == (2, 1, 3 / 3600)
+    assert (got["mean_wait_s"], got["makespan_s"], got["utilization"]) == (1.0, 15.0, 23 / (4 * 15))
+
+
+def test_policies_are_compared_on_the_jobs_that_finished_under_all_of_them():
+    log = workload([0, 1, 2], [10, 10, 10])
+    plain = scheduled(log, POOL, [0, 1, 2])
+    lost = several(plain, (0, 0, 5, NODE_FAIL), (1, 1, 4, NODE_FAIL), (1, 6, 16, COMPLETED), (2, 2, 12, COMPLETED))
+    a, b = in_common([Counted.of(log, plain), Counted.of(log, lost)])
+    assert a.rows.tolist() == b.rows.tolist() == [1, 2]
+    assert (a.wait.tolist(), b.wait.tolist()) == ([0, 0], [2 * SECOND, 0])
+    assert [times.tolist() for times in b.waits] == [[SECOND, 4 * SECOND, 2 * SECOND], [SECOND, 6 * SECOND, 2 * SECOND]]

@@ -26,7 +26,7 @@ def broken(log: Workload, platform: Platform, schedule: Any, **options: Any) -> 
 
 def loose(job: list[str], start: list[float | None], **columns: Any) -> SimpleNamespace:
     """What another tool's file holds; times in seconds."""
-    made = dict.fromkeys(["submit", "end", "state", "reason", "node"]) | {"start": start} | columns
+    made = dict.fromkeys(["submit", "end", "state", "reason", "node", "runs"]) | {"start": start} | columns
     for name in ("submit", "start", "end"):
         if made[name] is not None:
             made[name] = np.array([NO_TIME if t is None else round(t * SECOND) for t in made[name]], np.int64)

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from backfill.model.errors import PlatformError, WorkloadError
+from backfill.model.errors import EventsError, PlatformError, WorkloadError
+from backfill.model.events import EVENTS
 from backfill.model.platform import Platform
+from backfill.traces.events import read_events
 from backfill.traces.read import read
 from backfill.traces.schedules import read_schedule
 from backfill.traces.swf import read_swf
@@ -48,6 +50,20 @@ def test_the_platform(tmp_path: Path):
 
 def test_the_schedule():
     assert read_schedule(example("Schedule CSV").encode()).node.tolist() == ["m1", "m2", "m1*3;m2*5", ""]
+
+
+def test_the_events(tmp_path: Path):
+    (tmp_path / "farm.toml").write_text(example("Platform TOML"))
+    workload, farm = read_table(example("Workload CSV and Parquet").encode()), Platform.read(tmp_path / "farm.toml")
+    text = example("Events")
+    bound = read_events(text.encode()).bind(workload, farm)
+    assert set(bound.kind.tolist()) == set(range(len(EVENTS)))
+    assert [len(bound.nodes[row]) for row in range(len(bound))] == [100, 1, 0, 9, 0, 0, 1, 0, 9]
+    told = re.search(r"^    (events\.csv:7: .*)$", PAGE, re.MULTILINE)[1]
+    (tmp_path / "events.csv").write_text(text.replace("big,memory", "x9,memory"))
+    with pytest.raises(EventsError) as caught:
+        read_events(tmp_path / "events.csv").bind(workload, farm)
+    assert str(caught.value) == f"{tmp_path}/{told}"
 
 
 def test_the_errors(tmp_path: Path):

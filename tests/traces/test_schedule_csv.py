@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill.model.errors import ScheduleError
-from backfill.model.schedule import BACKFILL, COMPLETED, GANG, HEAD, NO_TIME, REJECTED, TIMEOUT, Schedule
+from backfill.model.schedule import (
+    BACKFILL,
+    CANCELLED,
+    COMPLETED,
+    GANG,
+    HEAD,
+    NO_TIME,
+    NODE_FAIL,
+    PREEMPTED,
+    REJECTED,
+    TIMEOUT,
+    Runs,
+    Schedule,
+)
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Ragged
-from backfill.traces.schedules import HEADER, read_schedule, write_schedule
+from backfill.traces.schedules import HEADER, read_runs, read_schedule, write_runs, write_schedule
 from tests.traces.jobs import SHARED, needs_logs
 
 TEXT = """\
@@ -89,6 +103,85 @@ def test_a_bad_schedule_is_refused_with_its_line(text: str, message: str):
 def test_a_missing_file_is_a_schedule_error(tmp_path: Path):
     with pytest.raises(ScheduleError, match="cannot be read: No such file or directory"):
         read_schedule(tmp_path / "none.csv")
+
+
+RUNS = """\
+job,run,start,end,state,reason,node
+prep,1,0,10.5,NODE_FAIL,head,m1
+prep,2,20,600,COMPLETED,head,m1*1;m2*1
+"solve,all",1,0,4,CANCELLED,gang,m2
+"""
+
+
+def with_runs() -> Schedule:
+    def column(*values: int) -> np.ndarray:
+        return np.array(values, np.int64)
+
+    runs = Runs(
+        job=column(0, 0, 2),
+        start=column(0, 20, 0) * SECOND,
+        end=column(10_500_000, 600 * SECOND, 4 * SECOND),
+        state=column(NODE_FAIL, COMPLETED, CANCELLED),
+        reason=column(HEAD, HEAD, GANG),
+        held=Ragged.of([[0, 1], [0, 1, 1, 1], [1, 1]]),
+        progress=column(0, 580, 4) * SECOND,
+    )
+    return replace(schedule(), runs=runs)
+
+
+def test_runs_are_written_as_they_stand_in_the_reference_and_read_back(tmp_path: Path):
+    out = io.StringIO()
+    write_runs(with_runs(), out)
+    assert out.getvalue() == RUNS
+    write_runs(with_runs(), tmp_path / "runs.csv.gz")
+    table, runs = read_runs(tmp_path / "runs.csv.gz"), with_runs().all_runs
+    assert table.job.tolist() == ["prep", "prep", "solve,all"]
+    assert table.run.tolist() == [1, 2, 1]
+    assert np.array_equal(table.start, runs.start)
+    assert np.array_equal(table.end, runs.end)
+    assert table.state.tolist() == ["NODE_FAIL", "COMPLETED", "CANCELLED"]
+    assert table.reason is not None
+    assert table.reason.tolist() == ["head", "head", "gang"]
+    assert table.node is not None
+    assert table.node.tolist() == ["m1", "m1*1;m2*1", "m2"]
+    assert table.progress is None
+    assert np.array_equal(table.kept, runs.progress)
+
+
+def test_what_was_kept_stands_there_where_a_job_was_preempted():
+    runs = with_runs().all_runs
+    runs = replace(runs, state=np.array([PREEMPTED, COMPLETED, CANCELLED]), progress=runs.progress + 1)
+    out = io.StringIO()
+    write_runs(replace(schedule(), runs=runs), out)
+    assert out.getvalue().splitlines()[:2] == [
+        "job,run,start,end,state,reason,node,progress",
+        "prep,1,0,10.5,PREEMPTED,head,m1,0.000001",
+    ]
+    assert read_runs(out.getvalue().encode()).kept.tolist() == runs.progress.tolist()
+
+
+def test_where_each_job_ran_once_its_run_is_what_the_schedule_says():
+    out = io.StringIO()
+    write_runs(schedule(), out)
+    assert out.getvalue().splitlines()[1:3] == [
+        "prep,1,0,600,COMPLETED,head,m1",
+        "mesh,1,600,4200.25,COMPLETED,backfill,m2",
+    ]
+    assert len(out.getvalue().splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("job,run,start,end\na,1,0,1\n", "<bytes>:1: no column state; the columns are 'job,run,start,end'"),
+        ("job,run,start,end,state\na,0,0,1,X\n", "<bytes>:2: run is '0'; expected a whole number from 1 to"),
+        ("job,run,start,end,state\na,1,,1,X\n", "<bytes>:2: start is ''; expected a number of seconds from"),
+    ],
+)
+def test_bad_runs_are_refused_with_their_line(text: str, message: str):
+    with pytest.raises(ScheduleError) as caught:
+        read_runs(text.encode())
+    assert str(caught.value).startswith(message)
 
 
 def complaint(data: bytes) -> str:

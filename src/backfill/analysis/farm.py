@@ -4,19 +4,22 @@ Source: Baraglia et al., CoreGRID 2007, section 7. Its Slow Down is `mean_slowdo
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.analysis.series import Steps
 from backfill.model.platform import Platform
+from backfill.model.schedule import Runs
 from backfill.model.units import NEVER
 from backfill.model.workload import Floats, Ints, Workload
 
 
 def farm_metrics(
-    workload: Workload, platform: Platform, rows: Ints, submit: Ints, start: Ints, end: Ints
+    workload: Workload, platform: Platform, rows: Ints, submit: Ints, runs: Runs, finished: NDArray[np.bool_]
 ) -> dict[str, float | int | None]:
-    """Of the counted jobs `rows`, with their times; empty where there are neither deadlines nor licences.
+    """Of the jobs `rows`, all of which ran, with their submits and runs; empty where there are neither deadlines nor
+    licences.
 
-    out_deadline: the share of the jobs with a deadline that end after it, where the workload has deadlines.
+    out_deadline: the share of the `finished` jobs with a deadline that end after it, where the workload has deadlines.
     system_usage: cpus held / min(all cpus, cpus asked for by the jobs in the system), its mean over time from the first
     submit to the last; system_usage_to_end to the last end; system_usage_printed divides by min(all cpus, jobs in the
     system), as the paper prints it. Time when nobody is in the system does not count. They are there where a job of the
@@ -25,22 +28,22 @@ def farm_metrics(
     the platform has licences, floating or of nodes.
     """
     found: dict[str, float | int | None] = {}
-    jobs = workload.jobs
+    jobs, end = workload.jobs, runs.last(runs.end)
     due = bool((jobs.deadline < NEVER).any())
     if due:
-        mine = jobs.deadline[rows] < NEVER
+        mine = (jobs.deadline[rows] < NEVER) & finished
         late = int((end > jobs.deadline[rows])[mine].sum())
         found["out_deadline"] = late / int(mine.sum()) if mine.any() else None
     if due or len(jobs.licences.items) or platform.all_licences:
-        found |= _usages(platform, jobs.procs[rows], submit, start, end)
+        found |= _usages(platform, jobs.procs[rows], submit, end, runs)
     if platform.all_licences:
-        found["licence_usage"] = _licence_usage(workload, platform, rows, submit, start, end)
+        found["licence_usage"] = _licence_usage(workload, platform, rows, submit, runs)
     return found
 
 
-def _usages(platform: Platform, procs: Ints, submit: Ints, start: Ints, end: Ints) -> dict[str, float | None]:
-    times = np.unique(np.concatenate([submit, start, end]))
-    held = _on(times, start, end, procs)
+def _usages(platform: Platform, procs: Ints, submit: Ints, end: Ints, runs: Runs) -> dict[str, float | None]:
+    times = np.unique(np.concatenate([submit, runs.start, runs.end]))
+    held = _on(times, runs.start, runs.end, procs[runs.job])
     asked = _on(times, submit, end, procs)
     inside = _on(times, submit, end, np.ones_like(procs))
     if not len(times):
@@ -69,15 +72,13 @@ def _on(times: Ints, begin: Ints, end: Ints, weight: Ints) -> Ints:
     return np.cumsum(change)
 
 
-def _licence_usage(
-    workload: Workload, platform: Platform, rows: Ints, submit: Ints, start: Ints, end: Ints
-) -> float | None:
+def _licence_usage(workload: Workload, platform: Platform, rows: Ints, submit: Ints, runs: Runs) -> float | None:
     copies = np.array([*platform.all_licences.values()], np.int64)
     usable = copies > 0
     first, last = (int(submit.min()), int(submit.max())) if len(rows) else (0, 0)
     if first == last or not usable.any():
         return None
-    shares: Floats = licence_time(workload, platform, rows, start, end, first, last)[usable]
+    shares: Floats = licence_time(workload, platform, rows[runs.job], runs.start, runs.end, first, last)[usable]
     return float((shares / copies[usable]).mean() / (last - first))
 
 

@@ -94,9 +94,9 @@ def groups(workload: Workload, counted: Sequence[Counted]) -> list[Groups]:
 
 
 def classes(workload: Workload, counted: Counted) -> dict[str, Labels]:
-    """The classes of the counted jobs by size, by time held, and by both."""
+    """The classes of the counted jobs by size, by run time, and by both."""
     size = class_of(workload.jobs.procs[counted.rows], SIZES)
-    run = class_of(counted.held, RUNS)
+    run = class_of(counted.run, RUNS)
     both = (size.codes * len(RUNS) + run.codes).astype(np.int32)
     return {
         "size": size,
@@ -142,7 +142,7 @@ def longest_waits(policy: str, workload: Workload, schedule: Schedule, counted: 
             cpus=int(workload.jobs.procs[row]),
             submit_s=int(counted.submit[i]) / SECOND,
             wait_s=int(counted.wait[i]) / SECOND,
-            run_s=int(counted.held[i]) / SECOND,
+            run_s=int(counted.run[i]) / SECOND,
             reason=REASONS[schedule.reason[row]],
         )
         for i, row in zip(order.tolist(), counted.rows[order].tolist(), strict=True)

@@ -2,7 +2,9 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,16 @@ from backfill.analysis.farm import farm_metrics
 from backfill.analysis.resources import resource_metrics
 from backfill.model.errors import BadArgument
 from backfill.model.platform import Platform
-from backfill.model.schedule import BACKFILL, REJECTED, TIMEOUT, Schedule
+from backfill.model.schedule import (
+    BACKFILL,
+    CANCELLED,
+    NODE_FAIL,
+    PREEMPTED,
+    REJECTED,
+    TIMEOUT,
+    Runs,
+    Schedule,
+)
 from backfill.model.units import SECOND, parse_span, seconds_text
 from backfill.model.workload import Floats, Ints, Workload, total
 
@@ -63,7 +74,7 @@ def kept(submit: Ints, warmup: Trim, cooldown: Trim) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Counted:
-    """The jobs that count in the metrics of a schedule, and what became of each; times in microseconds.
+    """The jobs whose waits count in the metrics of a schedule, and what became of each; times in microseconds.
 
     Every array has shape (counted jobs,) and is in file order.
     """
@@ -71,39 +82,71 @@ class Counted:
     rows: Ints  # of the workload
     submit: Ints
     eligible: Ints
-    start: Ints
-    end: Ints
+    start: Ints  # of the last run
+    end: Ints  # of the last run
+    runs: Runs | None = None  # where some job ran more than once; their `job` is the place here
 
     @classmethod
     def of(cls, workload: Workload, schedule: Schedule, warmup: Trim = NOTHING, cooldown: Trim = NOTHING) -> "Counted":
-        """Those that ran, without the first and last that are left out."""
-        submit = workload.jobs.submit
-        rows = np.flatnonzero(kept(submit, warmup, cooldown) & schedule.ran)
-        eligible = np.maximum(submit[rows], schedule.eligible[rows])
-        return cls(rows, submit[rows], eligible, schedule.start[rows], schedule.end[rows])
+        """Those that ran to their end or their walltime, without the first and last that are left out."""
+        there = kept(workload.jobs.submit, warmup, cooldown)
+        return cls.at(np.flatnonzero(there & schedule.finished), workload, schedule)
+
+    @classmethod
+    def at(cls, rows: Ints, workload: Workload, schedule: Schedule) -> "Counted":
+        """These jobs, all of which ran."""
+        submit = workload.jobs.submit[rows]
+        eligible = np.maximum(submit, schedule.eligible[rows])
+        runs = None if schedule.runs is None else schedule.runs_of(rows)
+        return cls(rows, submit, eligible, schedule.start[rows], schedule.end[rows], runs)
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def take(self, places: Ints) -> "Counted":
+        """Some of them, in this order."""
+        times = (self.submit[places], self.eligible[places], self.start[places], self.end[places])
+        return Counted(self.rows[places], *times, None if self.runs is None else self.runs.of_jobs(places))
+
     @property
     def wait(self) -> Ints:
-        """Start - eligible."""
-        return self.start - self.eligible
+        """The time eligible and not running: response - held, which is start - eligible of a job that ran once."""
+        return self.response - self.held
 
     @property
     def held(self) -> Ints:
-        """The time that the job really ran."""
-        return self.end - self.start
+        """The time that the job held its nodes, over all of its runs."""
+        return self.end - self.start if self.runs is None else self.runs.total(self.runs.length, len(self))
+
+    @property
+    def run(self) -> Ints:
+        """The time that the job really ran: held, without what was lost."""
+        return self.held if self.runs is None else self.runs.total(self.runs.progress, len(self))
 
     @property
     def response(self) -> Ints:
-        """Wait + run."""
+        """The last end - eligible."""
         return self.end - self.eligible
 
     @property
     def bounded_slowdown(self) -> Floats:
         """max(1, response / max(run, 10 s))."""
-        return np.maximum(1.0, self.response.astype(np.float64) / np.maximum(self.held, TAU))
+        return np.maximum(1.0, self.response.astype(np.float64) / np.maximum(self.run, TAU))
+
+    @property
+    def waits(self) -> tuple[Ints, Ints]:
+        """When each stretch of waiting began and ended; a job that ran several times waited before each run."""
+        if self.runs is None:
+            return self.eligible, self.start
+        return self.runs.since(self.eligible), self.runs.start
+
+
+def in_common(counted: Sequence[Counted]) -> list[Counted]:
+    """The same jobs of each schedule: those that count in all of them."""
+    if not counted or all(np.array_equal(each.rows, counted[0].rows) for each in counted):
+        return list(counted)
+    rows = reduce(np.intersect1d, [each.rows for each in counted])
+    return [each.take(np.searchsorted(each.rows, rows)) for each in counted]
 
 
 def metrics(
@@ -114,26 +157,35 @@ def metrics(
     warmup, cooldown: the jobs submitted first and last that are left out, of every metric, as if the table did not
     have them; the run itself is not touched.
 
-    wait = start - max(submit, eligible); run = end - start, the time really held; response = wait + run; slowdown =
-    response / run, not defined for a run of zero length, so `mean_slowdown` leaves such jobs out; bounded slowdown =
-    max(1, response / max(run, 10 s)). Percentiles are interpolated linearly. Rejected jobs count in `rejected_jobs`
-    only. makespan = last end - first submit, of the jobs that ran; utilization = cpu time held / (cpus x makespan).
+    response = last end - max(submit, eligible); wait = the part of it in which the job did not run, which is start -
+    max(submit, eligible) of a job that ran once; run = the time that it ran, without what was lost and had to be run
+    again; slowdown = response / run, not defined for a run of zero length, so `mean_slowdown` leaves such jobs out;
+    bounded slowdown = max(1, response / max(run, 10 s)). Percentiles are interpolated linearly.
+
+    Of jobs, `jobs`, waits, responses, slowdowns and throughput are those that ran to their end or their walltime.
+    Jobs that were cancelled, or failed with their node, while they ran held the machine all the same: they count in
+    utilization, makespan, mean_running_jobs and max_queue. Rejected jobs and those cancelled before they started count
+    only in `rejected_jobs` and `cancelled_jobs`. makespan = last end - first submit, of the jobs that ran;
+    utilization = cpu time held over all runs / (cpus x makespan), cpus being those of the platform as it is described.
 
     Where jobs hold several resources, those of `resource_metrics` are added; where there are deadlines or licences,
-    those of `farm_metrics`.
+    those of `farm_metrics`; where the schedule states runs, or a job was cancelled or failed, those of `event_metrics`.
 
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).
     """
-    counted = Counted.of(workload, schedule, warmup, cooldown)
-    ran, count, wait, held = counted.rows, len(counted), counted.wait, counted.held
+    there = kept(workload.jobs.submit, warmup, cooldown)
+    counted = Counted.at(np.flatnonzero(there & schedule.finished), workload, schedule)
+    rows = np.flatnonzero(there & schedule.ran)  # of all that held the machine
+    ran = counted if len(rows) == len(counted) else Counted.at(rows, workload, schedule)
+    runs = schedule.runs_of(rows)
+    count, wait, run = len(counted), counted.wait, counted.run
     response = counted.response.astype(np.float64)
-    long = held > 0
-    makespan = int(counted.end.max() - counted.submit.min()) if count else 0
-    rejected = kept(workload.jobs.submit, warmup, cooldown) & (schedule.state == REJECTED)
+    long = run > 0
+    makespan = int(ran.end.max() - ran.submit.min()) if len(rows) else 0
     # Floats, because cpus x time may pass 2^63; fsum rounds once, so their order does not matter.
-    procs = workload.jobs.tasks[ran].astype(np.float64) * workload.jobs.demand[ran, 0]
-    cpu_time = math.fsum(held * procs)
+    procs = workload.jobs.tasks[rows].astype(np.float64) * workload.jobs.demand[rows, 0]
+    cpu_time = math.fsum(ran.held * procs)
     median, p95 = np.percentile(wait, [50, 95]).tolist() if count else (None, None)
     return {
         "jobs": count,
@@ -141,19 +193,40 @@ def metrics(
         "median_wait_s": _over(median, SECOND),
         "p95_wait_s": _over(p95, SECOND),
         "max_wait_s": _over(int(wait.max()) if count else None, SECOND),
-        "mean_response_s": _over(total(wait) + total(held), count * SECOND),
-        "mean_slowdown": _mean(response[long] / held[long]),
+        "mean_response_s": _over(total(counted.response), count * SECOND),
+        "mean_slowdown": _mean(response[long] / run[long]),
         "mean_bounded_slowdown": _mean(counted.bounded_slowdown),
         "utilization": _over(cpu_time, platform.cpus * makespan),
-        "makespan_s": _over(makespan if count else None, SECOND),
+        "makespan_s": _over(makespan if len(rows) else None, SECOND),
         "throughput_jobs_per_h": _over(count * 3600 * SECOND, makespan),
-        "mean_running_jobs": _over(total(held), makespan),
-        "max_queue": _most_waiting(counted.eligible, counted.start),
-        "backfilled_jobs": int((schedule.reason[ran] == BACKFILL).sum()),
-        "killed_jobs": int((schedule.state[ran] == TIMEOUT).sum()),
-        "rejected_jobs": int(rejected.sum()),
-        **resource_metrics(workload, platform, schedule, ran),
-        **farm_metrics(workload, platform, ran, counted.submit, counted.start, counted.end),
+        "mean_running_jobs": _over(total(ran.held), makespan),
+        "max_queue": _most_waiting(*ran.waits),
+        "backfilled_jobs": int((schedule.reason[counted.rows] == BACKFILL).sum()),
+        "killed_jobs": int((schedule.state[counted.rows] == TIMEOUT).sum()),
+        "rejected_jobs": int((there & (schedule.state == REJECTED)).sum()),
+        **event_metrics(schedule.state[there], runs, procs, schedule.runs is not None),
+        **resource_metrics(workload, platform, schedule, rows),
+        **farm_metrics(workload, platform, rows, ran.submit, runs, schedule.finished[rows]),
+    }
+
+
+def event_metrics(state: NDArray[np.int8], runs: Runs, procs: Floats, told: bool) -> Metrics:
+    """What events and preemption cost; empty where there was nothing of the kind, unless they are to be told.
+
+    state: of all jobs that count; runs: theirs, procs: of those jobs that have runs.
+
+    lost_cpu_hours: processors x time held that did not bring a job nearer to its end: of runs that were lost with a
+    node all of it, of preempted ones what was not kept. requeues: runs after which the job waited again.
+    cancelled_jobs: by their users, before they started or while they ran. failed_jobs: those that ended with a node.
+    """
+    cancelled, failed = int((state == CANCELLED).sum()), int((state == NODE_FAIL).sum())
+    if not (told or cancelled or failed):
+        return {}
+    return {
+        "lost_cpu_hours": math.fsum(runs.lost * procs[runs.job]) / (3600 * SECOND),
+        "requeues": int(((runs.state == NODE_FAIL) | (runs.state == PREEMPTED)).sum()) - failed,
+        "cancelled_jobs": cancelled,
+        "failed_jobs": failed,
     }
 
 

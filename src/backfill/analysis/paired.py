@@ -200,24 +200,26 @@ def _sum(values: Floats) -> float:
 
 def longest_queue(counted: Counted) -> int:
     """The longest time, in microseconds, in which at every instant somebody waits."""
-    waits = np.flatnonzero(counted.wait > 0)
+    since, until = counted.waits
+    waits = np.flatnonzero(until > since)
     if not len(waits):
         return 0
-    waits = waits[np.argsort(counted.eligible[waits], kind="stable")]
-    came, gone = counted.eligible[waits], np.maximum.accumulate(counted.start[waits])
+    waits = waits[np.argsort(since[waits], kind="stable")]
+    came, gone = since[waits], np.maximum.accumulate(until[waits])
     first = np.flatnonzero(np.append(True, came[1:] > gone[:-1]))
     return int((gone[np.append(first[1:] - 1, len(gone) - 1)] - came[first]).max())
 
 
 def values_of(blocks: Blocks, counted: Counted) -> dict[str, Value]:
     """The metrics of one schedule that are those of its jobs."""
-    wait, held = counted.wait.astype(np.float64), counted.held.astype(np.float64)
-    long, one = held > 0, np.ones(len(counted))
-    slowdown = np.where(long, (wait + held) / np.where(long, held, 1), 0)
+    wait, run = counted.wait.astype(np.float64), counted.run.astype(np.float64)
+    response = counted.response.astype(np.float64)
+    long, one = run > 0, np.ones(len(counted))
+    slowdown = np.where(long, response / np.where(long, run, 1), 0)
     return {
         "mean_wait_s": blocks.mean(wait / SECOND, one),
         "p95_wait_s": blocks.p95(wait / SECOND),
-        "mean_response_s": blocks.mean((wait + held) / SECOND, one),
+        "mean_response_s": blocks.mean(response / SECOND, one),
         "mean_slowdown": blocks.mean(slowdown, long.astype(np.float64)),
         "mean_bounded_slowdown": blocks.mean(counted.bounded_slowdown, one),
     }

@@ -36,15 +36,13 @@ class Held:
             none = np.zeros(0, np.int64)
             return cls(names, capacity, none, none, none, np.zeros((0, len(names)), np.int64))
         begin, end = int(schedule.submit[rows].min()), int(schedule.end[rows].max())
-        first = schedule.held.first
-        count = (first[rows + 1] - first[rows]) // 2
-        owner = np.repeat(rows, count)
-        at = first[rows].repeat(count) + 2 * (np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count))
-        place, tasks = schedule.held.items[at], schedule.held.items[at + 1]
-        taken = tasks[:, None] * demand[owner]
+        runs = schedule.runs_of(rows)
+        owner = np.repeat(np.arange(len(runs)), np.diff(runs.held.first) // 2)
+        place, tasks = runs.held.items[::2], runs.held.items[1::2]
+        taken = tasks[:, None] * demand[rows[runs.job[owner]]]
         nodes = np.arange(len(platform.nodes))
         node = np.concatenate([nodes, place, place])
-        times = np.concatenate([np.full(len(nodes), begin), schedule.start[owner], schedule.end[owner]])
+        times = np.concatenate([np.full(len(nodes), begin), runs.start[owner], runs.end[owner]])
         change = np.concatenate([np.zeros((len(nodes), len(names)), np.int64), taken, -taken])
         order = np.lexsort((times, node))
         node, times = node[order], times[order]

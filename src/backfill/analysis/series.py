@@ -79,14 +79,14 @@ class Steps:
 
 def held_cpus(workload: Workload, schedule: Schedule) -> Steps:
     """Processors held over time; utilization is this over the processors that the platform has."""
-    ran = schedule.ran
-    return Steps.of(schedule.start[ran], schedule.end[ran], workload.jobs.procs[ran])
+    runs = schedule.all_runs
+    return Steps.of(runs.start, runs.end, workload.jobs.procs[runs.job])
 
 
 def waiting_jobs(schedule: Schedule) -> Steps:
-    """The length of the queue over time: a job waits on [eligible, start)."""
-    ran = schedule.ran
-    return Steps.of(schedule.eligible[ran], schedule.start[ran], np.ones(int(ran.sum()), np.int64))
+    """The length of the queue over time: a job waits on [eligible, start), and between two of its runs."""
+    runs = schedule.all_runs
+    return Steps.of(runs.since(schedule.eligible), runs.start, np.ones(len(runs), np.int64))
 
 
 def jobs_inside(schedule: Schedule) -> Steps:
@@ -97,8 +97,8 @@ def jobs_inside(schedule: Schedule) -> Steps:
 
 def waiting_cpus(workload: Workload, schedule: Schedule) -> Steps:
     """Processors asked for by the jobs in the queue, over time."""
-    ran = schedule.ran
-    return Steps.of(schedule.eligible[ran], schedule.start[ran], workload.jobs.procs[ran])
+    runs = schedule.all_runs
+    return Steps.of(runs.since(schedule.eligible), runs.start, workload.jobs.procs[runs.job])
 
 
 def window(*schedules: Schedule) -> tuple[int, int]:

@@ -53,6 +53,10 @@ class ScheduleError(InputError):
     """A schedule file cannot be read."""
 
 
+class EventsError(InputError):
+    """A table of events cannot be read or does not fit the workload and the platform."""
+
+
 class NotLawful(BackfillError):
     """A schedule did not pass verification."""
 

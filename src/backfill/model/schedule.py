@@ -1,6 +1,10 @@
-"""A schedule: when and where each job of a workload ran, and why it started then."""
+"""A schedule: when and where each job of a workload ran, and why it started then.
 
-from dataclasses import dataclass, fields
+A job is what a user submitted, a run is one stay on the machine: a job has no run, one, or several, where it was
+requeued after a node was lost or was preempted.
+"""
+
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +13,7 @@ from numpy.typing import NDArray
 from backfill.model import frames
 from backfill.model.workload import Ints, Ragged
 
-STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED")
+STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED")  # the last one of runs only
 COMPLETED, TIMEOUT, REJECTED, CANCELLED, NODE_FAIL, PREEMPTED = range(6)
 NO_TIME = -(2**62)  # no such instant: a rejected job has no start, most jobs have no promise
 TEXTS = ("job", "state", "reason", "node")  # columns of a table that are texts
@@ -18,9 +22,73 @@ REASONS = ("head", "backfill", "reserved", "fit", "gang", "thread", "moved-up", 
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = range(8)
 
 
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """One row per run, in order of (job, start); times in int64 microseconds."""
+
+    job: Ints  # row of the schedule
+    start: Ints
+    end: Ints
+    state: NDArray[np.int8]  # index into STATES: how the run ended; NODE_FAIL also where its job was requeued
+    reason: NDArray[np.int8]  # index into REASONS
+    held: Ragged  # pairs (node, tasks), end to end
+    progress: Ints  # how much of end - start was kept: all of it, but 0 where the run was lost
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    @property
+    def length(self) -> Ints:
+        """End - start."""
+        return self.end - self.start
+
+    @property
+    def lost(self) -> Ints:
+        """The time that has to be run again: length - progress."""
+        return self.length - self.progress
+
+    @property
+    def number(self) -> Ints:
+        """The number of each run among those of its job, from 1."""
+        return np.arange(1, len(self) + 1) - np.searchsorted(self.job, self.job)
+
+    def since(self, eligible: Ints) -> Ints:
+        """When the job began to wait for each run: when it was eligible, or at the end of its run before."""
+        begin = eligible[self.job]
+        again = np.flatnonzero(np.diff(self.job) == 0)
+        begin[again + 1] = self.end[again]
+        return begin
+
+    def last(self, values: Ints) -> Ints:
+        """What stands at the last run of each job that has one."""
+        last: Ints = values[np.append(self.job[1:] != self.job[:-1], True)[: len(self)]]
+        return last
+
+    def total(self, values: Ints, jobs: int) -> Ints:
+        """The sum of one value per run over the runs of each of `jobs` jobs."""
+        sums = np.zeros(jobs, np.int64)
+        np.add.at(sums, self.job, values)
+        return sums
+
+    def take(self, rows: Ints) -> "Runs":
+        """These rows, in this order."""
+        columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
+        return Runs(**{name: each.take(rows) for name, each in columns.items()})
+
+    def of_jobs(self, rows: Ints) -> "Runs":
+        """The runs of these jobs, which are numbered anew in this order."""
+        most = max(int(rows.max(initial=-1)), int(self.job.max(initial=-1))) + 1
+        index = Ragged(np.searchsorted(self.job, np.arange(most + 1)), np.arange(len(self))).take(rows)
+        return replace(self.take(index.items), job=np.repeat(np.arange(len(rows)), np.diff(index.first)))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Schedule:
-    """One row per job in the workload's file order; times in int64 microseconds, NO_TIME where there is none."""
+    """One row per job in the workload's file order; times in int64 microseconds, NO_TIME where there is none.
+
+    Of a job with several runs, `start`, `end`, `state`, `reason` and `held` are those of the last one. A job that was
+    cancelled before it started has neither start nor end.
+    """
 
     job: NDArray[Any]
     submit: Ints
@@ -33,9 +101,26 @@ class Schedule:
     promise: Ints  # the first start that the policy promised; NO_TIME = none
     nodes: tuple[str, ...]
     held: Ragged  # pairs (node, tasks), end to end
+    runs: Runs | None = None  # None: each job that ran did so once
 
     def __len__(self) -> int:
         return len(self.job)
+
+    @property
+    def all_runs(self) -> Runs:
+        """The runs, also where each job that ran did so once."""
+        if self.runs is not None:
+            return self.runs
+        rows = np.flatnonzero(self.ran)
+        return replace(self.runs_of(rows), job=rows)
+
+    def runs_of(self, rows: Ints) -> Runs:
+        """The runs of these jobs, which all ran; `job` is the place in `rows`."""
+        if self.runs is not None:
+            return self.runs.of_jobs(rows)
+        start, end, state = self.start[rows], self.end[rows], self.state[rows]
+        progress = np.where(state == NODE_FAIL, 0, end - start)
+        return Runs(np.arange(len(rows)), start, end, state, self.reason[rows], self.held.take(rows), progress)
 
     @property
     def ran(self) -> NDArray[np.bool_]:
@@ -43,14 +128,19 @@ class Schedule:
         ran: NDArray[np.bool_] = self.start != NO_TIME
         return ran
 
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """Which jobs ran to their end or their walltime: all that ran, without those cancelled or lost with a node."""
+        finished: NDArray[np.bool_] = self.ran & (self.state != CANCELLED) & (self.state != NODE_FAIL)
+        return finished
+
     def take(self, rows: Ints) -> "Schedule":
         """These rows, in this order."""
         columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
-        held = self.held.take(rows)
         for name, value in columns.items():
-            if isinstance(value, np.ndarray):
-                columns[name] = value[rows]
-        return Schedule(**columns | {"held": held})
+            if isinstance(value, np.ndarray | Ragged):
+                columns[name] = value.take(rows)
+        return Schedule(**columns | {"runs": None if self.runs is None else self.runs.of_jobs(rows)})
 
     def columns(self) -> frames.Columns:
         """What became of each job, for a table; times in seconds."""
@@ -66,7 +156,12 @@ class Schedule:
 
     def node_text(self, row: int) -> str:
         """`name`, or `a*2;b*3` for a gang that is spread; empty for a rejected job."""
-        pairs = self.held[row].reshape(-1, 2).tolist()
-        if len(pairs) == 1:
-            return self.nodes[pairs[0][0]]
-        return ";".join(f"{self.nodes[node]}*{tasks}" for node, tasks in pairs)
+        return place_text(self.nodes, self.held[row])
+
+
+def place_text(nodes: tuple[str, ...], held: Ints) -> str:
+    """`name`, or `a*2;b*3` for tasks on several nodes; empty where nothing is held."""
+    pairs = held.reshape(-1, 2).tolist()
+    if len(pairs) == 1:
+        return nodes[pairs[0][0]]
+    return ";".join(f"{nodes[node]}*{tasks}" for node, tasks in pairs)

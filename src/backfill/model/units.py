@@ -1,7 +1,7 @@
 """Units live at the edges: inside, time is int64 microseconds and sizes are int64 bytes."""
 
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 SECOND = 1_000_000  # microseconds
 TIME_MAX = 10**11 * SECOND  # no legal time lies beyond +-10^11 s
@@ -27,6 +27,17 @@ def parse_span(text: str) -> int:
     if micros > TIME_MAX:
         raise ValueError(f"{text!r} is too long")
     return round(micros)
+
+
+def parse_seconds(text: str) -> int:
+    """A number of seconds within +-10^11 in microseconds, rounded once: `90`, `-1.5`, `1e3`. Raises ValueError."""
+    try:
+        seconds = Decimal(text.strip())
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is not a number") from None
+    if not seconds.is_finite() or abs(seconds) > TIME_MAX // SECOND:
+        raise ValueError(f"{text!r} is not within +-{TIME_MAX // SECOND} s")
+    return round(seconds * SECOND)
 
 
 def parse_size(text: str) -> int:

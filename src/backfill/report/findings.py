@@ -6,7 +6,7 @@ from typing import Protocol
 
 from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import Fairness, Groups, LongWait, groups, longest_waits
-from backfill.analysis.metrics import NOTHING, Counted, Trim
+from backfill.analysis.metrics import NOTHING, Counted, Trim, in_common
 from backfill.analysis.paired import Pair
 from backfill.model.schedule import Schedule
 from backfill.model.workload import Workload
@@ -60,7 +60,7 @@ class Grouped:
         cooldown: Trim = NOTHING,
     ) -> "Grouped":
         """Of (policy, schedule) pairs over the same workload."""
-        counted = [Counted.of(workload, schedule, warmup, cooldown) for _, schedule in schedules]
+        counted = in_common([Counted.of(workload, schedule, warmup, cooldown) for _, schedule in schedules])
         longest = [
             wait
             for (name, schedule), each in zip(schedules, counted, strict=True)

@@ -57,8 +57,8 @@ class Shown:
         cls, workload: Workload, platform: Platform, schedule: Schedule, counted: Counted, span: tuple[int, int]
     ) -> "Shown":
         """Of a schedule; `counted` jobs are in the distributions, `span` is the time that the lines cover."""
-        ran = np.flatnonzero(schedule.ran)
-        held = held_licences(workload, platform, ran, schedule.start[ran], schedule.end[ran])
+        ran, runs = np.flatnonzero(schedule.ran), schedule.all_runs
+        held = held_licences(workload, platform, runs.job, runs.start, runs.end)
         lanes = set(licence_lanes(workload, platform).tolist())
         licences = [
             Used.of(name, copies, held[i], span)

@@ -121,6 +121,13 @@ class Columns:
         line: int = reader.line_num
         return line
 
+    def lines(self) -> list[int] | None:
+        """The line on which each row ends; None for Parquet."""
+        if self._is_parquet:
+            return None
+        reader = self._reader()
+        return [reader.line_num for cells in reader if cells][1:]
+
     def _floats(self, name: str, expected: str, may_be_blank: bool) -> tuple[Floats, NDArray[np.bool_]]:
         texts = self._cells(name)
         blanks = np.zeros(self.rows, np.bool_)

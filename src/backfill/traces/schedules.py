@@ -1,4 +1,4 @@
-"""The schedule CSV: who started when, where and why, one row per job."""
+"""The schedule CSV, which jobs started when, where and why, one row each; and the runs CSV, one row per run."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -10,13 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model.errors import ScheduleError
-from backfill.model.schedule import NO_TIME, REASONS, STATES, Schedule
-from backfill.model.workload import Ints
+from backfill.model.schedule import NO_TIME, NODE_FAIL, PREEMPTED, REASONS, STATES, Schedule, place_text
+from backfill.model.workload import Ints, Ragged
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, written_text
 from backfill.traces.seconds import seconds_texts
 
 HEADER = ("job", "submit", "start", "end", "state", "reason", "node")
+RUNS_HEADER = ("job", "run", "start", "end", "state", "reason", "node")
+PROGRESS = "progress"  # one more column, where jobs were preempted
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunTable:
+    """The columns of a runs CSV as they stand there; times are int64 microseconds."""
+
+    job: NDArray[Any]  # texts, like state, reason and node
+    run: Ints  # number of the run among those of its job
+    start: Ints
+    end: Ints
+    state: NDArray[Any]
+    reason: NDArray[Any] | None = None
+    node: NDArray[Any] | None = None
+    progress: Ints | None = None  # None: what is usual, all of a run, but nothing of one that was lost
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    @property
+    def kept(self) -> Ints:
+        """How much of each run was kept."""
+        lost = self.state == STATES[NODE_FAIL]
+        return np.where(lost, 0, self.end - self.start) if self.progress is None else self.progress
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,6 +58,7 @@ class ScheduleTable:
     state: NDArray[Any] | None = None
     reason: NDArray[Any] | None = None
     node: NDArray[Any] | None = None
+    runs: RunTable | None = None  # of a runs CSV beside it
 
     def __len__(self) -> int:
         return len(self.job)
@@ -79,20 +105,64 @@ def write_schedule(schedule: Schedule, to: str | Path | TextIO) -> None:
         seconds_texts(schedule.end),
         [STATES[state] for state in schedule.state.tolist()],
         [why[reason] or cause for reason, cause in zip(schedule.reason.tolist(), schedule.rejected_for, strict=True)],
-        _places(schedule),
+        _places(schedule.nodes, schedule.held),
         strict=True,
     )
     with written_text(to) if isinstance(to, str | Path) else nullcontext(to) as out:
         write_rows(out, HEADER, rows)
 
 
-def _places(schedule: Schedule) -> list[str]:
-    pairs = np.diff(schedule.held.first) // 2
-    texts = [""] * len(schedule)
+def read_runs(source: Source | bytes | str | Path) -> RunTable:
+    """A runs CSV, plain or gzip; `job`, `run`, `start`, `end` and `state` must be there.
+
+    Raises ScheduleError with file, line and column. Whether the runs make sense is not judged here.
+    """
+    table = Columns(Source.of(source, ScheduleError), ScheduleError)
+    table.require("job", "run", "start", "end", "state")
+
+    def texts(name: str) -> NDArray[Any]:
+        return np.array(table.texts(name), object)
+
+    return RunTable(
+        job=texts("job"),
+        run=table.wholes("run", 1, 2**31, 1),
+        start=table.times("start"),
+        end=table.times("end"),
+        state=texts("state"),
+        reason=texts("reason") if "reason" in table else None,
+        node=texts("node") if "node" in table else None,
+        progress=table.times(PROGRESS, low=0) if PROGRESS in table else None,
+    )
+
+
+def write_runs(schedule: Schedule, to: str | Path | TextIO) -> None:
+    """Write as runs CSV to a stream or a file: a row per run, in order of job and start; a job that never ran has none.
+
+    Where a job was preempted there is one more column, `progress`: the seconds of the run that were kept.
+    """
+    runs, why = schedule.all_runs, (*REASONS, "")
+    columns: list[list[Any]] = [
+        schedule.job[runs.job].tolist(),
+        runs.number.tolist(),
+        seconds_texts(runs.start),
+        seconds_texts(runs.end),
+        [STATES[state] for state in runs.state.tolist()],
+        [why[reason] for reason in runs.reason.tolist()],
+        _places(schedule.nodes, runs.held),
+    ]
+    preempted = (runs.state == PREEMPTED).any()
+    header = (*RUNS_HEADER, PROGRESS) if preempted else RUNS_HEADER
+    columns += [seconds_texts(runs.progress)] if preempted else []
+    with written_text(to) if isinstance(to, str | Path) else nullcontext(to) as out:
+        write_rows(out, header, zip(*columns, strict=True))
+
+
+def _places(names: tuple[str, ...], held: Ragged) -> list[str]:
+    pairs = np.diff(held.first) // 2
+    texts = [""] * len(held)
     single = np.flatnonzero(pairs == 1)
-    nodes = schedule.held.items[schedule.held.first[single]]
-    for row, node in zip(single.tolist(), nodes.tolist(), strict=True):
-        texts[row] = schedule.nodes[node]
+    for row, node in zip(single.tolist(), held.items[held.first[single]].tolist(), strict=True):
+        texts[row] = names[node]
     for row in np.flatnonzero(pairs > 1).tolist():
-        texts[row] = schedule.node_text(row)
+        texts[row] = place_text(names, held[row])
     return texts
