@@ -39,10 +39,9 @@ from backfill.core.profile import (
     next_change,
     trim,
 )
-from backfill.core.queue import following, rewind
+from backfill.core.queue import following, is_waiting, rewind
 from backfill.core.record import SMALL, column, doubled_rows, kernel, record, zeros
 from backfill.core.trace import LOOKS
-from backfill.core.verbs import is_waiting
 from backfill.core.wall import verb
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
@@ -58,7 +57,7 @@ FINEST = 20  # the shortest bucket is 2**FINEST microseconds
 PLAN = [
     ("nodes", ProfileT),  # availability of nodes, kept by the policies that plan
     ("licences", ProfileT),
-    ("overdue", int64),  # running jobs at or beyond their limit
+    ("live", int64),  # 1: it holds what runs and what is announced, and each start is booked as it is made
     # where jobs have a place in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
     ("many", int32[::1]),  # (n,)
@@ -87,7 +86,7 @@ def new_plan(platform: Platform, jobs: Jobs, need: Ints) -> Any:
     return Plan(
         nodes=new_profile(column(platform.capacity)),
         licences=new_profile(column(platform.copies.reshape(-1, 1))),
-        overdue=0,
+        live=0,
         first=zeros(1 if simple else len(jobs)),
         many=np.zeros(1 if simple else len(jobs), np.int32),
         pairs=zeros(SMALL, 2),
@@ -563,12 +562,13 @@ def give_back(state):
 def book_overdue(state, sign):
     """Book the running jobs at or beyond their limit for this instant, as nobody knows when they end; or give it back.
 
-    Those of walltime 0 that start in this pass are among them when it ends.
+    Those of walltime 0 that start in this pass are among them when it ends. Returns how many they are.
     """
-    state.plan.overdue = 0
-    while state.plan.overdue < state.runs.active and state.runs.limits[state.plan.overdue] <= state.now:
-        book_run(state, state.runs.by_limit[state.plan.overdue], state.now, state.now + 1, sign)
-        state.plan.overdue += 1
+    overdue = 0
+    while overdue < state.runs.active and state.runs.limits[overdue] <= state.now:
+        book_run(state, state.runs.by_limit[overdue], state.now, state.now + 1, sign)
+        overdue += 1
+    return overdue
 
 
 @verb()
@@ -620,8 +620,72 @@ def place_where_held(state, job):
 
 @verb()
 def rebuild(state):
-    """Make the plan anew from the running jobs and their limits alone."""
-    clear(state.plan.nodes, state.machine.capacity)
-    clear(state.plan.licences, state.machine.copy_rows)
+    """Make the plan anew from what runs and what is announced."""
+    book_running(state)
+    book_overdue(state, TAKE)
+
+
+@verb()
+def book_running(state):
+    """Like `rebuild`, without the runs that are overdue."""
+    state.plan.live = 0
+    state.plan.rooms_kept, state.plan.rooms_until[FRESH] = 0, FUTURE  # nothing is known of where room appeared
+    clear(state.plan.nodes, state.machine.base)
+    clear(state.plan.licences, state.machine.base_copies)
     for i in range(state.runs.active):
-        book_run(state, state.runs.by_limit[i], state.now, max(state.runs.limits[i], state.now + 1), TAKE)
+        book_run(state, state.runs.by_limit[i], state.now, state.runs.limits[i], TAKE)
+    if state.machine.windows > 0:
+        _book_windows(state)
+
+
+@kernel()
+def _book_windows(state):
+    """Take out of the plan what announced windows take, lane by lane: less than nothing is nothing."""
+    machine = state.machine
+    by_lane = np.argsort(machine.window[: machine.windows, 0], kind="mergesort")
+    first = 0
+    while first < machine.windows:
+        last = first
+        while last < machine.windows and machine.window[by_lane[last], 0] == machine.window[by_lane[first], 0]:
+            last += 1
+        _book_lane(state, machine.window[by_lane[first:last]])
+        first = last
+
+
+@kernel()
+def _book_lane(state, window):
+    """window: those of one lane, a node or, counted down from -1, a licence."""
+    machine = state.machine
+    instants = np.empty(2 * len(window), np.int64)
+    for i in range(len(window)):
+        instants[2 * i], instants[2 * i + 1] = max(window[i, 3], state.now), max(window[i, 4], state.now)
+    instants.sort()
+    lane, columns = window[0, 0], machine.resources if window[0, 0] >= 0 else 1
+    gone = np.empty((1, columns), np.int64)
+    for i in range(len(instants) - 1):
+        begin, until = instants[i], instants[i + 1]
+        if begin == until:
+            continue
+        for k in range(columns):
+            base = machine.base[lane, k] if lane >= 0 else machine.base_copies[-1 - lane, 0]
+            less = np.int64(0)
+            for row in range(len(window)):
+                if window[row, 3] <= begin < window[row, 4]:
+                    if window[row, 1] < 0:
+                        less = base
+                    elif window[row, 1] == k:
+                        less += window[row, 2]
+            gone[0, k] = min(less, base)
+        if lane >= 0:
+            book(state.plan.nodes, lane, begin, until, gone, ONLY, TAKE)
+        else:
+            book(state.plan.licences, -1 - lane, begin, until, gone, ONLY, TAKE)
+
+
+@kernel()
+def fits_planned(state, job):
+    """Whether a job fits from now on beside what runs, what is announced, and what was booked in this pass."""
+    if not state.plan.live:
+        rebuild(state)
+        state.plan.live = 1
+    return earliest_start(state, job, state.now) == state.now

@@ -20,14 +20,15 @@ MACHINE = [
     ("resources", int64),
     ("pool", int64),  # 1: one node and no licences, so a job fits or does not
     ("capacity", int64[:, ::1]),  # (m, k)
+    ("base", int64[:, ::1]),  # (m, k): what it is without the windows that are open
     ("offered", int8[::1]),  # (k,): 1 for a resource that there is; no licence
     ("in_play", int8[::1]),  # (k,): 1 for one that some job which was submitted so far asks for, too
     ("site", int64[::1]),
     ("allowed", int8[:, ::1]),  # (sets of nodes, m): 1 for the nodes of a set to which jobs are bound
     ("hosts", int8[:, ::1]),  # (m, l)
     ("copies", int64[::1]),  # (l,)
-    ("copy_rows", int64[:, ::1]),  # (l, 1): the same numbers
-    ("window", int64[:, ::1]),  # (windows, 5): announced: node, resource (-1 all), amount, begin, until
+    ("base_copies", int64[:, ::1]),  # (l, 1): what they are without the windows that are open
+    ("window", int64[:, ::1]),  # (windows, 5): announced: node (-1 - licence), resource (-1 all), amount, begin, until
     ("windows", int64),  # that are not over
     ("unknown_peak", int64[:, ::1]),  # like free.peak, for amounts of which nobody keeps it: no bound
 ]
@@ -53,19 +54,19 @@ Placed, PlacedT = record("Placed", PLACED, globals())
 def new_machine(platform: Platform, allowed: NDArray[np.bool_]) -> Any:
     """All of a platform. allowed: sets of nodes to which jobs are bound, shape (sets, m)."""
     nodes, k = platform.capacity.shape
-    copies = platform.copies.copy()
     return Machine(
         nodes=nodes,
         resources=k,
         pool=int(nodes == 1 and not platform.licences),
-        capacity=column(platform.capacity),
+        capacity=platform.capacity.copy(),
+        base=platform.capacity.copy(),
         offered=_offered(platform),
         in_play=np.zeros(k, np.int8),
         site=column(platform.site),
         allowed=allowed.astype(np.int8),
         hosts=platform.hosts.astype(np.int8),
-        copies=copies,
-        copy_rows=copies.reshape(-1, 1),
+        copies=platform.copies.copy(),
+        base_copies=platform.copies.reshape(-1, 1).copy(),
         window=zeros(SMALL, 5),
         windows=0,
         unknown_peak=np.full((-(-nodes // BLOCK), k), FUTURE),

@@ -17,7 +17,7 @@ from backfill import jit
 from backfill.core.explain import explain
 from backfill.core.order import DYNAMIC, FCFS, ORDERS
 from backfill.core.record import kernel
-from backfill.core.view import Layout, view_type
+from backfill.core.view import Layout, View, view_type
 from backfill.model.errors import PolicyError, UsageError
 
 ANSWERS = ("order", "tried")  # those that are names of orders
@@ -138,14 +138,15 @@ class Policy:
     @cached_property
     def entry(self) -> Any:
         """The compiled pass. Raises PolicyError with the line at fault."""
+        if jit.PLAIN:
+            return lambda state: self.decide(View(state, self.layout))
         view = view_type(self.layout)
         try:
             entry = kernel(types.void, view)(self.decide)
         except NumbaError as error:
             raise PolicyError(explain(self.name, self.decide, self.layout, str(error))) from error
-        if not jit.PLAIN:
-            made = entry.overloads[(view,)]
-            entry.get_compile_result = lambda signature: made  # called with a State: the same pointer as its view
+        made = entry.overloads[(view,)]
+        entry.get_compile_result = lambda signature: made  # it is called with a State: the same pointer as its view
         return entry
 
     def choose(self, given: Mapping[str, float | str]) -> "tuple[Policy, dict[str, float | str]]":

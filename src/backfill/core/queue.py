@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import int8, int16, int32, int64
 
-from backfill.core.errors import NO_KEYS, NO_ORDER, NONE, fail
+from backfill.core.errors import NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
 from backfill.core.order import rank_changes, ranks, score
 from backfill.core.profile import FUTURE
 from backfill.core.record import kernel, record, zeros
@@ -390,6 +390,15 @@ def _is_order(state, slot):
     """Whether a number is that of an order of the policy; any other is a misuse."""
     if slot < 0 or slot >= state.queue.slots:
         fail(state, NO_ORDER, NONE, NONE, slot, state.queue.slots)
+        return False
+    return True
+
+
+@kernel(inline=True)
+def is_waiting(state, job):
+    """Whether a number is that of a waiting job; any other is a misuse."""
+    if job < 0 or job >= state.jobs.count or state.queue.waits[job] == 0:
+        fail(state, NOT_WAITING, job, NONE, NONE, NONE)
         return False
     return True
 

@@ -9,11 +9,13 @@ import numpy as np
 from numba import int64
 
 from backfill.core.errors import NONE, NOT_STARTED, fail
+from backfill.core.future import fits_planned, settle
 from backfill.core.placement import first_node, holds, licences_free, may_use
 from backfill.core.profile import FUTURE
+from backfill.core.queue import is_waiting
 from backfill.core.record import kernel, record, zeros
 from backfill.core.runs import RUNNING
-from backfill.core.verbs import is_waiting, place, place_in
+from backfill.core.verbs import place, place_in
 from backfill.core.wall import verb
 
 UNBOUNDED = FUTURE >> 1
@@ -49,9 +51,21 @@ def shadow_time(state, job):
     """
     if not is_waiting(state, job):
         return FUTURE
+    if state.machine.windows > 0:
+        return _book_planned(state, job)
     if state.machine.pool:
         return _on_pool(state, job)
     return _on_nodes(state, job)
+
+
+@kernel()
+def _book_planned(state, job):
+    """Where windows are announced the reservation is booked in the plan, and nothing else bounds what may start."""
+    for k in range(state.machine.resources if state.machine.pool else 0):
+        state.shadow.extra[0, k] = UNBOUNDED
+    _forget(state)
+    fits_planned(state, job)  # lays out the plan where it was not
+    return settle(state, job, state.now)
 
 
 @kernel()
@@ -188,7 +202,7 @@ def _give_room(state, run):
 @verb()
 def place_beside(state, job, span):
     """Like `place`, without touching what is reserved: a job that outlasts `span` must fit in the extra as well."""
-    if state.machine.pool or state.jobs.walltime[job] <= span or state.shadow.job < 0:
+    if state.machine.windows > 0 or state.machine.pool or state.jobs.walltime[job] <= span or state.shadow.job < 0:
         return place(state, job)
     _swap_free(state, True)
     found = place(state, job)
@@ -222,6 +236,8 @@ def use_extra(state, job):
     run = np.int64(state.runs.last[job]) if 0 <= job < state.jobs.count else NONE
     if run == NONE or state.runs.how[run] != RUNNING or state.runs.start[run] != state.now:
         fail(state, NOT_STARTED, job, NONE, NONE, NONE)
+        return
+    if state.machine.windows > 0:
         return
     if state.machine.pool:
         for k in range(state.machine.resources):

@@ -8,12 +8,15 @@ import numpy as np
 
 from backfill.core.batch import clear_batch, note_arrival, note_end, note_leave
 from backfill.core.errors import NONE
-from backfill.core.events import pop_timer
+from backfill.core.heaps import pop_timer
 from backfill.core.placement import find_peak
+from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, enqueue
 from backfill.core.record import doubled_rows, kernel
-from backfill.core.runs import add_by_limit, drop_by_limit, take
+from backfill.core.runs import RUNNING, add_by_limit, drop_by_limit, take
+from backfill.model import schedule
 
+TIMEOUT = np.int8(schedule.TIMEOUT)  # the last of the ways to end that a policy expects
 WALLTIME, PRIORITY = np.int64(0), np.int64(1)  # what `change` changes
 
 
@@ -22,6 +25,7 @@ def tick(state, t):
     """It is t now: a new instant, at which nothing has happened yet."""
     state.now = t
     clear_batch(state.batch)
+    state.plan.live = 0
     batch = state.batch
     while batch.timed > 0 and batch.timers[0] <= t:
         batch.timed = pop_timer(batch.timers, batch.timed)
@@ -40,6 +44,7 @@ def release(state, job):
     machine = state.machine
     for k in range(machine.resources):
         machine.in_play[k] |= machine.offered[k] & (state.jobs.need[job, k] > 0)
+    state.promises.reserved[job] = NO_TIME
     enqueue(state, job)
     note_arrival(state.batch, job)
 
@@ -63,6 +68,8 @@ def end_vacated(state, run, how):
     """A run that has given back all that it held is over."""
     state.runs.end[run] = state.now
     state.runs.how[run] = how
+    if how > TIMEOUT:
+        state.batch.changes += 1
     note_end(state.batch, run)
 
 
@@ -82,7 +89,7 @@ def change(state, job, what, walltime, priority):
     if what == WALLTIME:
         state.jobs.walltime[job] = walltime
         run = state.runs.last[job]
-        if not waits and run != NONE and state.runs.end[run] < state.runs.start[run]:
+        if not waits and run != NONE and state.runs.how[run] == RUNNING:
             drop_by_limit(state, run)
             add_by_limit(state, run, state.runs.start[run] + walltime)
     else:
@@ -93,11 +100,11 @@ def change(state, job, what, walltime, priority):
 
 
 @kernel()
-def set_capacity(state, node, k, amount):
-    """A node has this much of a resource from now on. What runs hold must fit in it."""
+def set_capacity(state, node, k, amount, base):
+    """A node has this much of a resource from now on; base: without open windows. What runs hold must fit in it."""
     machine, free = state.machine, state.free
     gained = amount - machine.capacity[node, k]
-    machine.capacity[node, k] = amount
+    machine.capacity[node, k], machine.base[node, k] = amount, base
     free.nodes[node, k] += gained
     free.total[k] += gained
     find_peak(free.peak, free.nodes, node)
@@ -105,20 +112,33 @@ def set_capacity(state, node, k, amount):
 
 
 @kernel()
-def set_copies(state, licence, copies):
-    """There are this many copies of a licence from now on. What runs hold must fit in it."""
+def set_copies(state, licence, copies, base):
+    """There are this many copies of a licence from now on; base: without open windows. What runs hold must fit."""
     state.free.licences[licence] += copies - state.machine.copies[licence]
-    state.machine.copies[licence] = copies
+    state.machine.copies[licence], state.machine.base_copies[licence, 0] = copies, base
     state.batch.changes += 1
 
 
 @kernel()
-def window(state, node, k, amount, begin, until):
-    """It is known from now on that a node will have so much less of a resource on [begin, until)."""
+def announce(state, lane, k, amount, begin, until):
+    """It is known from now on that a node (or, counted down from -1, a licence) has so much less on [begin, until)."""
     machine = state.machine
     if machine.windows == len(machine.window):
         machine.window = doubled_rows(machine.window)
     row = machine.window[machine.windows]
-    row[0], row[1], row[2], row[3], row[4] = node, k, amount, begin, until
+    row[0], row[1], row[2], row[3], row[4] = lane, k, amount, begin, until
     machine.windows += 1
+    state.batch.changes += 1
+
+
+@kernel()
+def close_windows(state):
+    """Windows whose time is over are known no more."""
+    machine, kept = state.machine, 0
+    for i in range(machine.windows):
+        if machine.window[i, 4] > state.now:
+            for c in range(5):
+                machine.window[kept, c] = machine.window[i, c]
+            kept += 1
+    machine.windows = kept
     state.batch.changes += 1

@@ -10,14 +10,15 @@ from backfill.core.errors import (
     NO_REASON,
     NONE,
     NOT_PLACED,
-    NOT_WAITING,
     OK,
     fail,
 )
+from backfill.core.future import book_run, fits_planned
 from backfill.core.heaps import push_timer
 from backfill.core.placement import licences_free, place_gang
+from backfill.core.profile import TAKE
 from backfill.core.promises import NO_TIME
-from backfill.core.queue import dequeue, head
+from backfill.core.queue import dequeue, head, is_waiting
 from backfill.core.record import doubled, doubled_rows, kernel
 from backfill.core.runs import open_run
 from backfill.core.wall import verb
@@ -59,21 +60,14 @@ def place(state, job):
     """Whether a waiting job fits in what is free now; where, is left for `start`."""
     if not is_waiting(state, job):
         return False
+    if state.machine.windows > 0:
+        return fits_planned(state, job)
     if state.machine.pool:
         for k in range(state.machine.resources):
             if state.jobs.need[job, k] > state.free.nodes[0, k]:
                 return False
         return True
     return place_in(state, job, state.free.nodes, state.free.peak, state.free.licences)
-
-
-@kernel(inline=True)
-def is_waiting(state, job):
-    """Whether a number is that of a waiting job; any other is a misuse."""
-    if job < 0 or job >= state.jobs.count or state.queue.waits[job] == 0:
-        fail(state, NOT_WAITING, job, NONE, NONE, NONE)
-        return False
-    return True
 
 
 @verb(inline=True)
@@ -88,7 +82,10 @@ def start(state, job, reason):
         return
     if not _available(state, job):
         return
-    note_start(state.batch, open_run(state, job, reason))
+    run = open_run(state, job, reason)
+    note_start(state.batch, run)
+    if state.plan.live:
+        book_run(state, run, state.now, max(state.runs.limit[run], state.now + 1), TAKE)
     dequeue(state, job)
 
 
@@ -172,3 +169,10 @@ def start_heads(state):
         start(state, job, HEAD)
         job = head(state)
     return job
+
+
+@verb()
+def withdraw(state, job):
+    """Take back the start that a waiting job was promised, for want of capacity."""
+    if is_waiting(state, job):
+        state.promises.reserved[job] = NO_TIME

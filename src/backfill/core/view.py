@@ -24,14 +24,14 @@ Layout = tuple[tuple[str, str, int], ...]  # of the policy's own: name, kind (pa
 READABLE = {
     "jobs": "count submit walltime tasks demand need spread alone bound deadline priority admin_priority user group "
     "project licence_first licence licence_count",
-    "machine": "nodes resources pool capacity in_play site allowed hosts copies",
+    "machine": "nodes resources pool capacity in_play site allowed hosts copies windows",
     "free": "nodes total licences",
     "runs": "count job start limit end reason how first many held last by_limit limits active",
     "queue": "waiting slots waits",
     "placed": "pairs count job",
     "shadow": "extra licences job",
     "promises": "reserved first",
-    "batch": "arrived arrivals ended ends started starts",
+    "batch": "arrived arrivals ended ends left leaves changes started starts",
 }
 ITEMS = ("licence", "licence_count")  # columns of the job table with a row per licence of a job
 

@@ -15,7 +15,9 @@ from backfill.core.runs import RUNNING
 from backfill.core.transitions import (
     PRIORITY,
     WALLTIME,
+    announce,
     change,
+    close_windows,
     end,
     end_vacated,
     leave,
@@ -25,7 +27,6 @@ from backfill.core.transitions import (
     submit,
     tick,
     vacate,
-    window,
 )
 from backfill.model import schedule
 
@@ -73,7 +74,9 @@ WORLD = [
     ("acts_left", int64),
     ("base", int64[:, ::1]),  # (m, k): capacity of nodes that are up
     ("less", int64[:, ::1]),  # (m, k): what open windows take from it
-    ("shut", int64[::1]),  # (m,): how many reasons keep a node from having any
+    ("base_copies", int64[:, ::1]),  # (l, 1)
+    ("less_copies", int64[::1]),  # (l,)
+    ("shut", int64[::1]),  # (m,): how many open windows have all of a node
     ("down", int8[::1]),  # (m,)
     # the book
     ("book", int64[:, ::1]),  # (m, k): what nobody holds
@@ -202,19 +205,34 @@ def _act(state, world):
     elif what == DOWN or what == UP:
         if world.down[node] != (what == DOWN):
             world.down[node] = what == DOWN
-            _shut(state, world, node, np.int64(1 if what == DOWN else -1))
+            state.batch.changes += 1
+            _shut(state, world, node)
     elif what == CAPACITY:
-        world.base[node, k] = value
-        _fit(state, world, node, k)
+        if world.base[node, k] != value:
+            world.base[node, k] = value
+            state.batch.changes += 1
+            _fit(state, world, node, k)
     elif what == COPIES:
-        _fit_licence(state, world, k, value)
+        if world.base_copies[k, 0] != value:
+            world.base_copies[k, 0] = value
+            state.batch.changes += 1
+            _fit_licence(state, world, k)
     elif what == ANNOUNCE:
-        window(state, node, k, row[7], value, row[6])
-    elif k == WHOLE:
-        _shut(state, world, node, np.int64(1 if what == OPEN else -1))
+        announce(state, node, k, row[7], value, row[6])
     else:
-        world.less[node, k] += row[7] if what == OPEN else -row[7]
-        _fit(state, world, node, k)
+        if what == CLOSE:
+            close_windows(state)
+        state.batch.changes += 1
+        more = np.int64(1 if what == OPEN else -1)
+        if node < 0:
+            world.less_copies[-1 - node] += more * row[7]
+            _fit_licence(state, world, -1 - node)
+        elif k == WHOLE:
+            world.shut[node] += more
+            _shut(state, world, node)
+        else:
+            world.less[node, k] += more * row[7]
+            _fit(state, world, node, k)
 
 
 @kernel()
@@ -248,10 +266,9 @@ def _change_job(state, world, what, job, value, priority):
 
 
 @kernel()
-def _shut(state, world, node, more):
-    """One reason more, or less, why a node has nothing. What runs there is lost with it."""
-    world.shut[node] += more
-    if world.shut[node] > 0:
+def _shut(state, world, node):
+    """A node went down or was shut by a window, or came back. What runs there is lost with it."""
+    if world.down[node] or world.shut[node] > 0:
         i = 0
         while i < state.runs.active:
             run = state.runs.by_limit[i]
@@ -306,9 +323,8 @@ def _later(state, run, other):
 @kernel()
 def _fit(state, world, node, k):
     """Give a node what it should have of a resource; runs are lost, the last started first, until the rest fits."""
-    amount = np.int64(0) if world.shut[node] > 0 else max(world.base[node, k] - world.less[node, k], 0)
-    if amount == state.machine.capacity[node, k]:
-        return
+    base = np.int64(0) if world.down[node] else world.base[node, k]
+    amount = np.int64(0) if world.shut[node] > 0 else max(base - world.less[node, k], 0)
     while state.machine.capacity[node, k] - state.free.nodes[node, k] > amount:
         last = NONE
         for i in range(state.runs.active):
@@ -317,11 +333,13 @@ def _fit(state, world, node, k):
                 last = run
         _lose(state, world, last)
     world.book[node, k] += amount - state.machine.capacity[node, k]
-    set_capacity(state, node, k, amount)
+    set_capacity(state, node, k, amount, base)
 
 
 @kernel()
-def _fit_licence(state, world, licence, copies):
+def _fit_licence(state, world, licence):
+    base = world.base_copies[licence, 0]
+    copies = max(base - world.less_copies[licence], 0)
     while state.machine.copies[licence] - state.free.licences[licence] > copies:
         last = NONE
         for i in range(state.runs.active):
@@ -330,7 +348,7 @@ def _fit_licence(state, world, licence, copies):
                 last = run
         _lose(state, world, last)
     world.book_licences[licence] += copies - state.machine.copies[licence]
-    set_copies(state, licence, copies)
+    set_copies(state, licence, copies, base)
 
 
 @kernel()

@@ -1,10 +1,10 @@
 """Conservative backfilling: every waiting job holds a promise, and promises only improve."""
 
-
 from backfill.core.future import (
     begin_round,
     book_overdue,
     book_reserved,
+    book_running,
     fits_where_held,
     forget_past,
     give_back,
@@ -18,10 +18,10 @@ from backfill.core.profile import FUTURE, GIVE, TAKE
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import following, is_first, rewind
 from backfill.core.record import kernel
-from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve, start, wake
+from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve, start, wake, withdraw
 
 # Memory: why a job would start (0: its promised time has come), whether its promise is broken, whether any is, and
-# before when no start is reserved.
+# before when no start is reserved; how many wait without a promise.
 
 
 @policy(
@@ -31,7 +31,7 @@ from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve, sta
     source="Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; Srinivasan et al., ICPPW 2002",
     binds=True,
     index=False,
-    memory={"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs"},
+    memory={"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs", "unpromised": 1},
 )
 def conservative(state):
     """Give each job the earliest start beside all promises; at every end let each, in queue order, move up.
@@ -41,24 +41,89 @@ def conservative(state):
     Slow twin: tests/reference/conservative.py.
     """
     forget_past(state)
-    give_back(state)
+    changed = state.batch.changes + state.batch.leaves > 0
+    if changed:
+        book_running(state)
+    else:
+        give_back(state)
     if state.queue.waiting == state.batch.arrivals:
         state.own.next_due[0] = FUTURE
-    book_overdue(state, TAKE)
-    if state.plan.overdue > 0 or state.own.any_late[0] > 0:
-        renew_due(state)
-        state.own.next_due[0] = state.now
-    if state.batch.ends > 0 and state.queue.waiting > state.batch.arrivals:
-        compress(state)
     for i in range(state.batch.arrivals):
         job = state.batch.arrived[i]
-        t = settle(state, job, state.now)
-        hold(state, job, t)
-        if t == state.now:
-            state.own.why[job] = BACKFILL
+        state.own.why[job] = state.own.late[job] = 0
+    overdue = book_overdue(state, TAKE)
+    if changed:
+        renew(state)
+    elif overdue > 0 or state.own.any_late[0] > 0:
+        renew_due(state)
+        state.own.next_due[0] = state.now
+    if (state.batch.ends > 0 or changed) and state.queue.waiting > state.batch.arrivals:
+        compress(state)
+    if state.own.unpromised[0] > 0:
+        promise_all(state)
+    else:
+        for i in range(state.batch.arrivals):
+            promise(state, state.batch.arrived[i])
     if state.own.next_due[0] <= state.now:
         start_due(state)
     book_overdue(state, GIVE)
+
+
+@kernel()
+def promise(state, job):
+    """Give a job its earliest start; one that has none, for want of capacity, is asked again at the next pass."""
+    t = settle(state, job, state.now)
+    if t == FUTURE:
+        state.own.unpromised[0] += 1
+        return
+    hold(state, job, t)
+    if t == state.now:
+        state.own.why[job] = BACKFILL
+
+
+@kernel(once=True)
+def promise_all(state):
+    """Give every job without a promise its earliest start, in queue order."""
+    state.own.unpromised[0] = 0
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if state.promises.reserved[job] == NO_TIME:
+            promise(state, job)
+        job = following(state, 0)
+
+
+@kernel(once=True)
+def renew(state):
+    """Capacity, walltimes or runs have changed, and the plan holds nothing but runs.
+
+    In queue order each job keeps its promised place where it still fits; then each of the others gets its earliest
+    start.
+    """
+    own, reserved = state.own, state.promises.reserved
+    own.next_due[0], own.any_late[0] = state.now, 0
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if reserved[job] != NO_TIME:
+            own.late[job] = not (reserved[job] >= state.now and fits_where_held(state, job, reserved[job]))
+            if own.late[job] == 0:
+                book_reserved(state, job)
+        job = following(state, 0)
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if reserved[job] != NO_TIME and own.late[job] == 1:
+            own.late[job] = 0
+            t = settle(state, job, state.now)
+            if t == FUTURE:
+                withdraw(state, job)
+                own.unpromised[0] += 1
+            else:
+                if t == state.now < reserved[job]:
+                    own.why[job] = MOVED_UP
+                hold(state, job, t)
+        job = following(state, 0)
 
 
 @kernel()
@@ -100,7 +165,13 @@ def renew_due(state):
         if state.own.late[job] == 1:
             state.own.any_late[0] = 1
             if is_due(state, job):
-                reserve(state, job, settle(state, job, state.now + 1))
+                t = settle(state, job, state.now + 1)
+                if t == FUTURE:
+                    withdraw(state, job)
+                    state.own.late[job] = 0
+                    state.own.unpromised[0] += 1
+                else:
+                    reserve(state, job, t)
         job = following(state, 0)
 
 
@@ -145,7 +216,7 @@ def start_due(state):
                 reason = HEAD
             place_where_held(state, job)
             start(state, job, reason)
-        elif state.own.late[job] == 0:
+        elif state.own.late[job] == 0 and state.promises.reserved[job] != NO_TIME:
             next_due = min(next_due, state.promises.reserved[job])
         job = following(state, 0)
     state.own.next_due[0] = next_due

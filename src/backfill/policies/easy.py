@@ -57,9 +57,27 @@ def reserve_for_head(state):
     if first < 0:
         return first, np.int64(0)
     shadow = shadow_time(state, first)
-    if shadow < FUTURE:
-        reserve(state, first, shadow)
+    if shadow == FUTURE:
+        return pass_over(state)
+    reserve(state, first, shadow)
     return first, shadow - state.now
+
+
+@kernel()
+def pass_over(state):
+    """The head would not fit if everything ended: it lacks capacity for the time being, and the next jobs go on."""
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if place(state, job):
+            start(state, job, BACKFILL)
+        else:
+            shadow = shadow_time(state, job)
+            if shadow < FUTURE:
+                reserve(state, job, shadow)
+                return job, shadow - state.now
+        job = following(state, 0)
+    return job, np.int64(0)
 
 
 @kernel(inline=True)

@@ -43,8 +43,8 @@ def acts(bound: BoundEvents, platform: Platform, place: Ints) -> tuple[Ints, Flo
             for node in nodes:
                 add(t, STATED, CAPACITY, node=node, k=k, value=value)
         elif until > t:
-            about: Any = {"value": value, "until": until, "amount": amount, "k": k}
-            for node in nodes:
+            about: Any = {"value": value, "until": until, "amount": amount, "k": k if k < resources else 0}
+            for node in nodes if k < resources else [resources - 1 - k]:
                 add(t, STATED, ANNOUNCE, node=node, **about)
                 add(max(value, t), OPENING if value > t else STATED, OPEN, node=node, **about)
                 add(until, CLOSING, CLOSE, node=node, **about)

@@ -189,6 +189,8 @@ def _new_world(
         acts_left=len(steps),
         base=platform.capacity.copy(),
         less=np.zeros_like(platform.capacity),
+        base_copies=platform.copies.reshape(-1, 1).copy(),
+        less_copies=np.zeros_like(platform.copies),
         shut=zeros(nodes),
         down=np.zeros(nodes, np.int8),
         book=platform.capacity.copy(),
