@@ -6,12 +6,12 @@ import numpy as np
 
 from backfill.core.policy import Policy
 from backfill.loading import load
-from backfill.model.schedule import NO_TIME, REASONS
+from backfill.model.schedule import NO_TIME, REASONS, STATES
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.simulated import Options, simulate
 from tests.reference.words import Job, Platform
 from tests.reference.workloads import as_model
-from tests.reference.world import Row
+from tests.reference.world import Row, Stay
 
 
 @cache
@@ -44,10 +44,12 @@ def run(jobs: list[Job], platform: Platform, name: str, ties: str = "batch", ove
             start=time(got.start[row]),
             end=time(got.end[row]),
             reason=REASONS[got.reason[row]],
-            nodes=tuple(map(tuple, got.held[row].reshape(-1, 2).tolist())),
+            nodes=(nodes := tuple(map(tuple, got.held[row].reshape(-1, 2).tolist()))),
+            state=(state := STATES[got.state[row]]),
+            runs=[Stay(time(got.start[row]), time(got.end[row]), nodes, state)],
         )
         if got.start[row] != NO_TIME
-        else Row(job.name)
+        else Row(job.name, state=STATES[got.state[row]])
         for row, job in enumerate(jobs)
     ]
 

@@ -9,7 +9,8 @@ from fractions import Fraction
 
 from .easy import capped, first_fit, shadow_time, slots_of
 from .placement import held, minus, place
-from .words import Decision, Job, Platform, Policy, Reservation, Room, Running, Start, View
+from .profile import Profile
+from .words import Decision, Job, Placement, Policy, Reservation, Room, Running, Start, View
 
 Shares = dict[int, Fraction]  # resource -> how much of it is held
 
@@ -17,8 +18,8 @@ Shares = dict[int, Fraction]  # resource -> how much of it is held
 def bb(per_event: str = "1") -> Policy:
     """The least score first."""
 
-    def key(job: Job, used: Shares, platform: Platform) -> int:
-        return steps(balance(beside(used, job, platform)))
+    def key(job: Job, used: Shares, view: View) -> int:
+        return steps(balance(beside(used, job, view)))
 
     return one_by_one(key, 1 if per_event == "1" else math.inf)
 
@@ -26,14 +27,14 @@ def bb(per_event: str = "1") -> Policy:
 def backfill_lowest() -> Policy:
     """The largest demand for the resource used least first."""
 
-    def key(job: Job, used: Shares, platform: Platform) -> int:
+    def key(job: Job, used: Shares, view: View) -> int:
         lowest = min(used, key=lambda resource: (used[resource], resource), default=0)
         return -job.tasks * job.demand[lowest]
 
     return one_by_one(key, math.inf)
 
 
-def one_by_one(key: Callable[[Job, Shares, Platform], Fraction | int], most: float) -> Policy:
+def one_by_one(key: Callable[[Job, Shares, View], Fraction | int], most: float) -> Policy:
     """So many times a pass: start the candidate of least key, ties in queue order."""
 
     def decide(view: View) -> Decision:
@@ -43,7 +44,7 @@ def one_by_one(key: Callable[[Job, Shares, Platform], Fraction | int], most: flo
             candidates = [job for job in room.waiting if room.fits(job)]
             if not candidates:
                 break
-            room.start(min(candidates, key=lambda job: key(job, used, view.platform)))
+            room.start(min(candidates, key=lambda job: key(job, used, view)))
         return room.decision
 
     return decide
@@ -62,7 +63,7 @@ def ibb(test: str = "fullness", refresh: str = "true") -> Policy:
             used = utilizations(view, room.free)
             if refresh == "true":
                 now = steps(measure(used))
-            if steps(measure(beside(used, job, view.platform))) <= now and room.fits(job):
+            if steps(measure(beside(used, job, view))) <= now and room.fits(job):
                 room.start(job)
         return room.decision
 
@@ -75,24 +76,28 @@ def best_fit(fit: str = "first") -> Policy:
     def decide(view: View) -> Decision:
         if fit == "first":
             return first_fit(view, view.queue)
-        waiting, free, starts = list(view.queue), view.free, []
-        while waiting and (placement := place(view.platform, waiting[0], free)):
+        waiting, profile, starts = list(view.queue), Profile.of_running(view), []
+        while waiting and (placement := profile.place_now(waiting[0])):
             job = waiting.pop(0)
             starts.append(Start(job, placement, "head"))
-            free = minus(free, held(view.platform, job, placement))
-        while fitting := [job for job in waiting if place(view.platform, job, free)]:
+            profile.book(job, Reservation(view.now, placement))
+        while fitting := [job for job in waiting if profile.place_now(job)]:
             job = max(fitting, key=lambda each: each.procs)
             waiting.remove(job)
-            placement = place(view.platform, job, free)
+            placement = profile.place_now(job)
             starts.append(Start(job, placement, "fit"))
-            free = minus(free, held(view.platform, job, placement))
+            profile.book(job, Reservation(view.now, placement))
         return Decision(starts)
 
     return decide
 
 
 class Beside:
-    """A pass after the heads have started: who waits, and what may be taken without delaying the next head."""
+    """A pass after the heads have started: who waits, and what may be taken without delaying the next head.
+
+    A head that would not fit if everything ended is passed over. Where windows are known, the head's reservation and
+    all that starts are booked in a profile.
+    """
 
     def __init__(self, view: View):
         self.view, self.free, self.waiting = view, view.free, list(view.queue)
@@ -104,53 +109,75 @@ class Beside:
     @classmethod
     def of(cls, view: View) -> "Beside":
         self = cls(view)
-        running = list(view.running)
-        while self.waiting and (placement := place(view.platform, self.waiting[0], self.free)):
+        self.running, self.profile = list(view.running), Profile.of_running(view) if view.windows else None
+        reason = "head"
+        while self.waiting and self.head is None:
             job = self.waiting.pop(0)
-            running.append(Running(job, view.now, placement, held(view.platform, job, placement)))
-            self.decision.starts.append(Start(job, placement, "head"))
-            self.free = minus(self.free, running[-1].held)
-        if self.waiting:
-            self.head = self.waiting.pop(0)
-            self.shadow, room_then = shadow_time(view, self.head, running, self.free)
-            self.extra = minus(room_then, held(view.platform, self.head, self.shadow.placement))
-            self.watched = slots_of(view.platform, self.head, self.shadow.placement)
-            self.decision.promises[self.head.row] = self.shadow
+            if placement := self.profile.place_now(job) if self.profile else place(view.platform, job, self.free):
+                self.take(job, placement, reason)
+            else:
+                reason = "backfill"
+                self.reserve(job)
         return self
+
+    def reserve(self, job: Job) -> None:
+        """Make it the head, unless it has no start for want of capacity."""
+        if self.profile:
+            self.shadow = self.profile.earliest(job, self.view.now)
+            if self.shadow is None:
+                return
+            self.profile.book(job, self.shadow)
+        else:
+            found = shadow_time(self.view, job, self.running, self.free)
+            if found is None:
+                return
+            self.shadow, room_then = found
+            self.extra = minus(room_then, held(self.view.platform, job, self.shadow.placement))
+            self.watched = slots_of(self.view.platform, job, self.shadow.placement)
+        self.head = job
+        self.decision.promises[job.row] = self.shadow
 
     def outlasts(self, job: Job) -> bool:
         return self.view.now + job.estimate > self.shadow.start
 
     def fits(self, job: Job):
         """Where it may start now without delaying the head; None where nowhere."""
+        if self.profile:
+            return self.profile.place_now(job)
         room = capped(self.free, self.extra, self.watched) if self.outlasts(job) else self.free
         return place(self.view.platform, job, room)
 
     def start(self, job: Job) -> None:
         placement = self.fits(job)
-        taken = held(self.view.platform, job, placement)
         self.waiting.remove(job)
         self.backfilled.append(job)
-        self.decision.starts.append(Start(job, placement, "backfill"))
-        self.free = minus(self.free, taken)
-        if self.outlasts(job):
-            self.extra = minus(self.extra, taken)
+        self.take(job, placement, "backfill")
+        if not self.profile and self.outlasts(job):
+            self.extra = minus(self.extra, self.running[-1].held)
+
+    def take(self, job: Job, placement: Placement, reason: str) -> None:
+        self.decision.starts.append(Start(job, placement, reason))
+        self.running.append(Running(job, self.view.now, placement, held(self.view.platform, job, placement)))
+        self.free = minus(self.free, self.running[-1].held)
+        if self.profile:
+            self.profile.book(job, Reservation(self.view.now, placement))
 
 
-def capacities(platform: Platform) -> list[int]:
-    return [sum(node.capacity[k] for node in platform.nodes) for k in range(len(platform.nodes[0].capacity))]
+def amounts(view: View, room: Room) -> list[int]:
+    """Over all nodes, of each resource."""
+    k, nodes = len(view.platform.nodes[0].capacity), range(len(view.platform.nodes))
+    return [sum(room[node * k + i] for node in nodes) for i in range(k)]
 
 
 def utilizations(view: View, free: Room) -> Shares:
     """S_i: what is held of each resource over all nodes, as a share; of those that there are and that are asked for."""
-    k, nodes = len(view.platform.nodes[0].capacity), range(len(view.platform.nodes))
-    whole = capacities(view.platform)
-    return {i: 1 - Fraction(sum(free[node * k + i] for node in nodes), whole[i]) for i in view.asked if whole[i]}
+    whole, left = amounts(view, view.capacity[0][1]), amounts(view, free)
+    return {i: 1 - Fraction(left[i], whole[i]) for i in view.asked if whole[i]}
 
 
-def beside(used: Shares, job: Job, platform: Platform) -> Shares:
+def beside(used: Shares, job: Job, view: View) -> Shares:
     """U_i = S_i + R_i."""
-    whole = capacities(platform)
+    whole = amounts(view, view.capacity[0][1])
     return {i: u + Fraction(job.tasks * job.demand[i], whole[i]) for i, u in used.items()}
 
 

@@ -17,13 +17,17 @@ Promises = dict[int, Reservation]
 
 
 def conservative(view: View) -> Decision:
-    """Compress the old reservations if a job ended, give new jobs theirs, start what is due."""
+    """Compress the old reservations if a job ended, give new jobs theirs, start what is due.
+
+    A job that has no start for want of capacity waits without a promise, and gets one as soon as it has a start.
+    """
     profile = Profile.of_running(view)
-    promises = kept(view, profile)
-    moved_up = compress(view, profile, promises) if view.ended else set()
+    promises, moved_up = rebuilt(view, profile) if view.changed else (kept(view, profile), set())
+    if view.ended or view.changed:
+        moved_up |= compress(view, profile, promises)
     for job in view.queue:
-        if job.row not in promises:
-            promises[job.row] = profile.book(job, profile.earliest(job, view.now))
+        if job.row not in promises and (earliest := profile.earliest(job, view.now)):
+            promises[job.row] = profile.book(job, earliest)
     starts = start_what_is_due(view, promises, moved_up)
     return Decision(starts, promises, timers(view, promises))
 
@@ -48,8 +52,31 @@ def kept(view: View, profile: Profile) -> Promises:
         else:
             broken.append(job)
     for job in broken:
-        promises[job.row] = replace(profile.book(job, profile.earliest(job, view.now + 1)), late=True)
+        del promises[job.row]
+        if earliest := profile.earliest(job, view.now + 1):
+            promises[job.row] = replace(profile.book(job, earliest), late=True)
     return promises
+
+
+def rebuilt(view: View, profile: Profile) -> tuple[Promises, set[int]]:
+    """What the promises of earlier passes become where capacity, walltimes or runs have changed.
+
+    In queue order, each that still fits where it was promised keeps its place; then each of the others gets its
+    earliest start. Says also which of these came to now from a later time.
+    """
+    promises, others, moved_up = {}, [], set()
+    for job in view.queue:
+        if before := view.promises.get(job.row):
+            if before.start >= view.now and profile.fits(job, before):
+                promises[job.row] = profile.book(job, before)
+            else:
+                others.append(job)
+    for job in others:
+        if earliest := profile.earliest(job, view.now):
+            promises[job.row] = profile.book(job, earliest)
+            if earliest.start == view.now < view.promises[job.row].start:
+                moved_up.add(job.row)
+    return promises, moved_up
 
 
 def compress(view: View, profile: Profile, promises: Promises) -> set[int]:
@@ -71,7 +98,7 @@ def compress(view: View, profile: Profile, promises: Promises) -> set[int]:
 def start_what_is_due(view: View, promises: Promises, moved_up: set[int]) -> list[Start]:
     starts, somebody_waits = [], False
     for job in view.queue:
-        if promises[job.row].start > view.now:
+        if job.row not in promises or promises[job.row].start > view.now:
             somebody_waits = True
         elif job.row in moved_up:
             starts.append(Start(job, promises[job.row].placement, "moved-up"))

@@ -37,35 +37,41 @@ def rest_in_order(jobs: list[Job], tried: str | None, view: View) -> list[Job]:
 
 def first_fit(view: View, queue: list[Job]) -> Decision:
     """Everything that fits starts, in order."""
-    free, starts, somebody_waits = view.free, [], False
+    profile, starts, somebody_waits = Profile.of_running(view), [], False
     for job in queue:
-        placement = place(view.platform, job, free)
+        placement = profile.place_now(job)
         if placement is None:
             somebody_waits = True
         else:
             starts.append(Start(job, placement, "fit" if somebody_waits else "head"))
-            free = minus(free, held(view.platform, job, placement))
+            profile.book(job, Reservation(view.now, placement))
     return Decision(starts)
 
 
 def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decision:
     """Start the head while it fits, then whatever cannot delay the next head.
 
+    A head that would not fit if everything ended lacks capacity for the time being: it is passed over. Where windows
+    are known the reservation is booked in a profile.
     Promise: the head starts no later than its first shadow time, if walltimes hold.
     """
+    if view.windows:
+        return several_reservations(view, in_order, tried, 1)
     platform, now = view.platform, view.now
     queue, running, free = deque(in_order), list(view.running), view.free
-    starts = []
-    while queue and (placement := place(platform, queue[0], free)):
-        job = queue.popleft()
-        running.append(Running(job, now, placement, held(platform, job, placement)))
-        starts.append(Start(job, placement, "head"))
-        free = minus(free, running[-1].held)
-    if not queue:
+    starts, reason, reservation = [], "head", None
+    while queue and reservation is None:
+        head = queue.popleft()
+        if placement := place(platform, head, free):
+            running.append(Running(head, now, placement, held(platform, head, placement)))
+            starts.append(Start(head, placement, reason))
+            free = minus(free, running[-1].held)
+        else:
+            reason, reservation = "backfill", shadow_time(view, head, running, free)
+    if reservation is None:
         return Decision(starts)
 
-    head = queue.popleft()
-    shadow, room_then = shadow_time(view, head, running, free)
+    shadow, room_then = reservation
     extra = minus(room_then, held(platform, head, shadow.placement))
     watched = slots_of(platform, head, shadow.placement)
     for job in rest_in_order(list(queue), tried, view):
@@ -79,8 +85,10 @@ def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decis
     return Decision(starts, promises={head.row: shadow})
 
 
-def shadow_time(view: View, head: Job, running: list[Running], free: Room) -> tuple[Reservation, Room]:
+def shadow_time(view: View, head: Job, running: list[Running], free: Room) -> tuple[Reservation, Room] | None:
     """The earliest time at which the head is sure to fit, its place there, and all that is free at that time.
+
+    None where it would not fit if everything ended.
 
     Ties count: every job that ends at the shadow time adds to the room. Overdue jobs count as ending now.
     """
@@ -92,7 +100,7 @@ def shadow_time(view: View, head: Job, running: list[Running], free: Room) -> tu
             free = plus(free, r.held)
         if placement := place(view.platform, head, free):
             return Reservation(limit, placement), free
-    raise AssertionError(f"job {head.name} can never run; it should have been rejected at submit")
+    return None
 
 
 def slots_of(platform: Platform, head: Job, placement: Placement) -> set[int]:
@@ -109,20 +117,24 @@ def capped(free: Room, extra: Room, watched: set[int]) -> Room:
 def several_reservations(view: View, in_order: list[Job], tried: str | None, count: float) -> Decision:
     """The first `count` blocked jobs reserve, one after the other; the others start if nobody minds.
 
-    A job that starts is booked like one that runs, so it minds too. All reservations are made anew at each pass.
+    A job that starts is booked like one that runs, so it minds too. All reservations are made anew at each pass. Those
+    that have no start for want of capacity are passed over.
     """
     profile = Profile.of_running(view)
-    queue, starts, promises = deque(in_order), [], {}
+    queue, starts, promises, reason = deque(in_order), [], {}, "head"
     while queue and len(promises) < count:
         job = queue.popleft()
-        earliest = profile.book(job, profile.earliest(job, view.now))
-        if earliest.start == view.now:
-            starts.append(Start(job, earliest.placement, "backfill" if promises else "head"))
-        else:
-            promises[job.row] = earliest
-    for job in rest_in_order(list(queue), tried, view):
         earliest = profile.earliest(job, view.now)
-        if earliest.start == view.now:
+        if earliest is not None:
             profile.book(job, earliest)
-            starts.append(Start(job, earliest.placement, "backfill"))
+        if earliest is not None and earliest.start == view.now:
+            starts.append(Start(job, earliest.placement, reason))
+        else:
+            reason = "backfill"
+            if earliest is not None:
+                promises[job.row] = earliest
+    for job in rest_in_order(list(queue), tried, view):
+        if placement := profile.place_now(job):
+            profile.book(job, Reservation(view.now, placement))
+            starts.append(Start(job, placement, "backfill"))
     return Decision(starts, promises)

@@ -12,6 +12,7 @@ from backfill.model.units import NEVER, SECOND
 
 from .easy import one_reservation
 from .orders import rounded
+from .placement import licence_slot
 from .words import Decision, Job, Policy, View
 
 
@@ -53,9 +54,9 @@ def bf_unmod(weights: Weights = Weights()) -> Policy:
 def priorities(view: View, weights: Weights) -> dict[int, float]:
     """P of every waiting job, by row."""
     w = {name: Fraction(value) for name, value in vars(weights).items()}
-    total = view.platform.copies
+    total = [view.capacity[0][1][licence_slot(view.platform, x)] for x in range(len(view.platform.copies))]
     asked = Counter(licence for job in view.queue for licence in job.licences)
-    rho = {licence: Fraction(count, total[licence]) for licence, count in asked.items()}
+    rho = {licence: Fraction(count, max(total[licence], 1)) for licence, count in asked.items()}  # 0 for the time being
     d = max(sum(ratio <= 1 for ratio in rho.values()), 1)
     least = min((seconds(job.estimate) for job in view.queue), default=Fraction(0))
     return {

@@ -1,16 +1,16 @@
 """First come, first served."""
 
-from .placement import held, minus, place
-from .words import Decision, Start, View
+from .profile import Profile
+from .words import Decision, Reservation, Start, View
 
 
 def fcfs(view: View) -> Decision:
     """Start jobs in submit order while the head fits; the first that does not fit blocks the rest."""
-    free, starts = view.free, []
+    profile, starts = Profile.of_running(view), []
     for job in view.queue:
-        placement = place(view.platform, job, free)
+        placement = profile.place_now(job)
         if placement is None:
             break
         starts.append(Start(job, placement, "head"))
-        free = minus(free, held(view.platform, job, placement))
+        profile.book(job, Reservation(view.now, placement))
     return Decision(starts)

@@ -3,22 +3,32 @@
 from bisect import bisect_left
 
 from .placement import held, least, minus, place, plus, whole
-from .words import Job, Placement, Platform, Reservation, Room, Time, View
+from .words import Job, Placement, Platform, Reservation, Room, Running, Time, View
 
 
 class Profile:
-    """rooms[i] is free on [times[i], times[i + 1]); the last step is open-ended and all free."""
+    """rooms[i] is free on [times[i], times[i + 1]); the last step is open-ended, and nothing is held or booked in it.
 
-    def __init__(self, platform: Platform, now: Time):
+    Room may be less than nothing where a job that runs on will lose its room to a window.
+    """
+
+    def __init__(self, platform: Platform, now: Time, capacity: list[tuple[Time, Room]] | None = None):
+        """capacity: what there is from each instant on; default: the whole platform, always."""
         self.platform = platform
-        self.times: list[Time] = [now]
-        self.rooms: list[Room] = [whole(platform)]
+        self.times: list[Time] = []
+        self.rooms: list[Room] = []
+        for t, room in capacity or [(now, whole(platform))]:
+            self.times.append(t)
+            self.rooms.append(list(room))
 
     @classmethod
-    def of_running(cls, view: View) -> "Profile":
-        """Every running job holds its room until its limit; one that is overdue holds it for one time unit more."""
-        profile = cls(view.platform, view.now)
-        for r in view.running:
+    def of_running(cls, view: View, running: list[Running] | None = None) -> "Profile":
+        """Every running job holds its room until its limit; one that is overdue holds it for one time unit more.
+
+        running: those that are counted; default: all.
+        """
+        profile = cls(view.platform, view.now, view.capacity)
+        for r in view.running if running is None else running:
             profile._change(view.now, max(r.limit, view.now + 1), r.held, minus)
         return profile
 
@@ -35,20 +45,34 @@ class Profile:
         """Is this place free from this start for as long as the job may run?"""
         room = held(self.platform, job, at.placement)
         steps = self.rooms[self._cut(at.start) : self._cut(at.start + span(job))]
-        return all(min(minus(free, room)) >= 0 for free in steps)
+        return all(there >= asked for free in steps for there, asked in zip(free, room, strict=True) if asked)
 
-    def earliest(self, job: Job, not_before: Time) -> Reservation:
-        """The least start from which one placement stays free for as long as the job may run.
+    def within(self, other: "Profile") -> "Profile":
+        """What is free in both."""
+        for t in list(self.times):
+            other._cut(t)
+        for t in other.times:
+            self._cut(t)
+        self.rooms = [least(one, two) for one, two in zip(self.rooms, other.rooms, strict=True)]
+        return self
+
+    def place_now(self, job: Job) -> Placement | None:
+        """Where the job may start now: a place that stays free for as long as it may run."""
+        return self._window(job, 0)[0]
+
+    def earliest(self, job: Job, not_before: Time) -> Reservation | None:
+        """The least start from which one placement stays free for as long as the job may run; None = there is none.
 
         Room appears only where a step begins, so these instants are enough. The placement rule sees the least
         room of the whole window; among nodes with the same start this prefers the more powerful.
         """
         first = self._cut(not_before)
-        while True:
+        while first < len(self.times):
             placement, blocking = self._window(job, first)
             if placement is not None:
                 return Reservation(self.times[first], placement)
             first = blocking + 1
+        return None
 
     def _window(self, job: Job, first: int) -> tuple[Placement | None, int]:
         """The job's place if it starts with this step, else None and a step that no window may contain or begin."""

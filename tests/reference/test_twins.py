@@ -226,7 +226,8 @@ def seconds(rows: list[Row]) -> dict[str, float]:
 def view_of(queue: list[Job], now: int, first_submit: int) -> View:
     pool = Platform.pool(4)
     return View(
-        now=now, platform=pool, free=whole(pool), queue=queue, running=[], ended=False, promises={},
+        now=now, platform=pool, capacity=[(now, whole(pool))], free=whole(pool), queue=queue, running=[], ended=False,
+        promises={},
         first_submit=first_submit,
         asked=frozenset([0]),
     )  # fmt: skip

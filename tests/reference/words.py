@@ -60,12 +60,33 @@ class Platform:
         return cls((Node(capacity),))
 
 
+@dataclass(eq=False, kw_only=True)
+class Event:
+    """What happens besides submits and ends. What an event does not need stays at its default."""
+
+    time: Time
+    kind: str  # one of model.events.EVENTS
+    job: int = -1  # its row
+    nodes: tuple[int, ...] = ()
+    resource: int | None = None
+    licence: int | None = None
+    value: Time | int | float = 0  # walltime, priority, amount; begin of a window
+    until: Time = 0
+    amount: int = 0
+    begun: bool = False  # the world's note on a window
+
+    @property
+    def whole_nodes(self) -> bool:
+        return self.resource is None and self.licence is None
+
+
 @dataclass(frozen=True, eq=False)
 class Running:
     job: Job
     start: Time
     placement: Placement
     held: Room
+    preemptible: bool = False
 
     @property
     def limit(self) -> Time:
@@ -86,14 +107,25 @@ class View:
 
     now: Time
     platform: Platform
+    capacity: list[
+        tuple[Time, Room]
+    ]  # what there is from now on, and from each instant at which a known window changes it
     free: Room
     queue: list[Job]  # by (submit, row)
     running: list[Running]  # in the order in which they started
     ended: bool  # at least one job ended since the last pass
     promises: dict[int, Reservation]  # row -> what the policy said of a job that still waits, in its last pass
-    first_submit: Time  # of the whole log
-    asked: frozenset[int]  # the resources that some job of the whole log which can run asks for
+    first_submit: Time  # of all jobs so far
+    asked: frozenset[int]  # the resources that some job submitted so far asks for, those rejected left out
     memory: dict[str, Any] = field(default_factory=dict)  # what the policy wrote down in this run
+    changed: bool = False  # in this instant there was something else than submits and ends
+    paused: dict[int, Placement | None] = field(default_factory=dict)  # row -> where a preempted job that keeps its
+    # progress must resume: where it was suspended, or anywhere (None)
+
+    @property
+    def windows(self) -> bool:
+        """Will what there is change at a known time?"""
+        return len(self.capacity) > 1
 
 
 @dataclass(frozen=True)
@@ -101,6 +133,14 @@ class Start:
     job: Job
     placement: Placement
     reason: str
+    preemptible: bool = False
+
+
+@dataclass(frozen=True)
+class Preempted:
+    row: int
+    how: str  # requeue, checkpoint or suspend
+    overhead: Time = 0  # added to what is left of run time and walltime
 
 
 @dataclass
@@ -108,6 +148,7 @@ class Decision:
     starts: list[Start] = field(default_factory=list)
     promises: dict[int, Reservation] = field(default_factory=dict)  # row -> reservation, also of jobs that start
     timers: set[Time] = field(default_factory=set)  # later instants at which the policy wants a pass
+    preempted: list[Preempted] = field(default_factory=list)  # before the starts
 
 
 Policy = Callable[[View], Decision]

@@ -5,15 +5,17 @@ Times are whole seconds, in microseconds, so that a time unit of the twins is on
 
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from backfill.model import platform as model_platform
-from backfill.model.units import NEVER, SECOND
+from backfill.model.events import EVENTS, BoundEvents
+from backfill.model.units import NEVER, SECOND, seconds_text
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 
-from .words import Job, Node, Platform
+from .words import Event, Job, Node, Platform
 
 RESOURCES = ("cpus", "memory", "gpus", *(f"r{k}" for k in range(3, 9)))
 
@@ -215,6 +217,47 @@ def times(draw, seen: str, horizon: int) -> dict:
 
 
 @st.composite
+def events_for(draw, case: Case, kinds: tuple[str, ...] = EVENTS, most: int = 6) -> list[Event]:
+    """Few events of these kinds, in file order, at instants at which the case's jobs come and may end, or between."""
+    moments = {job.submit + span for job in case.jobs for span in (0, job.walltime)}
+    instants = st.sampled_from(sorted({t + off for t in moments for off in (0, SECOND // 2, SECOND)}))
+    return [
+        draw(event_of(case, draw(st.sampled_from(kinds)), draw(instants))) for _ in range(draw(st.integers(1, most)))
+    ]
+
+
+@st.composite
+def event_of(draw, case: Case, kind: str, time: int) -> Event:
+    """An event of this kind at this time."""
+    if kind in ("cancel", "walltime", "priority"):
+        value = draw(small) * SECOND if kind == "walltime" else float(draw(small)) if kind == "priority" else 0
+        return Event(time=time, kind=kind, job=draw(st.integers(0, len(case.jobs) - 1)), value=value)
+    nodes, copies = case.platform.nodes, case.platform.copies
+    some = st.sets(st.integers(0, len(nodes) - 1), min_size=1).map(lambda found: tuple(sorted(found)))
+    one = st.integers(0, len(nodes) - 1).map(lambda node: (node,))
+    where = draw(st.one_of(one, one, some))
+    if kind in ("down", "up"):
+        return Event(time=time, kind=kind, nodes=where)
+    thing: dict[str, Any] = {"nodes": where, "resource": draw(st.integers(0, len(nodes[0].capacity) - 1))}
+    if copies and draw(st.booleans()):
+        thing = {"licence": draw(st.integers(0, len(copies) - 1))}
+    if kind == "capacity":
+        return Event(time=time, kind=kind, value=draw(st.integers(0, 8)), **thing)
+    begin = time + draw(st.integers(-2, 10)) * SECOND
+    until = begin + draw(st.integers(1, 8)) * SECOND
+    if draw(st.booleans()):
+        return Event(time=time, kind=kind, nodes=where, value=begin, until=until)
+    return Event(time=time, kind=kind, value=begin, until=until, amount=draw(st.integers(0, 4)), **thing)
+
+
+@st.composite
+def cases_with_events(draw, cases: st.SearchStrategy[Case], **options: Any) -> tuple[Case, list[Event]]:
+    """A case and what happens during it."""
+    case = draw(cases)
+    return case, draw(events_for(case, **options))
+
+
+@st.composite
 def platforms(draw) -> Platform:
     resources = draw(st.integers(1, 3))
     licences = draw(st.integers(0, 3))
@@ -345,3 +388,48 @@ def from_model_platform(platform: model_platform.Platform) -> Platform:
         for n in range(len(platform.nodes))
     ]
     return Platform(tuple(nodes), tuple(platform.copies.tolist()))
+
+
+def as_table(events: list[Event], jobs: list[Job]) -> list[dict[str, str]]:
+    """The events in the words of a file."""
+    return [{name: text for name, text in fields(event, jobs).items() if text} for event in events]
+
+
+def fields(event: Event, jobs: list[Job]) -> dict[str, str]:
+    names = [f"n{node}" for node in event.nodes]
+    resource = "" if event.resource is None else RESOURCES[event.resource]
+    timed = event.kind in ("walltime", "window")
+    windowed = event.kind == "window"
+    return {
+        "time": seconds_text(event.time),
+        "event": event.kind,
+        "job": jobs[event.job].name if event.job >= 0 else "",
+        "node": names[0] if len(names) == 1 else f"n[{''.join(map(str, event.nodes))}]" if names else "",
+        "resource": resource if event.licence is None else f"licence{event.licence}",
+        "value": seconds_text(int(event.value)) if timed
+        else str(event.value) if event.kind in ("priority", "capacity")
+        else "",
+        "until": seconds_text(event.until) if windowed else "",
+        "amount": str(event.amount) if windowed and not event.whole_nodes else "",
+    }  # fmt: skip
+
+
+def from_events(bound: BoundEvents, platform: Platform) -> list[Event]:
+    """Events of the model in the twins' words, in order of time."""
+    resources, found = len(platform.nodes[0].capacity), []
+    for row in range(len(bound)):
+        kind, resource = EVENTS[bound.kind[row]], int(bound.resource[row])
+        found.append(
+            Event(
+                time=int(bound.time[row]),
+                kind=kind,
+                job=int(bound.job[row]),
+                nodes=tuple(bound.nodes[row].tolist()),
+                resource=resource if 0 <= resource < resources else None,
+                licence=resource - resources if resource >= resources else None,
+                value=float(bound.priority[row]) if kind == "priority" else int(bound.value[row]),
+                until=int(bound.until[row]) if kind == "window" else 0,
+                amount=int(bound.amount[row]),
+            )
+        )
+    return found

@@ -1,8 +1,9 @@
 """The slow world: time passes, jobs are submitted and end, and the policy is asked. Plain and in full view."""
 
 from collections import deque
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, floor
 from typing import Any
 
 from .balance import backfill_lowest, bb, best_fit, ibb
@@ -12,9 +13,25 @@ from .farm import Weights, bf_mod, bf_unmod
 from .fcfs import fcfs
 from .flexible import Weights as Priorities
 from .flexible import flexible
+from .machine import Machine
 from .orders import SCORES
-from .placement import held, minus, place, whole
-from .words import Decision, Job, Placement, Platform, Policy, Reservation, Running, Start, Time, View
+from .placement import held, minus, place, plus, whole
+from .preemptive import preemptive
+from .words import (
+    Decision,
+    Event,
+    Job,
+    Placement,
+    Platform,
+    Policy,
+    Preempted,
+    Reservation,
+    Room,
+    Running,
+    Start,
+    Time,
+    View,
+)
 
 POLICIES: dict[str, Policy] = {
     "fcfs": fcfs,
@@ -53,9 +70,33 @@ POLICIES: dict[str, Policy] = {
 }
 
 
+# Twins of which there is no compiled form yet.
+ALONE: dict[str, Policy] = {
+    "preemptive": preemptive(),
+    "preemptive:how=checkpoint": preemptive("checkpoint"),
+    "preemptive:how=checkpoint,overhead=2": preemptive("checkpoint", "2"),
+    "preemptive:how=checkpoint,overhead=0": preemptive("checkpoint", "0"),
+    "preemptive:how=suspend": preemptive("suspend"),
+}
+
+
+@dataclass(frozen=True)
+class Stay:
+    """One run of a job, over: COMPLETED, TIMEOUT, CANCELLED, NODE_FAIL (lost), or PREEMPTED by the policy."""
+
+    start: Time
+    end: Time
+    nodes: Placement
+    how: str
+
+
 @dataclass
 class Row:
-    """What became of a job. One that never started was rejected: no room, or it comes after one without room."""
+    """What became of a job; start, end, reason and nodes are those of its last run.
+
+    state: COMPLETED, TIMEOUT, CANCELLED, NODE_FAIL, or REJECTED: no room, or it comes after one without room. None
+    where it waits for ever, since the capacity that it lacks never returns.
+    """
 
     name: str
     eligible: Time | None = None  # when nothing but resources held it back
@@ -64,20 +105,46 @@ class Row:
     end: Time | None = None
     reason: str | None = None
     nodes: Placement = ()
+    state: str | None = None
+    runs: list[Stay] = field(default_factory=list)
 
 
-def run(jobs: list[Job], platform: Platform, policy: Policy, ties: str = "batch", overrun: str = "kill") -> list[Row]:
+@dataclass(eq=False)
+class Run:
+    """A run that is not over."""
+
+    row: int
+    start: Time
+    placement: Placement
+    held: Room
+    preemptible: bool
+    speed: float  # of its slowest node
+    end: Time = 0
+    how: str = ""  # COMPLETED or TIMEOUT
+    limit_event: Time | None = None  # with overrun=extend: when it reaches its limit
+
+
+def run(
+    jobs: list[Job],
+    platform: Platform,
+    policy: Policy,
+    ties: str = "batch",
+    overrun: str = "kill",
+    events: Sequence[Event] = (),
+    lost: str = "requeue",
+) -> list[Row]:
     """One row per job, in file order.
 
-    ties: `batch` - all ends at t, limits, timers, all submits, then one pass; `step` - a pass after each event.
+    ties: `batch` - all ends at t, limits, timers, events, all submits, then one pass; `step` - a pass after each event.
     overrun: a job that reaches its walltime is killed, or with `extend` runs on; then its limit is an event.
+    lost: what becomes of a job whose run is lost: it waits again (`requeue`), or is over (`fail`).
     """
-    if ties not in ("batch", "step") or overrun not in ("kill", "extend"):
-        raise ValueError(f"ties is batch or step, overrun is kill or extend; not {ties} and {overrun}")
-    if ties == "step" and overrun == "extend":
-        raise ValueError("ties=step is for reproducing published schedules, where jobs are killed; not with extend")
+    if ties not in ("batch", "step") or overrun not in ("kill", "extend") or lost not in ("requeue", "fail"):
+        raise ValueError(f"no such ties, overrun or lost: {ties}, {overrun}, {lost}")
+    if ties == "step" and (overrun == "extend" or events):
+        raise ValueError("ties=step is for reproducing published schedules; not with extend, and not with events")
     assert [job.row for job in jobs] == list(range(len(jobs)))
-    world = World(jobs, platform, policy, overrun)
+    world = World(jobs, platform, policy, overrun, events, lost)
     work_through = world.batch if ties == "batch" else world.step
     while (now := world.next_instant()) is not None:
         work_through(now)
@@ -85,101 +152,272 @@ def run(jobs: list[Job], platform: Platform, policy: Policy, ties: str = "batch"
 
 
 class World:
-    def __init__(self, jobs: list[Job], platform: Platform, policy: Policy, overrun: str):
-        self.platform, self.policy, self.overrun = platform, policy, overrun
-        self.first_submit = min((job.submit for job in jobs), default=0)
-        hopeless: set[int] = set()
-        while more := {job.row for job in jobs if self.can_never_run(job, hopeless)} - hopeless:
-            hopeless |= more
-        able = [job for job in jobs if job.row not in hopeless]
-        self.asked = frozenset(k for job in able for k, amount in enumerate(job.demand) if amount)
+    def __init__(
+        self, jobs: list[Job], platform: Platform, policy: Policy, overrun: str, events: Sequence[Event], lost: str
+    ):
+        self.platform, self.policy, self.overrun, self.lost = platform, policy, overrun, lost
+        self.machine = Machine(platform)
+        self.events = deque(sorted(events, key=lambda event: event.time))  # of equal times in file order
+        self.greatest = self.greatest_room()
+        self.jobs = list(jobs)  # as they are now: events change walltimes and priorities
+        self.done = [0] * len(jobs)  # how much of its run time a preempted job need not do again
+        self.used = [0] * len(jobs)  # how much of its walltime
+        self.paused: dict[int, Placement | None] = {}  # preempted with its progress kept -> its place, None = anywhere
         self.rows = [Row(job.name) for job in jobs]
-        self.to_come = deque(sorted(jobs, key=lambda job: (job.submit, job.row)))
-        self.held_back: list[Job] = []  # submitted; a job that they come after has not ended
-        self.queue: list[Job] = []
-        self.running: list[Running] = []  # in the order in which they started
-        self.ends: dict[int, Time] = {}  # row -> when a running job will end
+        self.to_come = deque(sorted(range(len(jobs)), key=lambda row: (jobs[row].submit, row)))
+        self.submitted: list[int] = []  # all that have been
+        self.asked: frozenset[int] = frozenset()  # resources that these ask for, the rejected left out
+        self.held_back: list[int] = []  # submitted; a job that they come after has not ended
+        self.queue: list[int] = []
+        self.runs: list[Run] = []  # in the order in which they started
         self.gone: set[int] = set()  # rows that have ended
         self.rejected: set[int] = set()
         self.promises: dict[int, Reservation] = {}
         self.timers: set[Time] = set()
         self.memory: dict[str, Any] = {}  # the policy's own
+        self.changed = False  # in this instant something other than a submit or an end
+        self.counted = 0  # events that changed nothing, since their job had ended
+
+    def greatest_room(self) -> Room:
+        """The most that there ever is of everything, by the platform and by all events."""
+        room = whole(self.platform)
+        for event in self.events:
+            if event.kind == "capacity":
+                for slot in self.machine.slots(event):
+                    room[slot] = max(room[slot], event.value)
+        return room
+
+    def job(self, row: int) -> Job:
+        """The job as it is now. Of a preempted one that keeps its progress only the rest is seen."""
+        job, done, used = self.jobs[row], self.done[row], self.used[row]
+        if not done and not used:
+            return job
+        return replace(
+            job,
+            runtime=max(job.runtime - done, 0),
+            walltime=max(job.walltime - used, 0),
+            estimate=max(job.estimate - used, 0),
+        )
 
     def next_instant(self) -> Time | None:
-        submits = [self.to_come[0].submit] if self.to_come else []
-        return min([*submits, *(self.ends[r.job.row] for r in self.running), *self.timers], default=None)
+        submits = [self.jobs[self.to_come[0]].submit] if self.to_come else []
+        events = [self.events[0].time] if self.events else []
+        windows = [window.until if window.begun else window.value for window in self.machine.windows]
+        limits = [r.limit_event for r in self.runs if r.limit_event is not None]
+        return min([*submits, *events, *windows, *limits, *(r.end for r in self.runs), *self.timers], default=None)
 
     def batch(self, now: Time) -> None:
-        """All ends of this instant, limits and timers, all submits, then one pass.
+        """All ends of this instant, limits and timers, windows and events, all submits, then one pass.
 
         A job of zero run time that starts in this pass ends in a batch of its own at the same instant.
         """
-        ending = [r for r in self.running if self.ends[r.job.row] == now]
+        self.changed = False
+        ending = [r for r in self.runs if r.end == now]
         for r in ending:
-            self.end(r)
+            self.over(r)
         self.timers.discard(now)
-        while self.to_come and self.to_come[0].submit == now:
-            self.held_back.append(self.to_come.popleft())
+        for r in self.runs:
+            if r.limit_event == now:
+                r.limit_event = None
+        self.pass_windows(now)
+        while self.events and self.events[0].time == now:
+            self.happen(self.events.popleft(), now)
+        while self.to_come and self.jobs[self.to_come[0]].submit == now:
+            self.submit()
         self.admit(now)
-        self.decide(now, self.running, ended=bool(ending))
+        self.decide(now, self.runs, ended=bool(ending))
 
     def step(self, now: Time) -> None:
         """Each submit in file order with a pass, then each end in start order with a pass; or a timer with a pass."""
         self.timers.discard(now)
         something_happened = False
-        while self.to_come and self.to_come[0].submit == now:
-            self.held_back.append(self.to_come.popleft())
+        while self.to_come and self.jobs[self.to_come[0]].submit == now:
+            self.submit()
             self.admit(now)
             self.decide(now, self.not_counted_out(now), ended=False)
             something_happened = True
-        while ending := [r for r in self.running if self.ends[r.job.row] == now]:
-            self.end(ending[0])
+        while ending := [r for r in self.runs if r.end == now]:
+            self.over(ending[0])
             self.admit(now)
             self.decide(now, self.not_counted_out(now), ended=True)
             something_happened = True
         if not something_happened:
             self.decide(now, self.not_counted_out(now), ended=False)
 
-    def not_counted_out(self, now: Time) -> list[Running]:
+    def not_counted_out(self, now: Time) -> list[Run]:
         """Without the jobs that end in this instant at their limit: in `step` they count as gone everywhere."""
-        return [r for r in self.running if not (r.limit <= now and self.ends[r.job.row] == now)]
+        return [r for r in self.runs if not (r.start + self.job(r.row).estimate <= now and r.end == now)]
 
-    def end(self, r: Running) -> None:
-        self.running.remove(r)
-        self.gone.add(r.job.row)
+    def submit(self) -> None:
+        row = self.to_come.popleft()
+        self.submitted.append(row)
+        self.asked |= asked(self.jobs[row])
+        self.held_back.append(row)
+
+    def over(self, r: Run) -> None:
+        """The run ended by itself, or was killed at its walltime."""
+        self.leave(r, r.end, r.how)
+        self.finish(r.row, r.how)
+
+    def leave(self, r: Run, now: Time, how: str) -> None:
+        self.runs.remove(r)
+        self.rows[r.row].end = now
+        self.rows[r.row].runs.append(Stay(r.start, now, r.placement, how))
+
+    def finish(self, row: int, state: str) -> None:
+        self.rows[row].state = state
+        self.gone.add(row)
+        self.paused.pop(row, None)
 
     def admit(self, now: Time) -> None:
         """Submitted jobs join the queue when all that they come after has ended; the impossible are rejected."""
-        for job in list(self.held_back):
-            if self.can_never_run(job, self.rejected):
-                self.held_back.remove(job)
-                self.rejected.add(job.row)
+        for row in list(self.held_back):
+            if self.can_never_run(self.jobs[row]):
+                self.held_back.remove(row)
+                self.rejected.add(row)
+                self.rows[row].state = "REJECTED"
+                able = [self.jobs[other] for other in self.submitted if other not in self.rejected]
+                self.asked = frozenset().union(*map(asked, able))
                 return self.admit(now)  # others may come after it
-            if self.gone.issuperset(job.after):
-                self.held_back.remove(job)
-                self.queue.append(job)
-                self.rows[job.row].eligible = now
-        self.queue.sort(key=lambda job: (job.submit, job.row))
+            if self.gone.issuperset(self.jobs[row].after):
+                self.held_back.remove(row)
+                self.enqueue(row)
+                self.rows[row].eligible = now
         return None
 
-    def can_never_run(self, job: Job, rejected: set[int]) -> bool:
-        """The empty platform has no room for it, or a job that it comes after was rejected."""
-        return place(self.platform, job, whole(self.platform)) is None or not rejected.isdisjoint(job.after)
+    def enqueue(self, row: int) -> None:
+        self.queue.append(row)
+        self.queue.sort(key=lambda row: (self.jobs[row].submit, row))
 
-    def decide(self, now: Time, running: list[Running], ended: bool) -> None:
+    def can_never_run(self, job: Job) -> bool:
+        """There is never room for it, or a job that it comes after was rejected."""
+        return place(self.platform, job, self.greatest) is None or not self.rejected.isdisjoint(job.after)
+
+    # What the file's events do.
+
+    def pass_windows(self, now: Time) -> None:
+        """Windows that are over give back what they took, then those whose begin has come take it."""
+        over = [window for window in self.machine.windows if window.until <= now]
+        self.machine.windows = [window for window in self.machine.windows if window.until > now]
+        self.changed |= bool(over)
+        for window in self.machine.windows:
+            if window.value <= now and not window.begun:
+                self.begin(window, now)
+
+    def begin(self, window: Event, now: Time) -> None:
+        window.begun = self.changed = True
+        if window.whole_nodes:
+            self.lose_nodes(window.nodes, now)
+        else:
+            self.lose_until_it_fits(window, now)
+
+    def happen(self, event: Event, now: Time) -> None:
+        if event.kind in ("cancel", "walltime", "priority"):
+            if event.job in self.gone | self.rejected:
+                self.counted += 1
+                return
+            self.changed |= event.job in self.queue or any(r.row == event.job for r in self.runs)
+        if event.kind == "cancel":
+            self.cancel(event.job, now)
+        elif event.kind == "walltime":
+            self.jobs[event.job] = replace(self.jobs[event.job], walltime=event.value, estimate=event.value)
+            for r in [r for r in self.runs if r.row == event.job]:
+                self.set_end(r)
+                if r.limit_event is not None and r.limit_event <= now:
+                    r.limit_event = None
+                if r.end <= now:
+                    r.end = now
+                    self.over(r)
+        elif event.kind == "priority":
+            self.jobs[event.job] = replace(self.jobs[event.job], priority=event.value)
+        elif event.kind == "down":
+            fresh = [node for node in event.nodes if node not in self.machine.down]
+            self.machine.down |= {*fresh}
+            self.changed |= bool(fresh)
+            self.lose_nodes(fresh, now)
+        elif event.kind == "up":
+            self.changed |= not self.machine.down.isdisjoint(event.nodes)
+            self.machine.down -= {*event.nodes}
+        elif event.kind == "capacity":
+            for slot in self.machine.slots(event):
+                self.changed |= self.machine.base[slot] != event.value
+                self.machine.base[slot] = event.value
+            self.lose_until_it_fits(event, now)
+            self.lose_paused(now)
+        elif event.kind == "window" and event.until > now:
+            self.changed = True
+            window = replace(event)  # a copy of our own
+            self.machine.windows.append(window)
+            if window.value <= now:
+                self.begin(window, now)
+
+    def cancel(self, row: int, now: Time) -> None:
+        """A running job ends now; one that waits, or is not yet submitted, never starts again."""
+        for r in [r for r in self.runs if r.row == row]:
+            self.leave(r, now, "CANCELLED")
+        for rows in (self.to_come, self.held_back, self.queue):
+            if row in rows:
+                rows.remove(row)
+        self.finish(row, "CANCELLED")
+
+    def lose_nodes(self, nodes: Sequence[int], now: Time) -> None:
+        """All that runs there with any task, and all that is suspended there."""
+        for r in [r for r in self.runs if any(node in nodes for node, _ in r.placement)]:
+            self.leave(r, now, "NODE_FAIL")
+            self.lose(r.row)
+        for row, placement in list(self.paused.items()):
+            if placement is not None and any(node in nodes for node, _ in placement):
+                self.lose(row)
+
+    def lose_until_it_fits(self, event: Event, now: Time) -> None:
+        """Of those that hold some of it, the run that started last (of equals the higher row), again and again."""
+        for slot in self.machine.slots(event):
+            while sum(r.held[slot] for r in self.runs) > self.machine.room(now)[slot]:
+                last = max((r for r in self.runs if r.held[slot]), key=lambda r: (r.start, r.row))
+                self.leave(last, now, "NODE_FAIL")
+                self.lose(last.row)
+
+    def lose_paused(self, now: Time) -> None:
+        """A suspended job whose nodes are not large enough any more would wait for them for ever."""
+        licences = len(self.platform.copies)
+        for row, placement in list(self.paused.items()):
+            if placement is not None:
+                short = minus(self.machine.base, held(self.platform, self.jobs[row], placement))
+                if min(short[: len(short) - licences]) < 0:
+                    self.lose(row)
+
+    def lose(self, row: int) -> None:
+        """The job begins anew, or is over."""
+        self.changed = True
+        self.done[row] = self.used[row] = 0
+        self.paused.pop(row, None)
+        if self.lost == "fail":
+            if row in self.queue:
+                self.queue.remove(row)
+            self.finish(row, "NODE_FAIL")
+        elif row not in self.queue:
+            self.enqueue(row)
+
+    # What the policy sees and decides.
+
+    def decide(self, now: Time, runs: list[Run], ended: bool) -> None:
         """One pass of the policy."""
-        free = whole(self.platform)
-        for r in running:
+        capacity = self.machine.steps(now)
+        free = capacity[0][1]
+        for r in runs:
             free = minus(free, r.held)
         view = View(
             now=now,
             platform=self.platform,
+            capacity=capacity,
             free=free,
-            queue=list(self.queue),
-            running=list(running),
+            queue=[self.job(row) for row in self.queue],
+            running=[Running(self.job(r.row), r.start, r.placement, r.held, r.preemptible) for r in runs],
             ended=ended,
+            changed=self.changed,
+            paused=dict(self.paused),
             promises=self.promises,
-            first_submit=self.first_submit,
+            first_submit=self.jobs[self.submitted[0]].submit if self.submitted else 0,
             asked=self.asked,
             memory=self.memory,
         )
@@ -190,24 +428,57 @@ class World:
             if self.rows[row].promise is None:
                 self.rows[row].promise = promise.start
         free = view.free
+        for preempted in decision.preempted:
+            free = plus(free, self.preempt(preempted, view.now))
         for start in decision.starts:
             free = minus(free, held(self.platform, start.job, start.placement))
             assert min(free) >= 0, f"job {start.job.name} does not fit at {view.now}"
             self.start(start, view.now)
-        waiting = {job.row for job in self.queue}
-        self.promises = {row: promise for row, promise in decision.promises.items() if row in waiting}
+        self.promises = {row: promise for row, promise in decision.promises.items() if row in self.queue}
         self.timers |= {timer for timer in decision.timers if timer > view.now}
 
     def start(self, start: Start, now: Time) -> None:
-        job, row = start.job, self.rows[start.job.row]
-        assert sum(tasks for _, tasks in start.placement) == job.tasks
-        self.queue.remove(job)
-        slowest = min(self.platform.nodes[node].speed for node, _ in start.placement)
-        runs = ceil(job.runtime / slowest)
-        if self.overrun == "kill":
-            runs = min(runs, job.walltime)
-        row.start, row.end, row.reason, row.nodes = now, now + runs, start.reason, start.placement
-        self.ends[job.row] = now + runs
-        self.running.append(Running(job, now, start.placement, held(self.platform, job, start.placement)))
-        if self.overrun == "extend" and job.estimate < runs:
-            self.timers.add(now + job.estimate)  # its limit is an event
+        row = start.job.row
+        assert sum(tasks for _, tasks in start.placement) == start.job.tasks
+        assert self.paused.pop(row, None) in (None, start.placement), "a suspended job resumes where it was"
+        self.queue.remove(row)
+        r = Run(
+            row,
+            now,
+            start.placement,
+            held(self.platform, start.job, start.placement),
+            start.preemptible,
+            speed=min(self.platform.nodes[node].speed for node, _ in start.placement),
+        )
+        self.runs.append(r)
+        self.set_end(r)
+        self.rows[row].start, self.rows[row].reason, self.rows[row].nodes = now, start.reason, start.placement
+
+    def set_end(self, r: Run) -> None:
+        """When the run will end, how, and when it reaches its limit."""
+        job = self.job(r.row)
+        length, r.how = ceil(job.runtime / r.speed), "COMPLETED"
+        if self.overrun == "kill" and length > job.walltime:
+            length, r.how = job.walltime, "TIMEOUT"
+        r.end = r.start + length
+        limit = r.start + job.estimate  # an event where jobs run on
+        r.limit_event = limit if self.overrun == "extend" and limit < r.end else None
+
+    def preempt(self, preempted: Preempted, now: Time) -> Room:
+        """The run ends and the job waits again at its place; a suspended one gives back its memory, too."""
+        r = next(r for r in self.runs if r.row == preempted.row)
+        assert r.preemptible
+        self.leave(r, now, "PREEMPTED")
+        self.enqueue(r.row)
+        if preempted.how == "requeue":
+            self.done[r.row] = self.used[r.row] = 0
+        else:
+            self.done[r.row] += floor((now - r.start) * r.speed) - preempted.overhead
+            self.used[r.row] += now - r.start - preempted.overhead
+            self.paused[r.row] = r.placement if preempted.how == "suspend" else None
+        return r.held
+
+
+def asked(job: Job) -> frozenset[int]:
+    """The resources of which it holds some."""
+    return frozenset(k for k, amount in enumerate(job.demand) if amount)
