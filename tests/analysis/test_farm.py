@@ -19,8 +19,7 @@ def licensed(*cpus, **copies):
 
 def found(log, platform, start):
     schedule = scheduled(log, platform, start)
-    rows = np.flatnonzero(schedule.ran)
-    return farm_metrics(log, platform, rows, log.jobs.submit[rows], schedule.all_runs, np.ones(len(rows), bool))
+    return farm_metrics(log, platform, schedule, np.flatnonzero(schedule.ran))
 
 
 def test_of_three_deadlines_one_is_met_at_its_very_second_and_two_are_missed():

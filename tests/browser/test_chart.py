@@ -1,6 +1,7 @@
 """The chart of every job, used as people use it."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 import backfill as bf
 from backfill.model.units import NEVER
 from backfill.model.workload import Jobs, Labels, Workload
-from backfill.report.rows import lay_out
+from backfill.report.rows import boxes, lay_out
+from tests.report.test_runs import LOG, SCHEDULE, TWO
 
 CUT = """[...document.querySelectorAll(".wide")].filter((table) => table.scrollWidth > table.clientWidth + 1)
     .map((table) => table.ariaLabel)"""
@@ -94,6 +96,51 @@ def test_the_browser_lays_jobs_out_as_the_figures_do(open_page, tmp_path, nodes)
             return Array.from({{ length: count }}, (_, k) => [job[k], low[k], high[k]]); }}"""
     )
     assert pieces == lay_out(log, result.platform, result.schedule).tolist()
+
+
+@pytest.fixture
+def several_runs(open_page, tmp_path):
+    found = bf.simulate(LOG, TWO, policy="easy")
+    simulation = replace(found.simulation, schedule=SCHEDULE)
+    replace(found, simulation=simulation).report(tmp_path / "runs.html")
+    return open_page(tmp_path / "runs.html")
+
+
+def test_every_run_of_a_job_has_its_box(several_runs):
+    rank = np.argsort(LOG.jobs.submit, kind="stable").tolist()
+    pieces = several_runs.evaluate(
+        f"""() => {{ const {{ job, low, high, count }} = {CHART}.schedule.pieces;
+            return Array.from({{ length: count }}, (_, k) => [{CHART}.schedule.jobOf(job[k]), low[k], high[k]]); }}"""
+    )
+    jobs = boxes(SCHEDULE).job.tolist()
+    assert [[rank[job], low, high] for job, low, high in pieces] == [
+        [jobs[box], low, high] for box, low, high in lay_out(LOG, TWO, SCHEDULE).tolist()
+    ]
+
+
+def test_a_search_for_a_job_tells_all_of_its_runs(several_runs):
+    find(several_runs, "c")
+    tells(several_runs, "job c")
+    said = told(several_runs)
+    assert "wait 17 s" in said
+    assert "before day 0, 00:00:00, 4 s, lost with its node" in said
+    assert "before day 0, 00:00:10, 5 s, preempted" in said
+    find(several_runs, "b")
+    tells(several_runs, "job b; size 2 cpus; never ran cancelled before it started")
+    find(several_runs, "d")
+    tells(several_runs, "job d")
+    assert "ran 5 s of 30 s asked for, cancelled" in told(several_runs)
+
+
+def test_an_earlier_run_is_found_under_the_pointer(several_runs):
+    across, down = several_runs.evaluate(
+        f"""() => {{ const chart = {CHART}, {{ pieces, start, end }} = chart.schedule, box = chart.data.count;
+            const k = pieces.of[box], t = (start[box] + end[box]) / 2, row = (pieces.low[k] + pieces.high[k]) / 2;
+            const {{ width, height, scale }} = chart;
+            return [64 + (t / chart.ticks) * width / scale, (row / chart.rows) * height / scale]; }}"""
+    )
+    job = several_runs.evaluate(f"([x, y]) => {CHART}.data.jobName({CHART}.jobAt(x, y))", [across, down])
+    assert job == "c"
 
 
 def test_the_wheel_scrolls_the_page_until_the_chart_has_the_focus(page):

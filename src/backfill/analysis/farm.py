@@ -4,22 +4,21 @@ Source: Baraglia et al., CoreGRID 2007, section 7. Its Slow Down is `mean_slowdo
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backfill.analysis.series import Steps
 from backfill.model.platform import Platform
-from backfill.model.schedule import Runs
+from backfill.model.schedule import Runs, Schedule
 from backfill.model.units import NEVER
 from backfill.model.workload import Floats, Ints, Workload
 
 
 def farm_metrics(
-    workload: Workload, platform: Platform, rows: Ints, submit: Ints, runs: Runs, finished: NDArray[np.bool_]
+    workload: Workload, platform: Platform, schedule: Schedule, rows: Ints
 ) -> dict[str, float | int | None]:
-    """Of the jobs `rows`, all of which ran, with their submits and runs; empty where there are neither deadlines nor
-    licences.
+    """Of the jobs `rows`, all of which ran; empty where there are neither deadlines nor licences.
 
-    out_deadline: the share of the `finished` jobs with a deadline that end after it, where the workload has deadlines.
+    out_deadline: the share of the jobs with a deadline that end after it, where the workload has deadlines; of those
+    that were neither cancelled nor lost with a node.
     system_usage: cpus held / min(all cpus, cpus asked for by the jobs in the system), its mean over time from the first
     submit to the last; system_usage_to_end to the last end; system_usage_printed divides by min(all cpus, jobs in the
     system), as the paper prints it. Time when nobody is in the system does not count. They are there where a job of the
@@ -28,13 +27,14 @@ def farm_metrics(
     the platform has licences, floating or of nodes.
     """
     found: dict[str, float | int | None] = {}
-    jobs, end = workload.jobs, runs.last(runs.end)
+    jobs, submit, end = workload.jobs, workload.jobs.submit[rows], schedule.end[rows]
     due = bool((jobs.deadline < NEVER).any())
     if due:
-        mine = (jobs.deadline[rows] < NEVER) & finished
+        mine = (jobs.deadline[rows] < NEVER) & schedule.finished[rows]
         late = int((end > jobs.deadline[rows])[mine].sum())
         found["out_deadline"] = late / int(mine.sum()) if mine.any() else None
     if due or len(jobs.licences.items) or platform.all_licences:
+        runs = schedule.runs_of(rows)
         found |= _usages(platform, jobs.procs[rows], submit, end, runs)
     if platform.all_licences:
         found["licence_usage"] = _licence_usage(workload, platform, rows, submit, runs)

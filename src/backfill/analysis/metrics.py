@@ -111,7 +111,7 @@ class Counted:
     @property
     def wait(self) -> Ints:
         """The time eligible and not running: response - held, which is start - eligible of a job that ran once."""
-        return self.response - self.held
+        return self.start - self.eligible if self.runs is None else self.response - self.held
 
     @property
     def held(self) -> Ints:
@@ -178,14 +178,14 @@ def metrics(
     counted = Counted.at(np.flatnonzero(there & schedule.finished), workload, schedule)
     rows = np.flatnonzero(there & schedule.ran)  # of all that held the machine
     ran = counted if len(rows) == len(counted) else Counted.at(rows, workload, schedule)
-    runs = schedule.runs_of(rows)
     count, wait, run = len(counted), counted.wait, counted.run
+    held = run if ran is counted and counted.runs is None else ran.held
     response = counted.response.astype(np.float64)
     long = run > 0
     makespan = int(ran.end.max() - ran.submit.min()) if len(rows) else 0
     # Floats, because cpus x time may pass 2^63; fsum rounds once, so their order does not matter.
     procs = workload.jobs.tasks[rows].astype(np.float64) * workload.jobs.demand[rows, 0]
-    cpu_time = math.fsum(ran.held * procs)
+    cpu_time = math.fsum(held * procs)
     median, p95 = np.percentile(wait, [50, 95]).tolist() if count else (None, None)
     return {
         "jobs": count,
@@ -199,29 +199,30 @@ def metrics(
         "utilization": _over(cpu_time, platform.cpus * makespan),
         "makespan_s": _over(makespan if len(rows) else None, SECOND),
         "throughput_jobs_per_h": _over(count * 3600 * SECOND, makespan),
-        "mean_running_jobs": _over(total(ran.held), makespan),
+        "mean_running_jobs": _over(total(held), makespan),
         "max_queue": _most_waiting(*ran.waits),
         "backfilled_jobs": int((schedule.reason[counted.rows] == BACKFILL).sum()),
         "killed_jobs": int((schedule.state[counted.rows] == TIMEOUT).sum()),
         "rejected_jobs": int((there & (schedule.state == REJECTED)).sum()),
-        **event_metrics(schedule.state[there], runs, procs, schedule.runs is not None),
+        **event_metrics(schedule, there, rows, procs),
         **resource_metrics(workload, platform, schedule, rows),
-        **farm_metrics(workload, platform, rows, ran.submit, runs, schedule.finished[rows]),
+        **farm_metrics(workload, platform, schedule, rows),
     }
 
 
-def event_metrics(state: NDArray[np.int8], runs: Runs, procs: Floats, told: bool) -> Metrics:
-    """What events and preemption cost; empty where there was nothing of the kind, unless they are to be told.
+def event_metrics(schedule: Schedule, there: NDArray[np.bool_], rows: Ints, procs: Floats) -> Metrics:
+    """What events and preemption cost; empty where the schedule states no runs and no job was cancelled or failed.
 
-    state: of all jobs that count; runs: theirs, procs: of those jobs that have runs.
+    there: the jobs that are not left out; rows: those of them that ran, and their processors.
 
     lost_cpu_hours: processors x time held that did not bring a job nearer to its end: of runs that were lost with a
     node all of it, of preempted ones what was not kept. requeues: runs after which the job waited again.
     cancelled_jobs: by their users, before they started or while they ran. failed_jobs: those that ended with a node.
     """
-    cancelled, failed = int((state == CANCELLED).sum()), int((state == NODE_FAIL).sum())
-    if not (told or cancelled or failed):
+    cancelled, failed = (int((there & (schedule.state == state)).sum()) for state in (CANCELLED, NODE_FAIL))
+    if schedule.runs is None and not (cancelled or failed):
         return {}
+    runs = schedule.runs_of(rows)
     return {
         "lost_cpu_hours": math.fsum(runs.lost * procs[runs.job]) / (3600 * SECOND),
         "requeues": int(((runs.state == NODE_FAIL) | (runs.state == PREEMPTED)).sum()) - failed,

@@ -261,17 +261,13 @@ class _Case:
     seat_tasks: Ints
     place: Any  # the text of where a run is, by its place in `runs`
     report: _Report
-    outages: Outages | None
-    replay: Replay | None
+    cancelled: Ints  # when an event cancels each job; NEVER where none does
+    outages: Outages | None = None
+    replay: Replay | None = None
 
     @property
     def seat_job(self) -> Ints:
         return self.runs.job[self.seat_run]
-
-    @property
-    def cancelled(self) -> Ints:
-        """When an event cancels each job; NEVER where none does."""
-        return np.full(len(self.line), NEVER) if self.outages is None else self.outages.cancelled
 
     def column(self, values: Any, missing: int = NO_TIME) -> Ints:
         """A column of the schedule by workload row."""
@@ -302,7 +298,8 @@ def _read(
     else:
         run, node, tasks = np.arange(len(runs)), np.zeros(len(runs), np.int64), workload.jobs.tasks[runs.job]
         placed = len(platform.nodes) == 1
-    case = _Case(workload, platform, line, start, ran, runs, placed, run, node, tasks, place, report, None, None)
+    never = np.full(len(line), NEVER)
+    case = _Case(workload, platform, line, start, ran, runs, placed, run, node, tasks, place, report, never)
     return case if events is None else _with_events(case, events)
 
 
@@ -354,7 +351,7 @@ def _with_events(case: _Case, events: BoundEvents) -> _Case:
     run, licence, copies = _copies_held(case)
     nodes = Holders(*seats, runs.start, end, over)
     replay = outages.replay(nodes, Holders(licence, run, copies[:, None], runs.start, end, over), runs.job)
-    return replace(case, outages=outages, replay=replay)
+    return replace(case, cancelled=outages.cancelled, outages=outages, replay=replay)
 
 
 def _copies_held(case: _Case) -> tuple[Ints, Ints, Ints]:
@@ -457,17 +454,22 @@ class _Lengths:
 def _lengths(case: _Case, overrun: Overrun, overhead: int) -> _Lengths:
     runs, jobs = case.runs, case.workload.jobs
     fast, slow = _paces(case)
-    preempted = np.append(False, runs.state[:-1] == PREEMPTED)[: len(runs)] & ~runs.first
-    extra, before = np.where(preempted, overhead, 0), _done_before(runs, slow)
-    left = np.maximum(jobs.runtime[runs.job] - before, 0)
+    left, before = jobs.runtime[runs.job], np.zeros(len(runs), np.int64)
+    extra, number = before, np.ones(1, np.int64)
+    if not runs.first.all():
+        preempted = np.append(False, runs.state[:-1] == PREEMPTED)[: len(runs)] & ~runs.first
+        extra, before = np.where(preempted, overhead, 0), _done_before(runs, slow)
+        left = np.maximum(left - before, 0)
+        number = (np.arange(1, len(runs) + 1) - np.searchsorted(runs.job, runs.job)).astype(np.int64)
 
     def at(speeds: Floats) -> Ints:
+        if (speeds == 1).all():
+            return left + extra
         length: Ints = np.where(speeds == 1, left, np.ceil(left / speeds)).astype(np.int64) + extra
         return length
 
     needed, at_most = at(fast), at(slow)
-    number = np.arange(1, len(runs) + 1) - np.searchsorted(runs.job, runs.job)
-    rounding = np.where((needed != left + extra) | (at_most != left + extra), number, 0)
+    rounding = number * ((needed != left + extra) | (at_most != left + extra))
     nothing = np.zeros(len(runs), np.bool_)
     if overrun == "extend":
         return _Lengths(needed, at_most, rounding, nothing, ~nothing, extra, before)
@@ -487,8 +489,6 @@ def _lengths(case: _Case, overrun: Overrun, overhead: int) -> _Lengths:
 
 def _done_before(runs: _Runs, pace: Floats) -> Ints:
     """The run time that earlier runs of a job have done for it."""
-    if runs.first.all():
-        return np.zeros(len(runs), np.int64)
     kept = np.where(runs.kept == NO_TIME, 0, runs.kept)
     done = np.where(pace == 1, kept, np.rint(kept * np.where(np.isfinite(pace), pace, 1))).astype(np.int64)
     upto = np.cumsum(done) - done

@@ -30,7 +30,7 @@ _NEEDS = {
 _MAY_HAVE = {"capacity": ("node",), "window": ("node", "resource", "amount")}
 _SECONDS = f"a number of seconds from {-TIME_MAX // SECOND} to {TIME_MAX // SECOND}"
 _SIZE = "a whole number from 0 to 2^62 that may carry K, M, G or T"
-_NOTHING = ("nan", "NaN", "NaT", "<NA>", "None")  # how tables of Python print an empty cell
+_NOTHING = ("nan", "NaN", "NaT", "<NA>")  # how tables of Python print an empty cell
 _SHOWN = 5  # names that a message lists
 _AMOUNT_MAX = 2**62
 
@@ -86,8 +86,11 @@ class Events:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
         rows = range(len(self))
-        for row in rows:
-            self._check_fields(row)
+        forms: set[tuple[object, ...]] = set()  # which fields are there; each form is looked at once
+        for row, cells in enumerate(zip(*(self.cells[name] for name in COLUMNS), strict=True)):
+            if (form := (cells[1], *map(bool, cells))) not in forms:
+                self._check_fields(row)
+                forms.add(form)
         kind = self.cells["event"]
         seconds = ("walltime", "window")  # events whose value is a time
         columns: dict[str, Any] = {
@@ -154,9 +157,8 @@ class Events:
 
     def bind(self, workload: Workload, platform: Platform) -> BoundEvents:
         """The same events in the numbers of a workload and a platform, in order of time. Raises EventsError."""
-        rows = range(len(self))
         order = np.argsort(self.time, kind="stable")
-        resource = [self._resource(row, platform) for row in rows]
+        resource = self._resources([*platform.resources, *platform.licences])
         nodes = Ragged.of(self._nodes(resource, platform))
         bound = BoundEvents(
             time=self.time[order],
@@ -186,11 +188,12 @@ class Events:
                 raise self._unknown("job", row, f"the id of one of the {len(workload)} jobs of {workload.name}")
         return [rows[job] if job else -1 for job in self.cells["job"]]
 
-    def _resource(self, row: int, platform: Platform) -> int:
-        name, names = self.cells["resource"][row], [*platform.resources, *platform.licences]
-        if name and name not in names:
-            raise self._unknown("resource", row, listed(names))
-        return names.index(name) if name else -1
+    def _resources(self, names: Sequence[str]) -> list[int]:
+        place = {"": -1, **{name: names.index(name) for name in names}}
+        for row, name in enumerate(self.cells["resource"]):
+            if name not in place:
+                raise self._unknown("resource", row, listed(names))
+        return [place[name] for name in self.cells["resource"]]
 
     def _nodes(self, resource: Sequence[int], platform: Platform) -> list[list[int]]:
         """The nodes of each event. On a platform of one node, that is the one of a resource without a node."""
@@ -286,7 +289,9 @@ def listed(names: Sequence[str]) -> str:
 
 def text_of(value: Any) -> str:
     """A cell of a table of Python as it would stand in a CSV: whole floats without fraction, nothing as empty."""
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
     if isinstance(value, float | np.floating) and np.isfinite(value):
         return str(int(value)) if value == int(value) else repr(float(value))
     text = str(value).strip()
-    return "" if text in _NOTHING and not isinstance(value, str) else text
+    return "" if text in _NOTHING else text

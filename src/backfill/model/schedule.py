@@ -59,11 +59,6 @@ class Runs:
         begin[again + 1] = self.end[again]
         return begin
 
-    def last(self, values: Ints) -> Ints:
-        """What stands at the last run of each job that has one."""
-        last: Ints = values[np.append(self.job[1:] != self.job[:-1], True)[: len(self)]]
-        return last
-
     def total(self, values: Ints, jobs: int) -> Ints:
         """The sum of one value per run over the runs of each of `jobs` jobs."""
         sums = np.zeros(jobs, np.int64)

@@ -31,6 +31,8 @@ def parse_span(text: str) -> int:
 
 def parse_seconds(text: str) -> int:
     """A number of seconds within +-10^11 in microseconds, rounded once: `90`, `-1.5`, `1e3`. Raises ValueError."""
+    if len(text) < 11 and text.isascii() and text.isdigit():
+        return int(text) * SECOND
     try:
         seconds = Decimal(text.strip())
     except InvalidOperation:

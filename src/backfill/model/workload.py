@@ -43,6 +43,11 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.first) - 1
 
+    def __add__(self, other: "Ragged") -> "Ragged":
+        """These lists and then those of the other."""
+        first = np.concatenate([self.first, self.first[-1] + other.first[1:]])
+        return Ragged(first, np.concatenate([self.items[: self.first[-1]], other.items]))
+
     def __getitem__(self, job: int) -> Ints:
         return self.items[self.first[job] : self.first[job + 1]]
 

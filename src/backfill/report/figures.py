@@ -11,7 +11,7 @@ from backfill.model.platform import Platform
 from backfill.model.schedule import REASONS, Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
-from backfill.report.rows import lanes, lay_out
+from backfill.report.rows import boxes, lanes, lay_out
 from backfill.report.values import WHY, cut
 
 KINDS = ("gantt", "utilization", "queue", "jobs", "wait", "slowdown")
@@ -64,12 +64,13 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) 
 
     begin, end = window(schedule)
     name, unit = _unit(end - begin)
-    job, low, high = lay_out(workload, platform, schedule).T
-    left, right = (schedule.start[job] - begin) / unit, (schedule.end[job] - begin) / unit
-    deadline = workload.jobs.deadline[job]
-    late = schedule.end[job] > deadline
-    due = (np.maximum(schedule.start[job], deadline)[late] - begin) / unit
-    words = [REASONS[code] for code in schedule.reason[job].tolist()]
+    box, low, high = lay_out(workload, platform, schedule).T
+    run = boxes(schedule).take(box)
+    left, right = (run.start - begin) / unit, (run.end - begin) / unit
+    deadline = workload.jobs.deadline[run.job]
+    late = run.end > deadline
+    due = (np.maximum(run.start, deadline)[late] - begin) / unit
+    words = [REASONS[code] for code in run.reason.tolist()]
     ax.add_collection(
         PolyCollection(
             _boxes(left, right, low, high), facecolors=[COLOURS[w] for w in words], edgecolors="white", linewidths=0.2

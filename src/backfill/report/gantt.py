@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from backfill.analysis.series import window
 from backfill.model.platform import Platform
-from backfill.model.schedule import REASONS, TIMEOUT, Schedule
+from backfill.model.schedule import CANCELLED, REASONS, REJECTED, STATES, TIMEOUT, Schedule
 from backfill.model.units import NEVER, SECOND
-from backfill.model.workload import Ints, Workload
-from backfill.report.rows import licence_lanes, licences_of
+from backfill.model.workload import Ints, Ragged, Workload
+from backfill.report.rows import boxes, licence_lanes, licences_of
 from backfill.report.values import cut
 
 BYTES_MAX = 9_000_000  # of the text; the page has to stay below 10 MB
@@ -80,6 +80,7 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
     if ids is not None:
         columns.append(("id", np.diff(ids, prepend=0)))
     usual = np.zeros(len(rows), np.int64)
+    again = any(s.runs is not None or (s.state > REJECTED).any() for _, s in schedules)
     for place, (_, schedule) in enumerate(schedules):
         ran = schedule.ran[rows]
         start, stop, eligible = (np.where(ran, clock.ticks(t[rows]), submit) for t in _instants(schedule))
@@ -91,9 +92,13 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
             ("why", _why(schedule, rows, words, jobs.deadline[rows])),
         ]
         usual = held if place == 0 else usual
+        box = schedule.take(rows) if again else None
         if len(platform.nodes) > 1:
-            columns += _runs(schedule, rows)
+            columns += _places(schedule.held.take(rows) if box is None else boxes(box).held)
+        if box is not None:
+            columns += _again(box, clock)
     header = {
+        **({"states": list(STATES)} if again else {}),
         "tick": clock.tick / SECOND,
         "length": (end - begin) // clock.tick + 1,
         "jobs": len(rows),
@@ -123,6 +128,7 @@ class _Clock:
     @classmethod
     def of(cls, begin: int, end: int, workload: Workload, schedules: Sequence[Schedule]) -> "_Clock":
         times = [workload.jobs.submit, *(t[s.ran] for s in schedules for t in _instants(s))]
+        times += [t for s in schedules if s.runs is not None for t in (s.runs.start, s.runs.end)]
         fits = [10**power for power in range(3, 19) if (end - begin) // 10**power < _LIMIT]
         exact = SECOND in fits and not any((t % SECOND).any() for t in times)
         return cls(begin, SECOND if exact else fits[0])
@@ -141,29 +147,42 @@ def _why(schedule: Schedule, rows: Ints, words: dict[str, int], deadline: Ints) 
     """Four times the index of why a job started, or of what stood against it; +1 if killed, +2 if late."""
     codes: Ints = schedule.reason[rows].astype(np.int64)
     for at in np.flatnonzero(codes < 0).tolist():
-        codes[at] = words.setdefault(cut(str(schedule.rejected_for[rows[at]])), len(words))
+        cause = (
+            STATES[CANCELLED] if schedule.state[rows[at]] == CANCELLED else cut(str(schedule.rejected_for[rows[at]]))
+        )
+        codes[at] = words.setdefault(cause, len(words))
     killed = schedule.state[rows] == TIMEOUT
     late = schedule.ran[rows] & (schedule.end[rows] > deadline)
     packed: Ints = 4 * codes + 2 * late + killed
     return packed
 
 
-def _runs(schedule: Schedule, rows: Ints) -> list[tuple[str, Ints]]:
-    """Where the jobs sit: how many runs of nodes each has, and per run the first node, how many, and tasks on each."""
-    held = schedule.held
-    count = (held.first[rows + 1] - held.first[rows]) // 2
-    owner = np.repeat(np.arange(len(rows)), count)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
-    at = held.first[rows][owner] + 2 * within
-    node, tasks = held.items[at], held.items[at + 1]
+def _places(held: Ragged) -> list[tuple[str, Ints]]:
+    """Where the boxes sit: how many runs of nodes each has, and of each the first node, how many, and tasks on each."""
+    owner = np.repeat(np.arange(len(held)), np.diff(held.first) // 2)
+    node, tasks = held.items[::2], held.items[1::2]
     goes_on = (np.diff(owner) == 0) & (np.diff(node) == 1) & (np.diff(tasks) == 0)
     first = np.flatnonzero(np.concatenate([np.ones(min(len(node), 1), np.bool_), ~goes_on]))
     length = np.diff(first, append=len(node))
     return [
-        ("runs", np.bincount(owner[first], minlength=len(rows))),
+        ("runs", np.bincount(owner[first], minlength=len(held))),
         ("node", node[first]),
         ("nodes", length),
         ("tasks", tasks[first]),
+    ]
+
+
+def _again(schedule: Schedule, clock: _Clock) -> list[tuple[str, Ints]]:
+    """How each box ended, jobs first, and of the runs before the last ones the job, start, length and reason."""
+    box = boxes(schedule)
+    runs = box.take(np.arange(len(schedule), len(box)))
+    start = clock.ticks(runs.start)
+    return [
+        ("how", box.state.astype(np.int64)),
+        ("again", runs.job),
+        ("began", start),
+        ("stayed", clock.ticks(runs.end) - start),
+        ("because", 4 * runs.reason.astype(np.int64)),
     ]
 
 

@@ -6,14 +6,14 @@ free rows, in pieces; and likewise of each licence that it holds.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
 
 from backfill.analysis.farm import licence_items
 from backfill.model.platform import Platform
-from backfill.model.schedule import Schedule
+from backfill.model.schedule import NO_TIME, Runs, Schedule
 from backfill.model.workload import Ints, Workload
 
 
@@ -82,42 +82,57 @@ def licences_of(workload: Workload, platform: Platform, rows: Ints) -> tuple[Int
     return pairs // max(len(shown), 1), pairs % max(len(shown), 1), copies
 
 
+def boxes(schedule: Schedule) -> Runs:
+    """What the chart has a box for: the last run of each job, in their order, and then the runs before the last ones.
+
+    A job that never ran has a start of NO_TIME there.
+    """
+    rows = np.arange(len(schedule))
+    columns = (schedule.start, schedule.end, schedule.state, schedule.reason, schedule.held)
+    last = Runs(rows, *columns, np.zeros(len(rows), np.int64))
+    if schedule.runs is None:
+        return last
+    runs = schedule.runs.take(np.flatnonzero(schedule.runs.job[1:] == schedule.runs.job[:-1]))
+    both = {column.name: (getattr(last, column.name), getattr(runs, column.name)) for column in fields(Runs)}
+    held = both.pop("held")
+    return Runs(held=held[0] + held[1], **{name: np.concatenate(pair) for name, pair in both.items()})
+
+
 def lay_out(workload: Workload, platform: Platform, schedule: Schedule) -> Ints:
-    """The pieces of all jobs in order of start: shape (pieces, 3), job (its number in the table), lowest row and the
-    one above the highest."""
+    """The pieces of all boxes in order of start: shape (pieces, 3), the place in `boxes`, lowest row and the one above
+    the highest."""
     floor = lanes(workload, platform)[1].tolist()
     holes = [Holes(low, high) for low, high in pairwise(floor)]
+    box = boxes(schedule)
     rank = np.argsort(workload.jobs.submit, kind="stable")
-    place = np.empty(len(rank), np.int64)
+    place = np.empty(len(box), np.int64)
     place[rank] = np.arange(len(rank))
-    ran = np.flatnonzero(schedule.ran)
-    starts = ran[np.lexsort((place[ran], schedule.start[ran]))].tolist()
-    ends = ran[np.lexsort((place[ran], schedule.end[ran]))]
-    ends = ends[schedule.end[ends] > schedule.start[ends]].tolist()
+    again = len(rank) + np.argsort(place[box.job[len(rank) :]], kind="stable")  # those before the last runs
+    place[again] = np.arange(len(rank), len(box))
+    ran = np.flatnonzero(box.start != NO_TIME)
+    starts = ran[np.lexsort((place[ran], box.start[ran]))].tolist()
+    ends = ran[np.lexsort((place[ran], box.end[ran]))]
+    ends = ends[box.end[ends] > box.start[ends]].tolist()
     licences = _licences(workload, platform)
     taken: dict[int, list[tuple[int, int, int]]] = {}
     found: list[tuple[int, int, int]] = []
     ended = 0
-    for job in starts:
-        while ended < len(ends) and schedule.end[ends[ended]] <= schedule.start[job]:
+    for run in starts:
+        while ended < len(ends) and box.end[ends[ended]] <= box.start[run]:
             for lane, low, high in taken.pop(ends[ended]):
                 holes[lane].give(low, high)
             ended += 1
-        wanted = [*_wanted(workload, schedule, job), *licences.get(job, ())]
+        job = int(box.job[run])
+        each = int(workload.jobs.demand[job, 0])
+        wanted = [(node, tasks * each) for node, tasks in box.held[run].reshape(-1, 2).tolist()]
+        wanted += licences.get(job, ())
         pieces = [(lane, low, high) for lane, rows in wanted for low, high in holes[lane].take(rows)]
-        found += [(job, low, high) for _, low, high in pieces]
-        taken[job] = pieces
-        if schedule.end[job] == schedule.start[job]:
-            for lane, low, high in taken.pop(job):
+        found += [(run, low, high) for _, low, high in pieces]
+        taken[run] = pieces
+        if box.end[run] == box.start[run]:
+            for lane, low, high in taken.pop(run):
                 holes[lane].give(low, high)
     return np.array(found, np.int64).reshape(-1, 3)
-
-
-def _wanted(workload: Workload, schedule: Schedule, job: int) -> Iterator[tuple[int, int]]:
-    """(node, processors on it) of a job."""
-    each = int(workload.jobs.demand[job, 0])
-    for node, tasks in schedule.held[job].reshape(-1, 2).tolist():
-        yield node, tasks * each
 
 
 def _licences(workload: Workload, platform: Platform) -> dict[int, list[tuple[int, int]]]:

@@ -2,7 +2,7 @@
 
 `result.json`: what `--json` prints, with title, command and the names of the policies. `jobs.csv.gz`: the workload as
 it was run. `platform.toml`: the platform. `schedule-1.csv.gz`, `schedule-2.csv.gz` ...: the schedules in the order of
-the names.
+the names; `runs-1.csv.gz` ... beside those in which jobs ran more than once.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from backfill.analysis.metrics import Metrics, Trim
 from backfill.analysis.paired import Pair
 from backfill.model.errors import InputError, at, quote
 from backfill.model.platform import Platform
-from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Schedule
+from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Runs, Schedule
 from backfill.model.units import counted
 from backfill.model.workload import Ints, Ragged, Workload, remarks
 from backfill.report.findings import Findings, Grouped
@@ -29,7 +29,7 @@ from backfill.report.page import Page, Run, write_page
 from backfill.report.reality import Reality
 from backfill.report.write import NO_WAITS, Finished, machine_note, provenance
 from backfill.traces.files import make_folder, written_text
-from backfill.traces.schedules import ScheduleTable, read_schedule, write_schedule
+from backfill.traces.schedules import read_runs, read_schedule, write_runs, write_schedule
 from backfill.traces.table import read_table, write_csv
 
 SCHEMA = 1  # of the JSON that it reads
@@ -57,6 +57,10 @@ def save(
     for number, result in enumerate(results, 1):
         write_schedule(result.schedule, folder / _schedule(number))
     files = [JOBS, PLATFORM, *(_schedule(number) for number in range(1, len(results) + 1))]
+    for number, result in enumerate(results, 1):
+        if result.schedule.runs is not None:
+            write_runs(result.schedule, folder / _runs(number))
+            files.append(_runs(number))
     more = {
         "title": title or first.title,
         "command": command,
@@ -134,7 +138,11 @@ def _page(found: dict[str, Any], folder: Path | None) -> Page:
         return Page.of(title, runs, made, **said)
     platform = Platform.read(folder / PLATFORM)
     workload = read_table(folder / JOBS, platform.resources)
-    schedules = [_read(workload, platform, folder / _schedule(number)) for number in range(1, len(results) + 1)]
+    listed = found.get("files", {})
+    schedules = [
+        _read(workload, platform, folder / _schedule(n), folder / _runs(n) if _runs(n) in listed else None)
+        for n in range(1, len(results) + 1)
+    ]
     runs = [Run(*each) for each in zip(names, metrics, schedules, strict=True)]
     trims = (Trim.parse(options["warmup"]), Trim.parse(options["cooldown"]))
     return Page.of(title, runs, made, workload, platform, trims=trims, **said)
@@ -157,8 +165,8 @@ def _findings(found: dict[str, Any]) -> Findings | None:
     return Grouped(each["groups"], each["longest_waits"], each["pairs"], each["fairness"], each["gaps"])
 
 
-def _read(workload: Workload, platform: Platform, file: Path) -> Schedule:
-    """The schedule of a file that `write_schedule` made, for this workload."""
+def _read(workload: Workload, platform: Platform, file: Path, runs: Path | None) -> Schedule:
+    """The schedule of files that `write_schedule` and `write_runs` made, for this workload."""
     table = read_schedule(file)
     jobs = workload.jobs
     if table.end is None or table.state is None or table.reason is None or table.node is None:
@@ -168,7 +176,8 @@ def _read(workload: Workload, platform: Platform, file: Path) -> Schedule:
     state = np.array([STATES.index(text) for text in table.state.tolist()], np.int8)
     codes = {text: code for code, text in enumerate(REASONS)}
     rejected = state == REJECTED
-    reasons = [-1 if r else codes[text] for r, text in zip(rejected.tolist(), table.reason.tolist(), strict=True)]
+    ran = (table.start != NO_TIME).tolist()
+    reasons = [codes[text] if r else -1 for r, text in zip(ran, table.reason.tolist(), strict=True)]
     return Schedule(
         job=jobs.job,
         submit=jobs.submit,
@@ -180,24 +189,35 @@ def _read(workload: Workload, platform: Platform, file: Path) -> Schedule:
         eligible=_eligible(workload, table.end),
         promise=np.full(len(jobs), NO_TIME),
         nodes=platform.nodes,
-        held=_held(workload, platform, table),
+        held=_held(platform, jobs.tasks.tolist(), table.node),
+        runs=None if runs is None else _runs_of(workload, platform, runs),
     )
 
 
+def _runs_of(workload: Workload, platform: Platform, file: Path) -> Runs:
+    table = read_runs(file)
+    if table.reason is None or table.node is None:
+        raise ValueError(f"{file.name} lacks a column")
+    rows = {str(job): row for row, job in enumerate(workload.jobs.job.tolist())}
+    job = np.array([rows[name] for name in table.job.tolist()], np.int64)
+    state = np.array([STATES.index(text) for text in table.state.tolist()], np.int8)
+    reason = np.array([REASONS.index(text) for text in table.reason.tolist()], np.int8)
+    held = _held(platform, workload.jobs.tasks[job].tolist(), table.node)
+    return Runs(job, table.start, table.end, state, reason, held, table.kept)
+
+
 def _eligible(workload: Workload, end: Ints) -> Ints:
-    """The submit, or the end of the last of the jobs that must have ended."""
+    """The submit, or the end of the last of the jobs that must have ended, as far as they ran."""
     after, eligible = workload.jobs.after, workload.jobs.submit.copy()
     for job in np.flatnonzero(np.diff(after.first)).tolist():
         eligible[job] = max(eligible[job], end[after[job]].max())
     return eligible
 
 
-def _held(workload: Workload, platform: Platform, table: ScheduleTable) -> Ragged:
-    assert table.node is not None
+def _held(platform: Platform, tasks: Sequence[int], texts: Any) -> Ragged:
     place = {name: i for i, name in enumerate(platform.nodes)}
-    tasks = workload.jobs.tasks.tolist()
     held: list[list[int]] = []
-    for row, text in enumerate(table.node.tolist()):
+    for row, text in enumerate(texts.tolist()):
         if not text:
             held.append([])
         elif text in place:
@@ -214,6 +234,10 @@ def _sha256(file: Path) -> str:
 
 def _schedule(number: int) -> str:
     return f"schedule-{number}.csv.gz"
+
+
+def _runs(number: int) -> str:
+    return f"runs-{number}.csv.gz"
 
 
 def _no_number(text: str) -> None:

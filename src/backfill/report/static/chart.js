@@ -118,10 +118,10 @@ class Chart {
       const off = Math.max(this.schedule.start[job] - t, t - this.schedule.end[job], 0);
       if (off <= distance) [found, distance] = [job, off];
     });
-    return found;
+    return found < 0 ? -1 : this.schedule.jobOf(found);
   }
 
-  // Calls use(job, low, high) for the pieces in sight between two ticks; stops when it returns true.
+  // Calls use(box, low, high) for the pieces in sight between two ticks; stops when it returns true.
   each(t0, t1, use) {
     const { pieces, start, end } = this.schedule;
     for (let block = 0; block < pieces.earliest.length && pieces.earliest[block] <= t1; block++) {

@@ -14,12 +14,12 @@ const SCHEMES = {
   },
   why: {
     name: "w",
-    of: (data, schedule, job) => Math.min(schedule.why[job] >> 2, MANY - 1),
+    of: (data, schedule, job, box) => Math.min(schedule.why[box] >> 2, MANY - 1),
     texts: (data) => Object.keys(WHY).map((word) => [data.words.indexOf(word), WHY[word][0]]),
   },
   wait: {
     name: "l",
-    of: (data, schedule, job) => WAITS.findIndex(([most]) => schedule.wait[job] * data.tick <= most),
+    of: (data, schedule, job) => WAITS.findIndex(([most]) => schedule.waited[job] * data.tick <= most),
     texts: () => WAITS.map(([, text], i) => [i, text]),
   },
   user: {
@@ -41,14 +41,14 @@ function inkOf(element, scheme) {
     late: style.getPropertyValue("--late"), met: style.getPropertyValue("--met"), soft: style.getPropertyValue("--soft"), rule: style.getPropertyValue("--rule") };
 }
 
-// A colour per job, and which colours occur.
+// A colour per box, and which colours occur.
 function shades(data, schedule, scheme) {
   const { of } = SCHEMES[scheme];
-  const shade = new Uint8Array(data.count), used = new Set();
-  for (let job = 0; job < data.count; job++) {
-    if (schedule.start[job] < 0) continue;
-    shade[job] = of(data, schedule, job);
-    used.add(shade[job]);
+  const shade = new Uint8Array(schedule.boxes), used = new Set();
+  for (let box = 0; box < schedule.boxes; box++) {
+    if (schedule.start[box] < 0) continue;
+    shade[box] = of(data, schedule, schedule.jobOf(box), box);
+    used.add(shade[box]);
   }
   return { shade, used };
 }

@@ -27,7 +27,7 @@ function running(differences) {
 // The columns of the jobs, which all policies share; times are ticks since the first submit.
 class Data {
   constructor(header, bytes, from) {
-    Object.assign(this, { tick: header.tick, length: header.length, count: header.jobs, users: header.users,
+    Object.assign(this, { states: header.states, tick: header.tick, length: header.length, count: header.jobs, users: header.users,
       nodes: header.nodes, licenceNames: header.licences, ids: header.ids, words: header.why, names: header.policies });
     const tall = [...header.cpus, ...header.copies];
     this.floor = new Float64Array(tall.length + 1); // the first row of each node, then of each licence
@@ -66,6 +66,18 @@ class Data {
 
   userName(job) { return this.user[job] < 0 ? "" : this.users[this.user[job]]; }
 
+  // The runs before the last ones: boxes after those of the jobs.
+  before(found, earlier) {
+    const longer = (values, more) => { const all = new Int32Array(found.boxes); all.set(values.subarray(0, this.count)); all.set(more, this.count); return all; };
+    found.held = longer(found.held, found.stayed);
+    found.why = longer(found.why, found.because);
+    found.start.set(found.began, this.count);
+    for (let i = 0; i < earlier.length; i++) {
+      found.end[this.count + i] = found.began[i] + found.stayed[i];
+      found.waited[earlier[i]] -= found.stayed[i];
+    }
+  }
+
   // One policy's schedule: start and end of each job (start -1: it never ran), why, and where.
   schedule(policy) {
     if (this.schedules[policy]) return this.schedules[policy];
@@ -74,15 +86,19 @@ class Data {
     for (const { name, count, from } of this.places.slice(begin, begin + this.perPolicy)) {
       found[name] = column(this.bytes, from, count);
     }
-    const usual = policy ? this.schedule(0).held : null;
-    found.start = new Int32Array(this.count);
-    found.end = new Int32Array(this.count);
+    const usual = policy ? this.schedule(0).held : null, earlier = found.again || new Int32Array(0);
+    found.boxes = this.count + earlier.length; // of the last runs, whose number is that of the job, and of those before
+    found.start = new Int32Array(found.boxes);
+    found.end = new Int32Array(found.boxes);
+    found.jobOf = (box) => (box < this.count ? box : earlier[box - this.count]);
+    found.waited = earlier.length ? Int32Array.from(found.wait) : found.wait;
     for (let job = 0; job < this.count; job++) {
       if (usual) found.held[job] += usual[job];
       const ran = found.wait[job] >= 0;
       found.start[job] = ran ? this.submit[job] + found.back[job] + found.wait[job] : -1;
       found.end[job] = ran ? found.start[job] + found.held[job] : -1;
     }
+    if (earlier.length) this.before(found, earlier);
     found.pieces = layOut(this, found);
     this.schedules[policy] = found;
     return found;

@@ -116,15 +116,16 @@ function marks(chart, context, view) {
 function nameOf(chart, context, job, at) {
   const [red, green, blue] = chart.ink.colours[chart.shade[job]];
   const light = 0.3 * red + 0.59 * green + 0.11 * blue >= 130;
-  context.fillStyle = chart.dim && chart.dim[job] ? chart.ink.soft : light ? "#000" : "#fff";
-  const text = chart.data.jobName(job), left = Math.max(at.x, 0) + 4;
+  const own = chart.schedule.jobOf(job);
+  context.fillStyle = chart.dim && chart.dim[own] ? chart.ink.soft : light ? "#000" : "#fff";
+  const text = chart.data.jobName(own), left = Math.max(at.x, 0) + 4;
   if (context.measureText(text).width < at.x + at.wide - left - 4) context.fillText(text, left, at.y + at.tall / 2);
 }
 
 // A deadline is a mark where it fell: a thin line through the rows of a job that met it, joined to its box, and a strong
 // one in the box of a job that missed it. Where colours tell something else, what ran beyond it is underlined.
 function deadlineOf(chart, context, view, job, at) {
-  if (chart.data.dueAt(job) < 0) return;
+  if (job >= chart.data.count || chart.data.dueAt(job) < 0) return;
   const due = acrossDue(chart, view, job), end = at.x + at.wide;
   if (isLate(chart.schedule, job)) {
     const x = Math.max(due, at.x);
@@ -144,8 +145,14 @@ function acrossDue(chart, view, job) {
 }
 
 function outline(chart, context, view) {
-  const { pieces, start } = chart.schedule, job = chart.chosen;
+  const { start, again } = chart.schedule, job = chart.chosen;
   if (job < 0 || start[job] < 0) return;
+  if (again) again.forEach((of, i) => { if (of === job) outlineBox(chart, context, view, chart.data.count + i); });
+  outlineBox(chart, context, view, job);
+}
+
+function outlineBox(chart, context, view, job) {
+  const { pieces } = chart.schedule;
   for (let k = pieces.of[job]; k < pieces.count && pieces.job[k] === job; k++) {
     const at = boxOf(chart, view, job, pieces.low[k], pieces.high[k]);
     const wide = Math.max(at.wide, 3), tall = Math.max(at.tall, 3);
@@ -154,7 +161,7 @@ function outline(chart, context, view) {
       context.lineWidth = line;
       context.strokeRect(at.x, at.y, wide, tall);
     }
-    untilDue(chart, context, view, at);
+    if (job === chart.chosen) untilDue(chart, context, view, at);
   }
 }
 

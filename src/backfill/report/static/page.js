@@ -156,10 +156,10 @@ class Section {
       this.tell(found.none || `No job and no user is called ${wanted}.`);
       return;
     }
-    const { start, wait } = chart.schedule;
+    const { start, waited } = chart.schedule;
     this.matches = found.jobs.sort((a, b) => start[a] - start[b] || a - b);
     const ran = this.matches.filter((job) => start[job] >= 0);
-    const mean = ran.reduce((sum, job) => sum + wait[job], 0) / Math.max(ran.length, 1);
+    const mean = ran.reduce((sum, job) => sum + waited[job], 0) / Math.max(ran.length, 1);
     if (found.jobs.length === 1) this.choose(found.jobs[0], true, found.other);
     else this.tell(`${found.other}${found.what}: ${plural(found.jobs.length, "job")}, mean wait ${span(mean * data.tick)}. Enter goes from one to the next.`);
   }
@@ -206,7 +206,7 @@ class Section {
     let k = chart.chosen >= 0 && start[chart.chosen] >= 0 ? pieces.of[chart.chosen] : this.firstInSight() - by;
     const now = pieces.job[k];
     do k += by; while (k >= 0 && k < pieces.count && (pieces.job[k] === now || pieces.of[pieces.job[k]] !== k));
-    if (k >= 0 && k < pieces.count) this.choose(pieces.job[k], true);
+    if (k >= 0 && k < pieces.count) this.choose(chart.schedule.jobOf(pieces.job[k]), true);
   }
 
   firstInSight() {

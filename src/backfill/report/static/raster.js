@@ -37,7 +37,7 @@ class Raster {
         if (y0 < 0) y0 = 0;
         if (y1 > tall) y1 = tall;
         const colour = ink.colours[shade[job]];
-        const weight = dim && dim[job] ? 0.12 : 1;
+        const weight = dim && dim[schedule.jobOf(job)] ? 0.12 : 1;
         const red = colour[0] * weight, green = colour[1] * weight, blue = colour[2] * weight;
         const firstX = x0 | 0, endX = Math.ceil(x1), endY = Math.ceil(y1);
         for (let y = y0 | 0; y < endY; y++) {

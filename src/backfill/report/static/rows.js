@@ -59,16 +59,17 @@ class Holes {
   }
 }
 
-// The jobs that ran, by a time and then by number.
+// The boxes that there are, by a time and then by number.
 function byTime(times, schedule) {
   const count = times.length;
   const keys = new Float64Array(count);
   let n = 0;
-  for (let job = 0; job < count; job++) if (schedule.start[job] >= 0) keys[n++] = times[job] * count + job;
+  for (let box = 0; box < count; box++) if (schedule.start[box] >= 0) keys[n++] = times[box] * count + box;
   return Uint32Array.from(keys.subarray(0, n).sort(), (key) => key % count);
 }
 
-// Pieces in order of start: piece k is rows low[k] to high[k] of job[k]; `of` is a job's first piece, pieces follow.
+// Pieces in order of start: piece k is rows low[k] to high[k] of box job[k]; `of` is a box's first piece, pieces follow.
+// A job that ran once is a box of its own number.
 // Blocks of pieces know their earliest start and latest end, so that what is out of sight costs nothing.
 const BLOCK = 256;
 
@@ -77,20 +78,20 @@ function layOut(data, schedule) {
   const starts = byTime(schedule.start, schedule);
   const ends = byTime(schedule.end, schedule).filter((job) => schedule.held[job] > 0);
   const firstRun = schedule.runs && running(Int32Array.from(schedule.runs));
-  let room = 2 * data.count + 16;
+  let room = 2 * schedule.boxes + 16;
   let pieces = { job: new Int32Array(room), low: new Int32Array(room), high: new Int32Array(room), node: null };
   let laneOf = new Int32Array(room);
-  const of = new Int32Array(data.count + 1).fill(-1);
+  const of = new Int32Array(schedule.boxes + 1).fill(-1);
   let n = 0;
   const grow = (old) => { const more = new Int32Array(room); more.set(old); return more; };
-  let job = 0, lane = 0;
+  let box = 0, lane = 0;
   const use = (low, high) => {
     if (n === room) {
       room *= 2;
       pieces = { job: grow(pieces.job), low: grow(pieces.low), high: grow(pieces.high) };
       laneOf = grow(laneOf);
     }
-    pieces.job[n] = job;
+    pieces.job[n] = box;
     pieces.low[n] = low;
     pieces.high[n] = high;
     laneOf[n++] = lane;
@@ -101,13 +102,14 @@ function layOut(data, schedule) {
   let ended = 0;
   for (const next of starts) {
     while (ended < ends.length && schedule.end[ends[ended]] <= schedule.start[next]) giveBack(ends[ended++]);
-    job = next;
-    of[job] = n;
+    box = next;
+    of[box] = n;
     lane = 0;
+    const job = schedule.jobOf(box);
     if (!firstRun) {
       holes[0].take(data.procs[job], use);
     } else {
-      for (let run = firstRun[job] - schedule.runs[job]; run < firstRun[job]; run++) {
+      for (let run = firstRun[box] - schedule.runs[box]; run < firstRun[box]; run++) {
         for (lane = schedule.node[run]; lane < schedule.node[run] + schedule.nodes[run]; lane++) {
           holes[lane].take(schedule.tasks[run] * data.each[job], use);
         }
@@ -117,7 +119,7 @@ function layOut(data, schedule) {
       lane = data.platform + licence;
       holes[lane].take(copies, use);
     });
-    if (!schedule.held[job]) giveBack(job);
+    if (!schedule.held[box]) giveBack(box);
   }
   const blocks = Math.ceil(n / BLOCK);
   const earliest = new Int32Array(blocks), latest = new Int32Array(blocks);

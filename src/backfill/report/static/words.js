@@ -36,18 +36,36 @@ function told(data, schedule, job) {
   data.eachLicence(job, (licence, copies) => licences.push(data.licenceNames[licence] + (copies > 1 ? ` × ${copies}` : "")));
   if (licences.length) facts.push(["licences", licences.join(", ")]);
   if (data.users.length) facts.splice(1, 0, ["user", data.userName(job) || "not known"]);
-  if (schedule.start[job] < 0) return [...facts, ["never ran", `rejected for ${word}`]];
+  if (schedule.start[job] < 0) {
+    return [...facts, ["never ran", word === "CANCELLED" ? "cancelled before it started" : `rejected for ${word}`]];
+  }
   const ran = span(schedule.held[job] * data.tick), asked = span(data.walltime[job] * data.tick);
-  const killed = schedule.why[job] & 1 ? ", killed at its limit" : "";
+  const killed = schedule.why[job] & 1 ? ", killed at its limit" : ended(data, schedule, job);
   return [
     ...facts,
-    ["wait", span(schedule.wait[job] * data.tick)],
+    ["wait", span(schedule.waited[job] * data.tick)],
     ["why then", (WHY[word] || [word, word])[1]],
     ["submitted", at(data.submit[job])],
     ["started", at(schedule.start[job])],
     ["ran", `${ran} of ${asked} asked for${killed}`],
+    ...earlierRuns(data, schedule, job),
     ...deadline(data, schedule, job),
   ];
+}
+
+const ENDED = { CANCELLED: ", cancelled", NODE_FAIL: ", lost with its node", PREEMPTED: ", preempted" };
+
+function ended(data, schedule, box) { return (schedule.how && ENDED[data.states[schedule.how[box]]]) || ""; }
+
+// The runs of a job before its last one, in order.
+function earlierRuns(data, schedule, job) {
+  const found = [];
+  if (!schedule.again) return found;
+  schedule.again.forEach((of, i) => {
+    const box = data.count + i;
+    if (of === job) found.push(["before", `${instant(schedule.start[box] * data.tick)}, ${span(schedule.held[box] * data.tick)}${ended(data, schedule, box)}`]);
+  });
+  return found;
 }
 
 // What became of a job's deadline, where it has one.
