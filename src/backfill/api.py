@@ -28,6 +28,7 @@ from backfill.worlds.simulated import simulate as run
 
 if TYPE_CHECKING:
     from backfill.analysis.replay import Replay
+    from backfill.report.outcome import Outcome
 
 SCHEMA = 1  # of the JSON object
 
@@ -111,18 +112,23 @@ class Result:
 
         return replay(self)
 
+    def outcome(self, command: str = "") -> "Outcome":
+        """What a page tells and a folder keeps. command: what a reader can type to get it again."""
+        from backfill.report.outcome import Outcome
+
+        return Outcome.of([self], command, self.to_dict())
+
     def report(self, path: str | Path, command: str = "") -> None:
         """Write the result as one HTML page. command: what a reader can type to get it again."""
-        from backfill.report.reality import Reality
         from backfill.report.write import write_report
 
-        write_report(path, [self], command, reality=Reality.of(self.to_dict()))
+        write_report(path, self.outcome(command))
 
     def save(self, folder: str | Path, command: str = "") -> None:
         """Write the result into a folder, from which `backfill report` makes its page again."""
         from backfill.report.saved import save
 
-        save(folder, self.to_dict(), [self], command)
+        save(folder, self.outcome(command))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of `simulate --json`."""

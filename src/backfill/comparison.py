@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from backfill import __version__
 from backfill.analysis.bounds import Bound, Gap, gaps, mean_bounds
@@ -25,6 +26,9 @@ from backfill.runs import Done, Plan, Progress, Run, Source, carry_out, held_bac
 from backfill.workloads import generate
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.options import Options
+
+if TYPE_CHECKING:
+    from backfill.report.outcome import Outcome
 
 Chosen = str | Policy | Callable[[Any], None]
 
@@ -109,23 +113,31 @@ class Comparison:
             ]
         )
 
-    def save(self, folder: Any, command: str = "") -> None:
+    def outcome(self, command: str = "", *notes: str) -> "Outcome":
+        """What a page tells and a folder keeps.
+
+        command: what a reader can type to get it again; notes: what else to know.
+        """
+        from backfill.report.outcome import Outcome
+
+        told = self.to_dict()
+        told["notes"] = [*told["notes"], *notes]
+        return Outcome.of(self.results, command, told, names=self.names, title=self.title)
+
+    def save(self, folder: str | Path, command: str = "") -> None:
         """Write the results into a folder, from which `backfill report` makes the page again."""
         from backfill.report.saved import save
 
-        save(folder, self.to_dict(), self.results, command, self.names, self.title)
+        save(folder, self.outcome(command))
 
-    def report(self, path: Any, command: str = "", *notes: str) -> None:
+    def report(self, path: str | Path, command: str = "", *notes: str) -> None:
         """Write all of it as one HTML page.
 
         command: what a reader can type to get it again; notes: what else to know.
         """
-        from backfill.report.reality import Reality
         from backfill.report.write import write_report
 
-        real = Reality(self.reality, [each.to_dict() for each in self.replays]) if self.replays else None
-        write_report(path, self.results, command, *self.notes, *notes, title=self.title, names=self.names,
-                     metrics=self.metrics, findings=self, sentences=self.sentences, reality=real)  # fmt: skip
+        write_report(path, self.outcome(command, *notes))
 
     def to_polars(self) -> Any:
         """The metrics as a polars DataFrame, one row per policy. Needs the extra `data`."""
