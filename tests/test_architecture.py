@@ -16,16 +16,17 @@ FILES = sorted(ROOT.rglob("*.py"))
 # part -> the other parts it may import. A part is a folder or a module at the top, or the package itself.
 BELOW = {"loading", "analysis", "worlds", "workloads", "traces", "policies", "core", "model", "data"}
 ARROWS: dict[str, set[str]] = {
-    "cli": {"comparison", "runs", "executors", "api", "report", "papers", "live", "jit", *BELOW},
-    "papers": {"executors", "api", "report", *BELOW},
+    "cli": {"comparison", "runs", "executors", "api", "spec", "report", "papers", "live", "jit", *BELOW},
+    "papers": {"executors", "api", "spec", "report", *BELOW},
     "live": {"api", "report", *BELOW},
     "package": {"comparison", "api", *BELOW},
-    "comparison": {"runs", "executors", "api", "report", *BELOW},
-    "runs": {"executors", "api", *BELOW},
+    "comparison": {"runs", "executors", "api", "spec", "report", *BELOW},
+    "runs": {"executors", "api", "spec", *BELOW},
     "executors": {"model"},
-    "api": {"report", *BELOW},
+    "api": {"spec", "report", *BELOW},
     "report": BELOW,
     "verbs": {"core"},
+    "spec": {"loading", "worlds", "analysis", "traces", "core", "model"},
     "loading": {"policies", "core", "model", "jit"},
     "worlds": {"policies", "core", "model"},
     "policies": {"core", "model"},

@@ -2,32 +2,31 @@
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from backfill import __version__
-from backfill.analysis.metrics import NOTHING, Metrics, Trim, metrics
-from backfill.analysis.names import name_of
+from backfill.analysis.metrics import Metrics, Trim, metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.policy import Policy, json_value
-from backfill.loading import load
 from backfill.model import frames, notebook
-from backfill.model.errors import BackfillError, PolicyError, UsageError, at
+from backfill.model.errors import BackfillError, PolicyError, at
 from backfill.model.platform import Platform
 from backfill.model.schedule import TEXTS, Schedule
 from backfill.model.units import SECOND, counted
 from backfill.model.workload import Workload
-from backfill.worlds.estimates import Estimates
+from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
+from backfill.worlds import simulated
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Progress, Simulation
-from backfill.worlds.simulated import simulate as run
 
 if TYPE_CHECKING:
     from backfill.analysis.replay import Replay
+    from backfill.report.outcome import Outcome
 
 SCHEMA = 1  # of the JSON object
 
@@ -38,14 +37,39 @@ class Result:
 
     workload: Workload
     platform: Platform
-    policy: Policy
-    params: Mapping[str, float | str]  # every one, defaults included, and the answers that were given
-    options: Options
+    spec: RunSpec
     metrics: Metrics
     simulation: Simulation
-    warmup: Trim = NOTHING
-    cooldown: Trim = NOTHING
-    watched: str | None = None  # the job whose promises were written down
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, with the answers that were given."""
+        return self.spec.policy
+
+    @property
+    def params(self) -> Mapping[str, float | str]:
+        """Every parameter, defaults included, and the answers that were given."""
+        return self.policy.in_full(self.spec.params)
+
+    @property
+    def options(self) -> Options:
+        """How the simulated world behaved."""
+        return self.spec.options
+
+    @property
+    def warmup(self) -> Trim:
+        """How much of the begin stays out of the metrics."""
+        return self.spec.warmup
+
+    @property
+    def cooldown(self) -> Trim:
+        """How much of the end stays out of the metrics."""
+        return self.spec.cooldown
+
+    @property
+    def watched(self) -> str | None:
+        """The job whose promises were written down."""
+        return self.spec.watched
 
     @property
     def schedule(self) -> Schedule:
@@ -60,15 +84,12 @@ class Result:
     @property
     def name(self) -> str:
         """The policy with its parameters and the variant of the rules that it ran under, where not the default."""
-        told = self.policy.told({key: self.params[key] for key in self.policy.params})
-        return ", ".join([name_of(self.policy.name, told), *self.variant])
+        return self.spec.name
 
     @property
     def variant(self) -> list[str]:
         """The options that make another algorithm of the same policy, where they are not the default."""
-        chosen = {"ties": self.options.ties, "overrun": self.options.overrun, "estimates": str(self.options.estimates)}
-        usual = {"ties": "batch", "overrun": "kill", "estimates": "requested"}
-        return [f"{key} {value}" for key, value in chosen.items() if value != usual[key]]
+        return self.options.variant
 
     @property
     def notes(self) -> list[str]:
@@ -111,18 +132,23 @@ class Result:
 
         return replay(self)
 
+    def outcome(self, command: str = "") -> "Outcome":
+        """What a page tells and a folder keeps. command: what a reader can type to get it again."""
+        from backfill.report.outcome import Outcome
+
+        return Outcome.of([self], command, self.to_dict())
+
     def report(self, path: str | Path, command: str = "") -> None:
         """Write the result as one HTML page. command: what a reader can type to get it again."""
-        from backfill.report.reality import Reality
         from backfill.report.write import write_report
 
-        write_report(path, [self], command, reality=Reality.of(self.to_dict()))
+        write_report(path, self.outcome(command))
 
     def save(self, folder: str | Path, command: str = "") -> None:
         """Write the result into a folder, from which `backfill report` makes its page again."""
         from backfill.report.saved import save
 
-        save(folder, self.to_dict(), [self], command)
+        save(folder, self.outcome(command))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of `simulate --json`."""
@@ -144,9 +170,7 @@ class Result:
             "platform": self.platform.as_dict(),
             "seed": self.options.seed,
             "options": {
-                "ties": self.options.ties,
-                "overrun": self.options.overrun,
-                "estimates": str(self.options.estimates),
+                **self.options.to_dict(),
                 "jobs": chosen.get("jobs"),
                 "load": chosen.get("load", 1.0),
                 "zero_run": chosen.get("zero_run", "keep"),
@@ -208,20 +232,16 @@ class Result:
         return check(self.workload, self.platform, self.schedule, overrun=overrun, promises_bind=binds)
 
 
+@shows_given
 def simulate(
     log: Workload,
     pool: Platform | None = None,
-    policy: "str | Policy | Callable[[Any], None]" = "easy",
+    policy: Chosen = "easy",
     *,
-    params: Mapping[str, float | str] | None = None,
-    ties: str = "batch",
-    overrun: str = "kill",
-    estimates: str | Estimates = "requested",
-    seed: int = 0,
-    warmup: str | int | Trim | None = None,
-    cooldown: str | int | Trim | None = None,
+    params: Params | None = None,
     promise: str | None = None,
     progress: Progress | None = None,
+    **given: Unpack[Given],
 ) -> Result:
     """Run one policy over one workload.
 
@@ -233,31 +253,25 @@ def simulate(
     promise:   id of a job whose promised starts are written down, see Result.promises.
     progress:  is told now and then how many jobs were submitted so far.
     """
-    chosen, own = as_policy(policy)
-    chosen, values = chosen.choose({**own, **(params or {})})
+    return run_spec(log, pool, RunSpec.of(policy, params, promise=promise, **given), progress)
+
+
+def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Progress | None = None) -> Result:
+    """Run what was described, over one workload. The other arguments are those of `simulate`."""
     pool = Platform.of(log) if pool is None else pool
-    seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
-    options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
-    trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}
+    policy = spec.policy
     try:
-        done = run(log, pool, chosen, values, options, watched=promise, progress=progress)
+        done = simulated.simulate(
+            log, pool, policy, spec.params, spec.options, watched=spec.watched, progress=progress
+        )  # fmt: skip
     except BackfillError:
         raise
     except Exception as error:
-        if (blamed := _blamed(chosen, error)) is None:
+        if (blamed := _blamed(policy, error)) is None:
             raise
         raise blamed from error
-    return Result(
-        workload=log,
-        platform=pool,
-        policy=chosen,
-        params=chosen.in_full(values),
-        options=options,
-        metrics=metrics(log, pool, done.schedule, **trims),
-        simulation=done,
-        watched=promise,
-        **trims,
-    )
+    numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
+    return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
 
 
 def verify(result: Result) -> list[Violation]:
@@ -273,21 +287,3 @@ def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
         return None
     what = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
     return PolicyError(at(file, lines[-1], what))
-
-
-def as_policy(policy: "str | Policy | Callable[[Any], None]") -> tuple[Policy, dict[str, float | str]]:
-    """The policy that a caller names or gives, and the parameters in its text. Raises UsageError."""
-    if isinstance(policy, str):
-        return load(policy)
-    if isinstance(policy, Policy):
-        return policy, {}
-    if not callable(policy):
-        raise UsageError(f"policy is {policy!r}; expected a name, a policy or a function")
-    return Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False), {}
-
-
-def as_trim(value: str | int | Trim | None, argument: str) -> Trim:
-    """What a caller gives as warmup or cooldown; the argument's name is for messages. Raises UsageError."""
-    if value is None:
-        return NOTHING
-    return value if isinstance(value, Trim) else Trim.parse(str(value), argument)

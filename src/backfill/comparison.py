@@ -5,28 +5,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
 from backfill import __version__
 from backfill.analysis.bounds import Bound, Gap, gaps, mean_bounds
 from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
-from backfill.analysis.metrics import Counted, Metrics, Trim, in_common
-from backfill.analysis.names import names_of
+from backfill.analysis.metrics import Counted, Metrics, in_common
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.analysis.replay import Replay, reality
-from backfill.api import SCHEMA, Result, as_policy, as_trim
-from backfill.core.policy import Policy
-from backfill.executors import Executor
+from backfill.api import SCHEMA, Result
+from backfill.executors import Executor, Processes, Progress, Where
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
-from backfill.runs import Done, Plan, Progress, Run, Source, carry_out, held_back
+from backfill.runs import Done, Plan, Run, Source, carry_out, held_back
+from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given
 from backfill.workloads import generate
-from backfill.worlds.estimates import Estimates
-from backfill.worlds.options import Options
 
-Chosen = str | Policy | Callable[[Any], None]
+if TYPE_CHECKING:
+    from backfill.report.outcome import Outcome
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,23 +108,31 @@ class Comparison:
             ]
         )
 
-    def save(self, folder: Any, command: str = "") -> None:
+    def outcome(self, command: str = "", *notes: str) -> "Outcome":
+        """What a page tells and a folder keeps.
+
+        command: what a reader can type to get it again; notes: what else to know.
+        """
+        from backfill.report.outcome import Outcome
+
+        told = self.to_dict()
+        told["notes"] = [*told["notes"], *notes]
+        return Outcome.of(self.results, command, told, names=self.names, title=self.title)
+
+    def save(self, folder: str | Path, command: str = "") -> None:
         """Write the results into a folder, from which `backfill report` makes the page again."""
         from backfill.report.saved import save
 
-        save(folder, self.to_dict(), self.results, command, self.names, self.title)
+        save(folder, self.outcome(command))
 
-    def report(self, path: Any, command: str = "", *notes: str) -> None:
+    def report(self, path: str | Path, command: str = "", *notes: str) -> None:
         """Write all of it as one HTML page.
 
         command: what a reader can type to get it again; notes: what else to know.
         """
-        from backfill.report.reality import Reality
         from backfill.report.write import write_report
 
-        real = Reality(self.reality, [each.to_dict() for each in self.replays]) if self.replays else None
-        write_report(path, self.results, command, *self.notes, *notes, title=self.title, names=self.names,
-                     metrics=self.metrics, findings=self, sentences=self.sentences, reality=real)  # fmt: skip
+        write_report(path, self.outcome(command, *notes))
 
     def to_polars(self) -> Any:
         """The metrics as a polars DataFrame, one row per policy. Needs the extra `data`."""
@@ -180,21 +187,17 @@ class Comparison:
         return found
 
 
+@shows_given
 def compare(
     log: Workload | str | Callable[[int], Workload],
     pool: Platform | None = None,
-    policies: Sequence[Chosen | tuple[Chosen, Mapping[str, float | str]]] = ("fcfs", "easy", "conservative"),
+    policies: Sequence[Chosen | tuple[Chosen, Params]] = ("fcfs", "easy", "conservative"),
     *,
     replications: int = 1,
     workers: int = 1,
     executor: Executor | None = None,
-    seed: int = 0,
-    warmup: str | int | Trim | None = None,
-    cooldown: str | int | Trim | None = None,
-    ties: str = "batch",
-    overrun: str = "kill",
-    estimates: str | Estimates = "requested",
     progress: Progress | None = None,
+    **given: Unpack[Given],
 ) -> Comparison:
     """Run several policies over the same workload and compare them in pairs, each with those before it.
 
@@ -213,44 +216,39 @@ def compare(
             raise BadArgument(name, count, "a whole number >= 1")
     if replications > 1 and isinstance(log, Workload):
         raise UsageError("replications need a workload that can be made anew: a model, or a function of a seed")
-    given = [each if isinstance(each, tuple) else (each, {}) for each in policies]
-    chosen = [_chosen(policy, more) for policy, more in given]
-    names = names_of([(policy.name, policy.told(params)) for policy, params in chosen])
-    seen = Estimates.parse(estimates) if isinstance(estimates, str) else estimates
-    options = Options(ties=ties, overrun=overrun, estimates=seen, seed=seed)
-    trims = {"warmup": as_trim(warmup, "warmup"), "cooldown": as_trim(cooldown, "cooldown")}
-    source = _source(log, seed)
-    first, elsewhere = source(0), workers > 1 or executor is not None
-    plan = Plan(
-        source=source,
-        platform=pool,
-        policies=[
-            (text if elsewhere and isinstance(text, str) else policy, {**policy.given, **params})
-            for (text, _), (policy, params) in zip(given, chosen, strict=True)
-        ],
-        options=options,
-        **trims,
-        fixed=isinstance(log, Workload),
-        made={0: first},
-    )
-    for policy, _ in chosen:
-        _ = policy.compiled and policy.entry  # once, before processes would all do it
-    runs = [Run(p, r) for r in range(replications) for p in range(len(chosen))]
-    done, interrupted = carry_out(plan, runs, workers, progress, executor)
+    each = [policy if isinstance(policy, tuple) else (policy, None) for policy in policies]
+    specs = [RunSpec.of(policy, params, **given) for policy, params in each]
+    where = executor or (Processes(workers) if workers > 1 else None)
+    return compare_specs(log, pool, specs, replications, where, progress)
+
+
+def compare_specs(
+    log: Workload | str | Callable[[int], Workload],
+    pool: Platform | None,
+    specs: Sequence[RunSpec],
+    replications: int = 1,
+    where: Where = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare what was described: runs that differ in their policies alone. The other arguments are as for `compare`.
+
+    Raises UsageError where they are too few, or a policy is there twice.
+    """
+    called = names(specs)
+    source = _source(log, specs[0].options.seed)
+    first = source(0)
+    plan = Plan(source=source, platform=pool, specs=specs, made={0: first})
+    for spec in specs:
+        _ = spec.policy.compiled and spec.policy.entry  # once, before processes would all do it
+    runs = [Run(p, r) for r in range(replications) for p in range(len(specs))]
+    done, interrupted = carry_out(plan, runs, where, progress)
     if not any(run.replication == 0 for run in done):
         raise KeyboardInterrupt
     with held_back() as pressed:
-        found = _comparison(plan, first, chosen, names, runs, done, interrupted)
+        found = _comparison(plan, first, called, runs, done, interrupted)
     if pressed and not interrupted:
         return replace(found, interrupted="interrupted while the runs were compared; none of them is left out")
     return found
-
-
-def _chosen(policy: Chosen, more: Mapping[str, float | str]) -> tuple[Policy, dict[str, float | str]]:
-    found, own = as_policy(policy)
-    found, params = found.choose({**own, **more})
-    found.values(params)
-    return found, params
 
 
 def _source(log: Workload | str | Callable[[int], Workload], seed: int) -> Source:
@@ -270,7 +268,6 @@ def _drawn(draw: Callable[[int], Workload], seed: int, replication: int) -> Work
 def _comparison(
     plan: Plan,
     log: Workload,
-    chosen: Sequence[tuple[Policy, Mapping[str, float | str]]],
     names: Sequence[str],
     runs: Sequence[Run],
     done: Mapping[Run, Done],
@@ -281,30 +278,20 @@ def _comparison(
     whole = [r for r in {run.replication: None for run in runs} if all(Run(p, r) in done for p in there)]
     results, counted = [], []
     for p in there:
-        policy, params = chosen[p]
-        first = done[Run(p, 0)]
+        spec, first = plan.specs[p], done[Run(p, 0)]
         assert first.simulation is not None
+        platform = Platform.of(log) if plan.platform is None else plan.platform
         results.append(
-            Result(
-                workload=log,
-                platform=Platform.of(log) if plan.platform is None else plan.platform,
-                policy=policy,
-                params=policy.in_full(params),
-                options=plan.options,
-                metrics=first.metrics,
-                simulation=first.simulation,
-                warmup=plan.warmup,
-                cooldown=plan.cooldown,
-            )
+            Result(workload=log, platform=platform, spec=spec, metrics=first.metrics, simulation=first.simulation)
         )
-        counted.append(Counted.of(log, first.simulation.schedule, plan.warmup, plan.cooldown))
+        counted.append(Counted.of(log, first.simulation.schedule, spec.warmup, spec.cooldown))
     counted = in_common(counted)
     kept = [names[p] for p in there]
     replicated = [[done[Run(p, r)].metrics for r in whole] for p in there]
     if len(whole) > 1:
         pairs = pairs_of_replications(kept, replicated)
     else:
-        pairs = pairs_of_log(kept, [each[0] for each in replicated], counted, plan.options.seed)
+        pairs = pairs_of_log(kept, [each[0] for each in replicated], counted, plan.specs[0].options.seed)
     return Comparison(
         names=kept,
         results=results,

@@ -1,13 +1,16 @@
 """Who carries out tasks: this process, several, or a cluster. Whoever does, the results are the same."""
 
 import logging
+import pickle
 import re
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
@@ -15,9 +18,9 @@ from backfill.model.errors import BackfillError, BadArgument, MissingExtra, Usag
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")
-Progress = Callable[[int], None]  # is told how many tasks are done
+Progress = Callable[[float], None]  # is told how many tasks are done, with the shares of those under way
 PATIENCE_S = 10  # with a cluster that does not answer
-TICK_S = 0.2  # so often those who wait are told
+TICK_S = 0.2  # seconds between two looks at what is done
 
 
 class Executor(Protocol):
@@ -26,49 +29,19 @@ class Executor(Protocol):
     def submit(self, fn: Callable[..., Any], /, *arguments: Any) -> "Future[Any]": ...  # noqa: D102
 
 
-def carry_out(
-    run: Callable[[Task], Found],
-    tasks: Sequence[Task],
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-) -> list[Found]:
-    """What `run` returns for each task, in their order. Without an executor one after the other, here.
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """A number of processes on this machine. They start with a list of tasks and end with it."""
 
-    `run` must be a function of a module, and a task plain data, where the executor sends them elsewhere.
-    """
-    tell = progress or (lambda done: None)
-    found: dict[int, Found] = {}
-    if executor is None:
-        for place, task in enumerate(tasks):
-            found[place] = run(task)
-            tell(len(found))
-    else:
-        gather({executor.submit(run, task): place for place, task in enumerate(tasks)}, found, lambda: tell(len(found)))
-    return [found[place] for place in range(len(tasks))]
+    count: int
 
 
-def gather(futures: "Mapping[Future[Found], Task]", found: dict[Task, Found], tell: Callable[[], None]) -> None:
-    """Fill `found` with what the futures of tasks return, and tell now and then. Where one fails, none is started any
-    more."""
-    left = set(futures)
-    try:
-        while left:
-            done, left = wait(left, TICK_S, FIRST_COMPLETED)
-            for future in done:
-                found[futures[future]] = future.result()
-            tell()
-    except BrokenProcessPool:
-        raise BackfillError("a worker process ended; memory may have run out: try fewer --workers") from None
-    except CancelledError:
-        raise BackfillError("the cluster gave up its tasks: its scheduler is gone") from None
-    finally:
-        for future in left:
-            future.cancel()
+Where = Executor | Processes | None  # None: this process, one task after the other
 
 
 @contextmanager
-def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Executor | None]:
-    """An executor of so many processes, or of the Dask cluster at an address; None for one process.
+def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Where]:
+    """What carries out tasks: this process, several, or the Dask cluster at an address.
 
     Raises MissingExtra where Dask is not there, BackfillError where the cluster does not answer.
     """
@@ -76,35 +49,136 @@ def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Executor 
         raise BadArgument("workers", workers, "a whole number >= 1")
     if cluster is not None and workers > 1:
         raise UsageError("--cluster and --workers exclude each other")
-    if cluster is not None:
+    if cluster is None:
+        yield Processes(workers) if workers > 1 else None
+    else:
         with _dask(cluster) as found:
             yield found
-    elif workers == 1:
-        yield None
-    else:
-        with processes(workers) as pool:
-            yield pool
+
+
+def carry_out(
+    run: Callable[..., Found],
+    tasks: Sequence[Task],
+    executor: Where = None,
+    progress: Progress | None = None,
+    *,
+    tells: bool = False,
+    done: dict[int, Found] | None = None,
+) -> list[Found]:
+    """What `run` returns for each task, in their order. Without an executor one after the other, here.
+
+    `run` must be a function of a module, or a method of what can be pickled, and a task plain data, where the executor
+    sends them elsewhere. Where a task fails, none is started any more.
+
+    tells: `run` takes a second argument: what it may tell which share of its task is done, or None.
+    done:  is filled with what each task returned, by its place; after Ctrl-C it has those that were done.
+    """
+    found = {} if done is None else done
+    waiting: dict[Future[Found], int] = {}
+
+    def take(ended: Iterable[Future[Found]]) -> None:
+        for future in ended:
+            found[waiting.pop(future)] = future.result()
+        if progress is not None:
+            progress(len(found) + sum(shares[place] for place in waiting.values()))
+
+    def told(share: float) -> None:
+        if progress is not None:
+            progress(len(found) + share)
+
+    try:
+        with _opened(executor, run, len(tasks), tells, progress and told) as (submit, shares):
+            for place, task in enumerate(tasks):
+                future = submit(place, task)
+                waiting[future] = place
+                if future.done():
+                    take([future])
+            while waiting:
+                take(wait(waiting, TICK_S, FIRST_COMPLETED).done)
+    except BrokenProcessPool:
+        raise BackfillError("a worker process ended; memory may have run out: try fewer --workers") from None
+    except CancelledError:
+        raise BackfillError("the cluster gave up its tasks: its scheduler is gone") from None
+    finally:
+        for future in waiting:
+            future.cancel()
+    return [found[place] for place in range(len(tasks))]
+
+
+Submit = Callable[[int, Any], "Future[Any]"]  # (place of a task, the task)
 
 
 @contextmanager
-def processes(workers: int, begin: Callable[..., None] | None = None, *shared: Any) -> Iterator[Executor]:
-    """So many processes, each of which first calls `begin(*shared)`. They are ended at once where the block fails."""
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (begin, shared))
+def _opened(
+    where: Where, run: Callable[..., Any], count: int, tells: bool, told: Progress | None
+) -> Iterator[tuple[Submit, Sequence[float]]]:
+    """What takes a task, and which share of each is done as far as that can be seen from here.
+
+    told: what a task in this process tells its share.
+    """
+    more = (None,) if tells else ()
+    if where is None:
+        yield lambda _, task: _ended(run(task, *((told,) if tells else ()))), [0.0] * count
+    elif isinstance(where, Processes):
+        with _processes(where.count, run, count, tells) as found:
+            yield found
+    else:
+        yield lambda _, task: where.submit(_guarded, run, task, *more), [0.0] * count
+
+
+def _ended(found: Found) -> "Future[Found]":
+    future: Future[Found] = Future()
+    future.set_result(found)
+    return future
+
+
+@contextmanager
+def _processes(
+    workers: int, run: Callable[..., Any], count: int, tells: bool
+) -> Iterator[tuple[Submit, Sequence[float]]]:
+    """Processes that get `run` once, and memory that they share. They are ended at once where the block fails."""
+    context = get_context("spawn")
+    shares: Any = context.Array("d", max(count, 1), lock=False)
+    shared = (pickle.dumps(run), shares if tells else None)
+    pool = ProcessPoolExecutor(max(1, min(workers, count)), context, _begin, shared)
     try:
-        yield pool
+        yield lambda place, task: pool.submit(_one, place, task), shares
     except BaseException:
         for process in list((getattr(pool, "_processes", None) or {}).values()):
-            process.terminate()  # what they do is wanted no more
+            process.terminate()  # their results are no longer needed
         raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(begin: Callable[..., None] | None, shared: tuple[Any, ...]) -> None:
-    """Ctrl-C is for the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if begin is not None:
-        begin(*shared)
+_HERE: list[Any] = []  # in one process of several: what it runs, pickled, and the shares of the tasks that are done
+
+
+def _begin(pickled: bytes, shares: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, also while `run` is imported
+    warnings.simplefilter("ignore")
+    _HERE[:] = [pickled, shares]
+
+
+def _one(place: int, task: Any) -> Any:
+    more = () if _HERE[1] is None else (lambda share: _HERE[1].__setitem__(place, share),)
+    return _guarded(_run_here, task, *more)
+
+
+def _run_here(*arguments: Any) -> Any:
+    if isinstance(_HERE[0], bytes):
+        _HERE[0] = pickle.loads(_HERE[0])
+    return _HERE[0](*arguments)
+
+
+def _guarded(run: Callable[..., Any], *arguments: Any) -> Any:
+    """A task in another process. Only errors that can be sent back as they are leave it."""
+    try:
+        return run(*arguments)
+    except (BackfillError, MemoryError):
+        raise
+    except Exception as error:
+        raise BackfillError(f"{type(error).__name__}: {error}") from None
 
 
 @contextmanager

@@ -5,12 +5,15 @@ import builtins
 import difflib
 import dis
 import hashlib
+import importlib
 import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -45,9 +48,17 @@ def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, flo
 
 def _with_params(policy: Policy, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
     """The policy with its answers, and its parameters; pairs: `key=value`, and the argument that it was given in."""
-    policy, params = policy.choose(dict(_param(policy, *pair) for pair in pairs))
+    policy, params = choose(policy, dict(_param(policy, *pair) for pair in pairs))
     policy.values(params)
     return policy, params
+
+
+def choose(policy: Policy, given: Mapping[str, float | str]) -> tuple[Policy, dict[str, float | str]]:
+    """The policy with the answers among these, and the parameters that are left; what is compiled of it stays so."""
+    chosen, params = policy.choose(given)
+    if chosen is not policy and "entry" in vars(policy):
+        vars(chosen)["entry"] = policy.entry  # an answer leaves the pass as it is
+    return chosen, params
 
 
 def _param(policy: Policy, text: str, argument: str) -> tuple[str, float | str]:
@@ -61,29 +72,58 @@ def _param(policy: Policy, text: str, argument: str) -> tuple[str, float | str]:
         raise BadArgument(argument, text, "KEY=VALUE with a number, for instance k=4") from None
 
 
-def _from_file(file: str, name: str, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
-    path = Path(file)
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        raise UsageError(at(file, None, f"cannot be read: {error.strerror}")) from None
-    tree = _parsed(file, source)
-    with _own_cache(_sources(path.resolve())):
-        module = _imported(path, file, source)
-        made = {id(value): value for value in vars(module).values() if isinstance(value, Policy)}.values()
-        found = {value.name: value for value in made}
+@dataclass(frozen=True, eq=False, slots=True)
+class _File:
+    """A user's file as it was imported."""
+
+    digest: str  # of its content and of that of the files beside it that it imports
+    tree: ast.Module
+    names: Mapping[str, Any]
+    policies: Mapping[str, Policy]  # by the names that they have themselves
+
+    @classmethod
+    def of(cls, file: str, sources: Mapping[Path, bytes], digest: str) -> "_File":
+        """Import it. file: as it was named, for messages; sources: its own first."""
+        path, *beside = sources
+        tree = _parsed(file, sources[path])
+        names = vars(_imported(path, file, tree, beside))
+        made = {id(value): value for value in names.values() if isinstance(value, Policy)}.values()
         if twice := [name for name, count in Counter(value.name for value in made).items() if count > 1]:
             raise PolicyError(at(file, None, f"two policies are called {twice[0]!r}; expected different names"))
-        if not name and len(found) == 1:
-            name = next(iter(found))
-        policy = found.get(name) or getattr(module, name, None) if name else None
-        if not isinstance(policy, Policy):
-            raise PolicyError(_missing(file, name, policy, list(found), tree))
-        policy, params = _with_params(policy, pairs)
-        if policy.compiled:
-            _check_names(policy.decide, file)
-            _ = policy.entry  # compiled here, so that it is kept in the file's own folder
-    return policy, params
+        return cls(digest, tree, names, {value.name: value for value in made})
+
+    def policy(self, file: str, name: str) -> Policy:
+        """That of this name, or without a name the only one. Raises PolicyError."""
+        if not name and len(self.policies) == 1:
+            name = next(iter(self.policies))
+        found = self.policies.get(name) or self.names.get(name) if name else None
+        if not isinstance(found, Policy):
+            raise PolicyError(_missing(file, name, found, list(self.policies), self.tree))
+        return found
+
+
+_FILES: dict[tuple[str, Path], _File] = {}  # by the name of a file in messages and its place: as it was last imported
+
+
+def _from_file(file: str, name: str, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
+    """A policy of a file, which is imported and compiled once for each content that it has in this process."""
+    try:
+        source = Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(at(file, None, f"cannot be read: {error.strerror}")) from None
+    path = Path(file).resolve()
+    sources = _sources(path, source)
+    digest = _digest(sources)
+    with _own_cache(digest):
+        kept = _FILES.get((file, path))
+        if kept is None or kept.digest != digest:
+            kept = _FILES[file, path] = _File.of(file, sources, digest)
+        bare = kept.policy(file, name)
+        _with_params(bare, pairs)  # judged before it is compiled
+        if bare.compiled and "entry" not in vars(bare):
+            _check_names(bare.decide, file)
+            _ = bare.entry  # compiled here, so that it is kept in the file's own folder
+    return _with_params(bare, pairs)
 
 
 def _check_names(decide: Any, file: str) -> None:
@@ -137,22 +177,34 @@ def _missing(file: str, name: str, value: Any, known: list[str], tree: ast.Modul
 
 def _parsed(file: str, source: bytes) -> ast.Module:
     try:
-        return ast.parse(source, file)
+        return _parse(source)
     except SyntaxError as error:
         raise PolicyError(at(file, error.lineno, f"is not valid Python: {error.msg}")) from None
     except ValueError as error:  # a NUL, or not UTF-8
         raise PolicyError(at(file, None, f"is not valid Python: {error}")) from None
 
 
-def _imported(path: Path, file: str, source: bytes) -> Any:
-    """The module, made anew from this source. Its folder can be imported from, as when Python runs a script."""
-    module = ModuleType(f"backfill_own_{path.stem}")
+_BESIDE: dict[str, ModuleType] = {}  # what a user's file imported from its folder, by name
+
+
+def _imported(path: Path, file: str, tree: ast.Module, beside: Sequence[Path]) -> ModuleType:
+    """The module, made anew from its source. Its folder can be imported from, as when Python runs a script.
+
+    beside: the files there that it imports, which are made anew as well where another user's file brought them in.
+    """
+    names = [".".join(each.relative_to(path.parent).with_suffix("").parts) for each in beside]
+    for name in names:
+        if name in _BESIDE and sys.modules.get(name) is _BESIDE[name]:
+            del sys.modules[name]
+    known = set(sys.modules)
+    module = ModuleType(f"backfill_own_{Path(file).stem}")
     module.__file__ = file
     sys.modules[module.__name__] = module
-    folder = str(path.resolve().parent)
+    folder = str(path.parent)
     sys.path.insert(0, folder)
+    importlib.invalidate_caches()
     try:
-        exec(compile(source, file, "exec"), module.__dict__)
+        exec(compile(tree, file, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
         kind = "" if isinstance(error, BackfillError) else f"{type(error).__name__}: "
@@ -160,41 +212,55 @@ def _imported(path: Path, file: str, source: bytes) -> Any:
         raise PolicyError(at(file, lines[-1] if lines else None, what)) from error
     finally:
         sys.path.remove(folder)
+        _BESIDE.update({name: sys.modules[name] for name in names if name in sys.modules and name not in known})
     return module
 
 
-def _sources(path: Path) -> list[Path]:
-    """A user's file and the files beside it that it imports, by way of each other as well."""
-    found: list[Path] = []
-    open_ones = [path]
+def _sources(path: Path, source: bytes) -> dict[Path, bytes]:
+    """A user's file and the files beside it that it imports, by way of each other as well, with their content."""
+    found = {path: source}
+    open_ones = _imports(path.parent, source)
     while open_ones:
         file = open_ones.pop()
         if file in found or not file.is_file():
             continue
-        found.append(file)
-        try:
-            tree = ast.parse(file.read_bytes())
-        except (SyntaxError, ValueError, OSError):
-            continue
-        for node in ast.walk(tree):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            open_ones += [path.parent / (name.replace(".", "/") + ".py") for name in names]
+        with suppress(OSError):  # Python says so where it is imported
+            found[file] = file.read_bytes()
+            open_ones += _imports(path.parent, found[file])
     return found
 
 
+def _imports(folder: Path, source: bytes) -> list[Path]:
+    """The files that a source may import from a folder, as far as their names tell."""
+    names: list[str] = []
+    with suppress(SyntaxError, ValueError):
+        for node in ast.walk(_parse(source)):
+            names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+    return [folder / (name.replace(".", "/") + ".py") for name in names]
+
+
+@lru_cache(maxsize=64)
+def _parse(source: bytes) -> ast.Module:
+    return ast.parse(source)
+
+
+def _digest(sources: Mapping[Path, bytes]) -> str:
+    digest = hashlib.sha256()
+    for path, source in sources.items():
+        digest.update(path.name.encode() + b"\0" + source + b"\0")
+    return digest.hexdigest()
+
+
 @contextmanager
-def _own_cache(sources: list[Path]) -> Iterator[None]:
+def _own_cache(digest: str) -> Iterator[None]:
     """Keep what is compiled here under a folder named by the content of these files: see jit.py for the reason."""
     if jit.FOLDER is None:
         yield
         return
-    digest = hashlib.sha256()
-    for path in sources:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     config: Any = numba.config
     before = config.CACHE_DIR
-    config.CACHE_DIR = str(jit.FOLDER / f"own-{digest.hexdigest()[:16]}")
+    config.CACHE_DIR = str(jit.FOLDER / f"own-{digest[:16]}")
     try:
         yield
     finally:

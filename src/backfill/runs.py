@@ -3,27 +3,24 @@
 import pickle
 import signal
 import threading
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
+from backfill import executors
 from backfill.analysis.bounds import Bound, bounds
-from backfill.analysis.metrics import Counted, Metrics, Trim
-from backfill.api import simulate
-from backfill.core.policy import Policy
-from backfill.executors import Executor, gather, processes
-from backfill.model.errors import BackfillError, PolicyError, UsageError, WorkloadError
+from backfill.analysis.metrics import Counted, Metrics
+from backfill.api import run_spec
+from backfill.executors import Progress, Where
+from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
-from backfill.worlds.options import Options
+from backfill.spec import RunSpec
 from backfill.worlds.simulated import Simulation
 
-Source = Callable[[int], Workload]  # the workload of a replication
-Progress = Callable[[float], None]  # is told how many runs are done, and how much of those under way
+Source = partial[Workload]  # the workload of a replication
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +46,7 @@ class Plan:
 
     source: Source
     platform: Platform | None  # None: that of each workload
-    policies: Sequence[tuple[str | Policy | Callable[[Any], None], Mapping[str, float | str]]]
-    options: Options
-    warmup: Trim
-    cooldown: Trim
-    fixed: bool  # there is one workload, the same in every replication
+    specs: Sequence[RunSpec]  # one per policy
     made: dict[int, Workload] = field(default_factory=dict)  # the last workload, by replication
 
     def workload(self, replication: int) -> Workload:
@@ -64,61 +57,38 @@ class Plan:
             self.made[replication] = made
         return self.made[replication]
 
-    def carry_out(self, run: Run, tell: Progress | None) -> Done:
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent: a workload is made anew from its source."""
+        return {**vars(self), "made": {}}
+
+    def carry_out(self, run: Run, tell: Progress | None = None) -> Done:
         """Simulate; tells which share of it is done."""
-        policy, params = self.policies[run.policy]
-        workload, options = self.workload(run.replication), self.options
-        platform = Platform.of(workload) if self.platform is None else self.platform
+        spec = self.specs[run.policy].replicated(run.replication)
+        workload = self.workload(run.replication)
         jobs = max(len(workload), 1)
-        result = simulate(
-            workload,
-            platform,
-            policy,
-            params=params,
-            ties=options.ties,
-            overrun=options.overrun,
-            estimates=options.estimates,
-            seed=options.seed + run.replication,
-            warmup=self.warmup,
-            cooldown=self.cooldown,
-            progress=None if tell is None else lambda submitted: tell(submitted / jobs),
+        result = run_spec(
+            workload, self.platform, spec, None if tell is None else lambda submitted: tell(submitted / jobs)
         )
         found: Sequence[Bound] = ()
         if run.policy == 0:
-            counted = Counted.of(workload, result.schedule, self.warmup, self.cooldown)
-            found = bounds(workload, platform, counted, options.overrun)
+            counted = Counted.of(workload, result.schedule, spec.warmup, spec.cooldown)
+            found = bounds(workload, result.platform, counted, spec.options.overrun)
         return Done(result.metrics, None if run.replication else result.simulation, found)
 
 
 def carry_out(
-    plan: Plan,
-    runs: Sequence[Run],
-    workers: int = 1,
-    progress: Progress | None = None,
-    executor: Executor | None = None,
+    plan: Plan, runs: Sequence[Run], where: Where = None, progress: Progress | None = None
 ) -> tuple[dict[Run, Done], bool]:
-    """What the runs leave behind, and whether Ctrl-C ended them before all were done.
-
-    executor: where they are carried out, instead of in this process and `workers` - 1 others.
-    """
-    done: dict[Run, Done] = {}
-    tell = progress or (lambda _: None)
+    """What the runs leave behind, and whether Ctrl-C ended them before all were done."""
+    if where is not None:
+        _check_can_be_sent(plan)
+    done: dict[int, Done] = {}
+    interrupted = False
     try:
-        if executor is not None:
-            _check_can_be_sent(plan)
-            sent = plan if plan.fixed else replace(plan, made={})
-            gather({executor.submit(_alone, sent, run): run for run in runs}, done, lambda: tell(len(done)))
-        elif workers > 1 and len(runs) > 1:
-            _check_can_be_sent(plan)
-            shares = get_context("spawn").Array("d", len(runs), lock=False)
-            with processes(min(workers, len(runs)), _begin, plan, shares) as pool:
-                gather({pool.submit(_one, i, run): run for i, run in enumerate(runs)}, done, lambda: tell(sum(shares)))
-        else:
-            for count, run in enumerate(runs):
-                done[run] = plan.carry_out(run, None if progress is None else _after(count, progress))
+        executors.carry_out(plan.carry_out, runs, where, progress, tells=True, done=done)
     except KeyboardInterrupt:
-        return done, True
-    return done, False
+        interrupted = True
+    return {runs[place]: each for place, each in done.items()}, interrupted
 
 
 @contextmanager
@@ -141,44 +111,14 @@ def held_back() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _after(count: int, progress: Progress) -> Progress:
-    return lambda share: progress(count + share)
-
-
-_HERE: list[Any] = []  # in a process of many: the plan, and which share of each run is done
-
-
-def _begin(plan: Plan, shares: Any) -> None:
-    warnings.simplefilter("ignore")
-    _HERE[:] = [plan, shares]
-
-
-def _one(place: int, run: Run) -> Done:
-    plan, shares = _HERE
-    done = _alone(plan, run, lambda share: shares.__setitem__(place, share))
-    shares[place] = 1
-    return done
-
-
-def _alone(plan: Plan, run: Run, tell: Progress | None = None) -> Done:
-    """A run in another process. Only errors that can be sent back as they are leave it."""
-    try:
-        return plan.carry_out(run, tell)
-    except Exception as error:
-        if type(error) in (PolicyError, WorkloadError, UsageError, MemoryError):
-            raise
-        raise BackfillError(f"{type(error).__name__}: {error}") from None
-
-
 def _check_can_be_sent(plan: Plan) -> None:
     """Complain about what only this process knows, such as a function inside a function."""
-    things = [policy for policy, _ in plan.policies if not isinstance(policy, str)]
-    for thing in [*things, *([] if plan.fixed else [plan.source])]:
+    drawn_by = [each for each in plan.source.args if callable(each)]
+    for thing in [*(spec.named for spec in plan.specs), *drawn_by]:
         try:
             pickle.dumps(thing)
         except (pickle.PicklingError, AttributeError, TypeError):
-            told = thing.args[0] if isinstance(thing, partial) else thing  # the function behind a source
-            name = getattr(told, "name", getattr(told, "__name__", told))
+            name = getattr(thing, "name", getattr(thing, "__name__", thing))
             raise UsageError(
                 f"{name} cannot be sent to another process; use workers=1, or name a policy by its text"
             ) from None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import backfill as bf
+from backfill.report.outcome import Outcome
 from backfill.report.write import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -58,7 +59,7 @@ def results() -> list[bf.Result]:
 @pytest.fixture(scope="session")
 def small(results: list[bf.Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("small") / "out.html"
-    write_report(path, results, "backfill compare")
+    write_report(path, Outcome.of(results, "backfill compare"))
     return path
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import backfill as bf
 from backfill.model.workload import Jobs, Labels, Workload
+from backfill.report.outcome import Outcome
 from backfill.report.write import write_report
 
 CHART = "document.getElementById('gantt').section.chart"
@@ -38,7 +39,8 @@ def many_jobs() -> Workload:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("large") / "out.html"
     log, pool = many_jobs(), bf.Platform.pool(20_000)
-    write_report(path, [bf.simulate(log, pool, policy=policy) for policy in ("fcfs", "easy", "easy-sjbf", "easy-sjf")])
+    policies = ("fcfs", "easy", "easy-sjbf", "easy-sjf")
+    write_report(path, Outcome.of([bf.simulate(log, pool, policy=policy) for policy in policies]))
     return path
 
 

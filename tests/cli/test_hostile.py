@@ -172,7 +172,7 @@ def test_running_out_of_memory_is_one_line_and_exit_1(backfill, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 7 TiB")
 
-    monkeypatch.setattr("backfill.api.run", full)
+    monkeypatch.setattr("backfill.worlds.simulated.simulate", full)
     done = backfill(*ON4, "-q")
     assert (done.code, done.complaint) == (1, "out of memory: Unable to allocate 7 TiB")
 
@@ -190,7 +190,7 @@ def test_an_interrupt_that_a_callback_drops_is_told_as_one(backfill, monkeypatch
             time.sleep(0.001)
         raise RuntimeError("no compiled object yet")
 
-    monkeypatch.setattr("backfill.api.run", compiling)
+    monkeypatch.setattr("backfill.worlds.simulated.simulate", compiling)
     done = backfill(*ON4, "-q")
     assert (done.code, done.complaint) == (130, "interrupted")
 

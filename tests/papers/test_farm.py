@@ -44,7 +44,7 @@ def test_numbers_lie_near_those_of_another_program(interarrival):
     FCFS differs more from farm to farm than 3 replications show: with 30, its usage at an inter-arrival time of 4 is
     30.1 +- 2.5 against 37 there, and its Slow Down 19.9 against 17.1. All other policies lie within 4 points and 15 %.
     """
-    cells = [Cell(seed, (("interarrival", interarrival),)) for seed in range(6)]
+    cells = [Cell.of(seed, {"interarrival": interarrival}) for seed in range(6)]
     sweep = Sweep({interarrival: carry_out(run, cells)})
     late, usage, slow = CALIBRATION[interarrival]
     for i, policy in enumerate(POLICIES):
@@ -88,7 +88,7 @@ def test_a_wide_job_starves_without_aging_and_not_with_it():
 
 
 def test_processes_give_the_same_bytes_as_this_one(tmp_path):
-    cells = [Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(5)]
+    cells = [Cell.of(seed, {"jobs": 60, "machines": 8}) for seed in range(5)]
     alone = carry_out(run, cells)
     with executor(2) as pool:
         assert carry_out(run, cells, pool) == alone
@@ -105,7 +105,8 @@ def cluster(tmp_path):
     """A real Dask cluster on this machine, started as its users would: (address, scheduler, two workers)."""
     pytest.importorskip("distributed", reason="needs the extra sweep")
     told = tmp_path / "scheduler.json"
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
 
     def start(*words):
         command = [sys.executable, "-m", "distributed.cli.dask_" + words[0], "--scheduler-file", str(told), *words[1:]]
@@ -128,7 +129,7 @@ def cluster(tmp_path):
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(cluster):
     address, _, *workers = cluster
-    cells = [Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(12)]
+    cells = [Cell.of(seed, {"jobs": 60, "machines": 8}) for seed in range(12)]
     alone = carry_out(run, cells)
 
     def kill_one(done):
@@ -156,7 +157,7 @@ def test_a_comparison_on_a_cluster_is_that_of_one_process(cluster):
 def test_a_cluster_whose_scheduler_goes_away_is_told(cluster):
     address, scheduler, *_ = cluster
     cells = [
-        Cell(seed, (("jobs", 60), ("machines", 8))) for seed in range(400)
+        Cell.of(seed, {"jobs": 60, "machines": 8}) for seed in range(400)
     ]  # the death is noticed before all are done
 
     def kill_it(done):

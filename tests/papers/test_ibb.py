@@ -86,7 +86,7 @@ def test_walltimes_are_read_in_three_ways(tmp_path, walltime, seconds):
 
 def test_nobody_is_killed_at_a_walltime(tmp_path):
     log = log_of(tmp_path, [(0, 100, 1024, 1024, 50), (1, 10, 1024, 1024, 50)])
-    row = Cell((log,), 1, (BB, EASY), "requested").carry_out()
+    row = Cell.of((log,), 1, (BB, EASY), "requested").carry_out()
     assert row.values[EASY][RESPONSE] == (100 + 109) / 2
 
 
@@ -130,7 +130,7 @@ def test_a_first_look_takes_the_first_weeks(logs):
 
 
 def test_a_cell_holds_policies_against_the_first_with_the_intervals_of_compare(logs):
-    cell = Cell((logs[LANL],), 0.3, (BB, EASY, IBB))
+    cell = Cell.of((logs[LANL],), 0.3, (BB, EASY, IBB))
     with executor(2) as pool:
         row = carry_out(ibb.run, [cell], pool)[0]
     here = cell.carry_out()
@@ -149,7 +149,7 @@ def test_a_cell_holds_policies_against_the_first_with_the_intervals_of_compare(l
 
 
 def test_the_changes_at_two_loads_are_held_against_each_other_part_by_part(logs):
-    rows = {load: Cell((logs[LANL],), load, (BB, EASY)).carry_out() for load in (0.4, 0.5)}
+    rows = {load: Cell.of((logs[LANL],), load, (BB, EASY)).carry_out() for load in (0.4, 0.5)}
     sweep = LogSweep(rows)
     both = sweep.apart(EASY, (0.4, WAIT), (0.5, WAIT))
     one, other = (sweep.change(load, EASY, WAIT) for load in (0.4, 0.5))
@@ -179,7 +179,7 @@ def test_there_are_54_jobs_that_fit_the_four_nodes_and_cannot_run_all_at_once():
 
 
 def test_every_job_of_the_54_is_told():
-    numbers = Drawn(nas.jobs, 0, (FCFS,), of_jobs).carry_out()[FCFS]
+    numbers = Drawn.of(nas.jobs, 0, (FCFS,), of_jobs).carry_out()[FCFS]
     result = simulate(nas.jobs(0), None, FCFS)
     waits = [numbers[f"wait {shape.name}"] for shape in nas.SHAPES]
     assert sum(waits) / 54 == pytest.approx(numbers["mean_wait_s"])

@@ -5,11 +5,12 @@ import json
 import pytest
 
 import backfill as bf
+from backfill.analysis.metrics import Trim
 from backfill.api import SCHEMA
 from backfill.model.errors import InputError
 from backfill.report import saved
 from backfill.report.page import render, write_page
-from backfill.report.saved import RESULT, load, rewrite
+from backfill.report.saved import RESULT, load, outcome_of, rewrite
 
 FARM = """
 [[node]]
@@ -23,9 +24,21 @@ cpus = 8
 
 
 def same(tmp_path, found) -> None:
+    """The page of the saved result is the fresh one to the byte, and so is what is saved of it again."""
     found.report(tmp_path / "at once.html", "backfill x")
     found.save(tmp_path / "saved", "backfill x")
-    assert render(load(tmp_path / "saved")) == (tmp_path / "at once.html").read_text()
+    page = rewrite(tmp_path / "saved", tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "at once.html").read_bytes()
+    assert page.shown
+    outcome = outcome_of(tmp_path / "saved")
+    kept = json.loads((tmp_path / "saved" / RESULT).read_text())
+    assert {name: value for name, value in outcome.told.items() if name != "files"} == json.loads(
+        json.dumps(found.outcome("backfill x").told)
+    )
+    saved.save(tmp_path / "twice", outcome)
+    assert json.loads((tmp_path / "twice" / RESULT).read_text()).keys() == kept.keys()
+    assert rewrite(tmp_path / "twice", tmp_path / "thrice.html").title == page.title
+    assert (tmp_path / "thrice.html").read_bytes() == (tmp_path / "at once.html").read_bytes()
 
 
 def test_the_page_of_a_saved_result_is_that_of_the_result(tmp_path):
@@ -72,6 +85,38 @@ def test_gangs_chains_and_rejected_jobs_are_kept(tmp_path):
         "job,submit,runtime,tasks,cpus,after,user\na,0,10,4,3,,u\nb,1,10,1,8,a,\nc,2,5,1,9,,v\nd,3,7,20,1,,v\n"
     )
     same(tmp_path, bf.simulate(bf.read(tmp_path / "jobs.csv"), bf.Platform.read(tmp_path / "farm.toml")))
+
+
+ODD = {
+    "ids": 'job,submit,runtime,walltime,procs,user\n007,0,10,10,1,\u00e4 b\n08,1,5,5,2,"c,d"\n"x,""y",2,1,1,2,\n',
+    "fractions": "job,submit,runtime,walltime,procs\na,0.000001,10.5,11,1\nb,0.3333333,5,5,2\n",
+    "negative submits, out of order": "job,submit,runtime,walltime,procs\na,9,10,10,2\nb,-50,5,5,1\nc,3,4,5,2\n",
+    "run time 0 and jobs that are killed": "job,submit,runtime,walltime,procs\na,0,0,0,2\nb,1,0,5,1\nc,2,50,5,2\n",
+    "deadlines": "job,submit,runtime,walltime,procs,deadline,priority,group\na,9,10,10,2,15,3,g\nb,1,5,5,1,7,,h\n",
+    "none that fits": "job,submit,runtime,procs\na,0,10,5\nb,1,1,9\n",
+    "none that counts": "job,submit,runtime,procs\na,0,10,1\n",
+}
+
+
+@pytest.mark.parametrize("jobs", ODD)
+def test_odd_jobs_are_kept(tmp_path, jobs):
+    (tmp_path / "jobs.csv").write_text(ODD[jobs])
+    same(
+        tmp_path,
+        bf.simulate(bf.read(tmp_path / "jobs.csv"), bf.Platform.pool(2), cooldown=int(jobs == "none that counts")),
+    )
+
+
+def test_trims_are_kept_but_for_jobs_and_a_span_at_once(tmp_path):
+    log = bf.generate("lublin?jobs=120&cpus=16&load=1.1")
+    same(tmp_path, bf.simulate(log, warmup="2d", cooldown="1h"))
+    both = bf.simulate(
+        log, warmup=Trim(jobs=60, span=1)
+    )  # which the JSON cannot say; the command line has no such trim
+    both.report(tmp_path / "fresh.html")
+    both.save(tmp_path / "both")
+    rewrite(tmp_path / "both", tmp_path / "again.html")
+    assert (tmp_path / "fresh.html").read_bytes() != (tmp_path / "again.html").read_bytes()
 
 
 def test_json_alone_gives_tables(tmp_path):

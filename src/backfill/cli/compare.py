@@ -9,27 +9,19 @@ from backfill.cli.inputs import Replicated, check_outputs, inputs
 from backfill.cli.options import (
     Check,
     Cluster,
-    Cooldown,
-    Cpus,
-    JobCount,
     Json,
-    Load,
     Log,
-    Memory,
-    Nodes,
-    Overrun,
-    PlatformFile,
+    Machine,
+    Part,
     Quiet,
     Report,
+    RunOptions,
     Save,
-    Seed,
-    Seen,
-    Ties,
     Verbose,
-    Warmup,
     Workers,
     ZeroRun,
     examples,
+    grouped,
     known_policies,
 )
 from backfill.cli.output import keep, print_json, print_lines, print_used
@@ -48,12 +40,11 @@ INTERRUPTED = 130
     "backfill compare 'model:lublin?jobs=5000&cpus=128' --policy easy --policy easy-sjbf --replications 20 --workers 4",
     "backfill compare 'model:farm' --policy bf-fcfs --policy bf-mod --replications 100 --cluster tcp://127.0.0.1:8786",
 )
+@grouped
 def compare(
+    *,
     log: Log,
-    platform: PlatformFile = None,
-    cpus: Cpus = None,
-    nodes: Nodes = None,
-    memory: Memory = None,
+    machine: Machine,
     policies: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,14 +55,8 @@ def compare(
             autocompletion=known_policies,
         ),
     ] = None,
-    jobs: JobCount = None,
-    load: Load = None,
-    estimates: Seen = "requested",
-    overrun: Overrun = "kill",
-    ties: Ties = "batch",
-    seed: Seed = 0,
-    warmup: Warmup = "0",
-    cooldown: Cooldown = "0",
+    part: Part,
+    options: RunOptions,
     zero_run: ZeroRun = "keep",
     replications: Annotated[
         int, typer.Option("--replications", metavar="N", help="Draw a model's workload N times: seed, seed + 1, ...")
@@ -95,31 +80,20 @@ def compare(
     if save is not None:
         make_folder(save)
 
-    from backfill.analysis.metrics import Trim
-    from backfill.analysis.names import names_of
-    from backfill.cli.run import compare_all, named
+    from backfill.cli.run import compare_all, described
     from backfill.executors import executor
-    from backfill.worlds.estimates import Estimates
-    from backfill.worlds.options import Options
+    from backfill.spec import names
 
-    options = Options(ties, overrun, Estimates.parse(estimates), seed)
-    first, last = Trim.parse(warmup, "warmup"), Trim.parse(cooldown, "cooldown")
-    texts = policies or []
-    chosen = [named(text, []) for text in texts]
-    names_of([(policy.name, policy.told(params)) for policy, params in chosen])
-    with executor(workers if cluster else 1, cluster) as where:
-        workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
+    specs = [described(text, options) for text in policies or []]
+    names(specs)
+    with executor(workers, cluster) as where:
+        workload, pool = inputs(log, zero_run=zero_run, **vars(machine), **vars(part))
         found = compare_all(
-            Replicated(log, seed, zero_run, jobs, load) if replications > 1 else workload,
+            Replicated(log, options.seed, zero_run, **vars(part)) if replications > 1 else workload,
             None if workload.platform is pool else pool,
-            texts,
-            [policy for policy, _ in chosen],
-            options,
-            replications=replications,
-            workers=workers,
-            executor=where,
-            warmup=first,
-            cooldown=last,
+            specs,
+            replications,
+            where,
         )
     for text in found.notes:
         say.note(text)

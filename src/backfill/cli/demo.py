@@ -27,9 +27,8 @@ def demo(
     from backfill.cli.run import compare_all
     from backfill.data import EAGLE, EAGLE_CPUS, EAGLE_LOAD
     from backfill.model.platform import Platform
-    from backfill.policies import get
+    from backfill.spec import RunSpec
     from backfill.traces.read import read
-    from backfill.worlds.options import Options
 
     pool = Platform.pool(EAGLE_CPUS)
     workload = read(EAGLE).at_load(EAGLE_LOAD)
@@ -37,7 +36,7 @@ def demo(
         f"at its own pace the log leaves this machine idle, so jobs arrive {EAGLE_LOAD:g} times as fast as they did; "
         "the machine's size is assumed"
     )
-    found = compare_all(workload, pool, POLICIES, [get(name) for name in POLICIES], Options(), replications=1)
+    found = compare_all(workload, pool, [RunSpec.of(name) for name in POLICIES])
     say.note(why)
     print_table(list(zip(found.names, found.metrics, strict=True)), found.title)
     found.report(page, "backfill demo", why)

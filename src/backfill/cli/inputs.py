@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def inputs(
     log: str,
+    *,
     platform: str | None,
     cpus: int | None,
     nodes: int | None,
     memory: str | None,
-    *,
     jobs: int | None = None,
     load: float | None = None,
     zero_run: str = "keep",

@@ -1,7 +1,10 @@
 """Options that several verbs share."""
 
-from collections.abc import Callable
-from typing import Annotated, Any
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -16,6 +19,33 @@ def examples(*lines: str) -> Callable[[Any], Any]:
         return verb
 
     return add
+
+
+def grouped(verb: Callable[..., None]) -> Callable[..., None]:
+    """Put in the place of each parameter that is one of the groups below the options of that group."""
+    hints = get_type_hints(verb, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+
+    def options() -> Iterator[inspect.Parameter]:
+        for each in inspect.signature(verb).parameters.values():
+            if each.name not in groups:
+                yield each.replace(annotation=hints[each.name], kind=each.KEYWORD_ONLY)
+            else:
+                kinds = get_type_hints(groups[each.name], include_extras=True)
+                for one in fields(groups[each.name]):
+                    yield each.replace(name=one.name, default=one.default, annotation=kinds[one.name])
+
+    @wraps(verb)
+    def called(**given: Any) -> None:
+        made: dict[str, Any] = {}
+        for name, kind in groups.items():
+            made[name] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
+        verb(**given, **made)
+
+    shown = [*options()]
+    called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in shown}
+    return called
 
 
 def known_policies(incomplete: str) -> list[str]:
@@ -73,3 +103,33 @@ Report = Annotated[str | None, typer.Option("--report", metavar="OUT.html", help
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=say.be_quiet, help="Say nothing but errors.")]
 Verbose = Annotated[bool, typer.Option("--verbose", callback=say.be_verbose, help="Tell the full cause of an error.")]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The platform, in a file or by its size."""
+
+    platform: PlatformFile = None
+    cpus: Cpus = None
+    nodes: Nodes = None
+    memory: Memory = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which jobs of the log are taken, and how fast they come."""
+
+    jobs: JobCount = None
+    load: Load = None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run is given beside its policy; the names are those of `backfill.spec.Given`."""
+
+    estimates: Seen = "requested"
+    overrun: Overrun = "kill"
+    ties: Ties = "batch"
+    seed: Seed = 0
+    warmup: Warmup = "0"
+    cooldown: Cooldown = "0"

@@ -94,7 +94,7 @@ def reproduce(
         with say.bar(f"reproduce {paper}", 1000) as bar:
             asked = Asked(
                 replications=count, seed=seed, sensitivity=sensitivity, quick=quick, logs=logs, executor=where,
-                progress=None if bar is None else lambda done, of: bar(1000 * done // of),
+                progress=None if bar is None else lambda done, of: bar(round(1000 * done / of)),
             )  # fmt: skip
             found = module.reproduce(asked)
     found.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})

@@ -3,19 +3,21 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from backfill.cli import say
-from backfill.worlds.options import Options
 
 if TYPE_CHECKING:
     from backfill.api import Result
+    from backfill.cli.options import RunOptions
     from backfill.comparison import Comparison
     from backfill.core.policy import Policy
+    from backfill.executors import Where
     from backfill.model.platform import Platform
     from backfill.model.workload import Workload
+    from backfill.spec import RunSpec
 
 STEPS = 1000  # of a bar, for each run
 
@@ -28,12 +30,12 @@ def compiling(what: str) -> str:
     return f"compiling {what}" + (f"; {kept}" if jit.FOLDER else "")
 
 
-def named(text: str, settings: list[str]) -> "tuple[Policy, dict[str, float | str]]":
-    """The policy that a text means, and its parameters. Only a policy in a file is compiled for it."""
-    from backfill.loading import load
+def described(policy: str, run: "RunOptions", settings: Sequence[str] = (), promise: str | None = None) -> "RunSpec":
+    """The run that a policy and the options of a command line mean. Only a policy in a file is compiled for it."""
+    from backfill.spec import RunSpec
 
-    with say.busy(compiling(text)) if ".py" in text else nullcontext():
-        return load(text, settings)
+    with say.busy(compiling(policy)) if ".py" in policy else nullcontext():
+        return RunSpec.of(policy, settings, promise=promise, **vars(run))
 
 
 def compile_one(policy: "Policy") -> None:
@@ -61,49 +63,38 @@ def compiling_ahead(policy: "Policy") -> Iterator[Callable[[], object]]:
             ahead.terminate()
 
 
-def run(
-    workload: "Workload",
-    platform: "Platform",
-    policy: "Policy",
-    params: Mapping[str, float | str] | None = None,
-    options: Options | None = None,
-    **more: Any,
-) -> "Result":
+def run(workload: "Workload", platform: "Platform", spec: "RunSpec") -> "Result":
     """Simulate, with a progress bar where it takes long."""
     _engine()
-    from backfill.api import simulate
+    from backfill.api import run_spec
 
-    compile_one(policy)
-    with say.bar(policy.name, len(workload)) as progress:
-        given = vars(options or Options())
-        return simulate(workload, platform, policy, params=params, progress=progress, **given, **more)
+    compile_one(spec.policy)
+    with say.bar(spec.policy.name, len(workload)) as progress:
+        return run_spec(workload, platform, spec, progress)
 
 
 def compare_all(
     log: "Workload | Callable[[int], Workload]",
     platform: "Platform | None",
-    texts: Sequence[str],
-    policies: "Sequence[Policy]",
-    options: Options,
-    *,
-    replications: int,
-    **more: Any,
+    specs: "Sequence[RunSpec]",
+    replications: int = 1,
+    where: "Where" = None,
 ) -> "Comparison":
-    """Compare policies, given as texts, which are loaded anew in each process; with a bar that tells the time left."""
+    """Compare policies, with a bar that tells the time left."""
     _engine()
-    from backfill.comparison import compare
+    from backfill.comparison import compare_specs
 
-    *first, last = policies
+    *first, last = (spec.policy for spec in specs)
     with compiling_ahead(last) as compiled:
         for policy in first:
             compile_one(policy)
         with say.busy(compiling(last.name)):
             compiled()
     compile_one(last)
-    runs = len(texts) * replications
+    runs = len(specs) * replications
     with say.bar(f"{runs} runs", runs * STEPS) as bar:
         progress = None if bar is None else _in_steps(bar)
-        return compare(log, platform, texts, replications=replications, progress=progress, **vars(options), **more)
+        return compare_specs(log, platform, specs, replications, where, progress)
 
 
 def _in_steps(bar: Callable[[int], None]) -> Callable[[float], None]:

@@ -10,26 +10,18 @@ from backfill.cli import say
 from backfill.cli.inputs import check_outputs, inputs
 from backfill.cli.options import (
     Check,
-    Cooldown,
-    Cpus,
-    JobCount,
     Json,
-    Load,
     Log,
-    Memory,
-    Nodes,
-    Overrun,
-    PlatformFile,
+    Machine,
+    Part,
     Quiet,
     Report,
+    RunOptions,
     Save,
-    Seed,
-    Seen,
-    Ties,
     Verbose,
-    Warmup,
     ZeroRun,
     examples,
+    grouped,
     known_policies,
 )
 from backfill.cli.output import keep, print_json, print_table
@@ -47,12 +39,11 @@ if TYPE_CHECKING:
     "backfill simulate 'model:lublin?jobs=10000&cpus=128' --policy easy-sjbf --json",
     "backfill simulate jobs.swf --policy mine.py:mine --schedule out.csv",
 )
+@grouped
 def simulate(
+    *,
     log: Log,
-    platform: PlatformFile = None,
-    cpus: Cpus = None,
-    nodes: Nodes = None,
-    memory: Memory = None,
+    machine: Machine,
     policy: Annotated[
         str,
         typer.Option(
@@ -65,14 +56,8 @@ def simulate(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the policy; repeatable.")
     ] = None,
-    jobs: JobCount = None,
-    load: Load = None,
-    estimates: Seen = "requested",
-    overrun: Overrun = "kill",
-    ties: Ties = "batch",
-    seed: Seed = 0,
-    warmup: Warmup = "0",
-    cooldown: Cooldown = "0",
+    part: Part,
+    options: RunOptions,
     zero_run: ZeroRun = "keep",
     promise: Annotated[
         str | None, typer.Option("--promise", metavar="JOB", help="Print which starts this job was promised, and when.")
@@ -94,19 +79,14 @@ def simulate(
     if save is not None:
         make_folder(save)
 
-    from backfill.analysis.metrics import Trim
-    from backfill.cli.run import named, run
+    from backfill.cli.run import described, run
     from backfill.traces.schedules import write_schedule
-    from backfill.worlds.estimates import Estimates
-    from backfill.worlds.options import Options
 
-    options = Options(ties, overrun, Estimates.parse(estimates), seed)
-    first, last = Trim.parse(warmup, "warmup"), Trim.parse(cooldown, "cooldown")
-    chosen, params = named(policy, settings or [])
-    workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
+    spec = described(policy, options, settings or [], promise)
+    workload, pool = inputs(log, zero_run=zero_run, **vars(machine), **vars(part))
     if promise is not None:
         workload.row_of(promise)
-    result = run(workload, pool, chosen, params, options, warmup=first, cooldown=last, promise=promise)
+    result = run(workload, pool, spec)
     for text in result.notes:
         say.note(text)
     violations = [str(violation) for violation in result.verify()] if check else []
@@ -124,13 +104,8 @@ def simulate(
     if check:
         say.note(f"lawful: {len(workload):,} jobs checked")
     same: dict[str, object] = {
-        "--platform": platform,
-        "--cpus": cpus,
-        "--nodes": nodes,
-        "--memory": memory,
-        "--jobs": jobs,
-        "--load": load,
-        "--overrun": None if overrun == "kill" else overrun,
+        **{f"--{name}": value for name, value in (vars(machine) | vars(part)).items()},
+        "--overrun": None if options.overrun == "kill" else options.overrun,
         "--zero-run": None if zero_run == "keep" else zero_run,
     }
     _following(log, schedule, report, same)

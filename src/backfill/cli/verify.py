@@ -6,19 +6,16 @@ import typer
 
 from backfill.cli.inputs import inputs
 from backfill.cli.options import (
-    Cpus,
-    JobCount,
     Json,
-    Load,
     Log,
-    Memory,
-    Nodes,
+    Machine,
     Overrun,
-    PlatformFile,
+    Part,
     Quiet,
     Verbose,
     ZeroRun,
     examples,
+    grouped,
 )
 from backfill.cli.output import print_json
 from backfill.model.errors import NotLawful, UsageError
@@ -28,17 +25,15 @@ from backfill.model.errors import NotLawful, UsageError
     "backfill verify KTH-SP2.swf.gz out.csv",
     "backfill verify jobs.csv theirs.csv --cpus 64 --overrun extend",
 )
+@grouped
 def verify(
+    *,
     log: Log,
     schedule: Annotated[
         str, typer.Argument(metavar="SCHEDULE", help="A CSV with job and start; other columns are checked if present.")
     ],
-    platform: PlatformFile = None,
-    cpus: Cpus = None,
-    nodes: Nodes = None,
-    memory: Memory = None,
-    jobs: JobCount = None,
-    load: Load = None,
+    machine: Machine,
+    part: Part,
     overrun: Overrun = "kill",
     zero_run: ZeroRun = "keep",
     as_json: Json = False,
@@ -52,7 +47,7 @@ def verify(
     from backfill.worlds.options import Options
 
     rule: Any = Options(overrun=overrun).overrun
-    workload, pool = inputs(log, platform, cpus, nodes, memory, jobs=jobs, load=load, zero_run=zero_run)
+    workload, pool = inputs(log, zero_run=zero_run, **vars(machine), **vars(part))
 
     from backfill.analysis.verify import verify as check
     from backfill.traces.schedules import read_schedule

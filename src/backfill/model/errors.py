@@ -1,7 +1,8 @@
 """One error class per party at fault; every message can be acted on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 QUOTED = 60  # characters of a bad value that a message shows
 
@@ -10,6 +11,16 @@ class BackfillError(Exception):
     """Root of all errors that backfill raises on purpose. `exit_code` is what the command line returns."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is, to another process: a class may take more to make one than its message."""
+        return _again, (type(self), self.args, vars(self))
+
+
+def _again(kind: type[BackfillError], args: tuple[Any, ...], more: Mapping[str, Any]) -> BackfillError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(more)
+    return error
 
 
 class UsageError(BackfillError):

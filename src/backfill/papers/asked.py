@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill.executors import Executor, Progress, carry_out
+from backfill.executors import Progress, Where, carry_out
 from backfill.papers.logs import Log
 
 
@@ -20,8 +20,8 @@ class Asked:
     sensitivity: bool = False  # also sweep the parameters, and run the second readings
     quick: bool = False  # a first look, on which no claim rests
     logs: Mapping[str, Log] = field(default_factory=dict)  # those of the module's LOGS that are there
-    executor: Executor | None = None  # of the tasks; None: this process
-    progress: Callable[[int, int], None] | None = None  # is told how many of how many tasks are done
+    executor: Where = None  # of the tasks; None: this process
+    progress: Callable[[float, int], None] | None = None  # is told how many of how many tasks are done
 
     @property
     def seeds(self) -> range:

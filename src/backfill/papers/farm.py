@@ -4,12 +4,12 @@ One task is one farm with its stream of jobs, under all policies that are compar
 docs/decisions/0009-farm-readings.md has the readings taken where the paper is silent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from backfill import __version__, policies
-from backfill.api import simulate
+from backfill.api import run_spec
 from backfill.model.errors import BackfillError
 from backfill.model.workload import Workload
 from backfill.papers import farm_claims
@@ -18,6 +18,7 @@ from backfill.papers.farm_claims import BF_MOD, BF_UNMOD, INTERARRIVALS, LABELS,
 from backfill.papers.figures import Figure
 from backfill.papers.sweep import Numbers, Sweep
 from backfill.papers.write import Reproduction
+from backfill.spec import RunSpec
 from backfill.workloads.farm import farm
 
 TITLE = (
@@ -33,31 +34,42 @@ KEPT = ("out_deadline", "system_usage", "system_usage_to_end", "system_usage_pri
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One farm under several policies. Plain data, so that it can be sent anywhere."""
+    """One farm under several policies. It can be sent anywhere."""
 
-    seed: int
-    arguments: tuple[tuple[str, Any], ...]  # of the farm model
-    policies: tuple[str, ...] = POLICIES
-    params: tuple[tuple[str, float], ...] = ()  # of the policies with priorities
+    arguments: Mapping[str, Any]  # of the farm model
+    specs: Mapping[str, RunSpec]  # by policy
     check: bool = False  # count the broken promises of bf-unmod
+
+    @classmethod
+    def of(
+        cls,
+        seed: int,
+        arguments: Mapping[str, Any],
+        policies: Sequence[str] = POLICIES,
+        params: Mapping[str, float] | None = None,
+        check: bool = False,
+    ) -> "Cell":
+        """The farm of a seed. params: of the policies with priorities."""
+        specs = {name: RunSpec.of(name, params if name in PRIORITY else None, seed=seed) for name in policies}
+        return cls({"seed": seed, **arguments}, specs, check)
 
 
 def run(cell: Cell) -> dict[str, Numbers]:
     """The metrics of each policy on one farm."""
-    log = farm(seed=cell.seed, **dict(cell.arguments))
-    return {policy: _numbers(log, policy, cell) for policy in cell.policies}
+    log = farm(**cell.arguments)
+    return {policy: _numbers(log, policy, spec, cell.check) for policy, spec in cell.specs.items()}
 
 
-def _numbers(log: Workload, policy: str, cell: Cell) -> Numbers:
-    result = simulate(log, None, policy, params=dict(cell.params) if policy in PRIORITY else None, seed=cell.seed)
+def _numbers(log: Workload, policy: str, spec: RunSpec, check: bool) -> Numbers:
+    result = run_spec(log, None, spec)
     found = {}
     for name in KEPT:
         if (value := result.metrics[name]) is None:
             raise BackfillError(
-                f"farm with seed {cell.seed}, {policy}: {name} has no value, so no claim can rest on it"
+                f"farm with seed {spec.options.seed}, {policy}: {name} has no value, so no claim can rest on it"
             )
         found[name] = float(value)
-    if cell.check and policy == BF_UNMOD:
+    if check and policy == BF_UNMOD:
         found["violations"] = float(len(result.verify()))  # BF_UNMOD binds itself, so late heads are among them
     return found
 
@@ -85,7 +97,7 @@ def reproduce(asked: Asked) -> Reproduction:
         percent = add({ia: {"interarrival": ia, "margin": "percent"} for ia in INTERARRIVALS})
         weighted = {
             (name, factor): add(
-                {ia: {"interarrival": ia} for ia in INTERARRIVALS}, policies=PRIORITY, params=((name, factor),)
+                {ia: {"interarrival": ia} for ia in INTERARRIVALS}, policies=PRIORITY, params={name: factor}
             )
             for name in WEIGHTS
             for factor in (0.1, 10.0)
@@ -123,9 +135,7 @@ def reproduce(asked: Asked) -> Reproduction:
 
 def _cells(asked: Asked, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, list[Cell]]:
     """A sweep: x -> arguments of the farm."""
-    return {
-        x: [Cell(seed, tuple(arguments.items()), **more) for seed in asked.seeds] for x, arguments in settings.items()
-    }
+    return {x: [Cell.of(seed, arguments, **more) for seed in asked.seeds] for x, arguments in settings.items()}
 
 
 def _figures(sweep: Sweep, reading: str = "", suffix: str = "") -> list[Figure]:

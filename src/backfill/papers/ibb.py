@@ -121,7 +121,7 @@ def _over_loads(asked: Asked, setting: Setting, more: tuple[str, ...]) -> dict[f
     chosen = (POLICIES if main else CROWDED if setting == MIXED_SMALL else FEW) + more
     return {
         load: [
-            Cell(
+            Cell.of(
                 logs,
                 load,
                 (*chosen, CONSERVATIVE) if main and load <= CALM else chosen,
@@ -138,7 +138,7 @@ def _shifted(asked: Asked) -> dict[float, list[Cell]]:
     """The mixed workload over relative loads, with several begins of the second log."""
     logs = tuple(asked.logs[name] for name in LOGS)
     return {
-        load: [Cell(logs, load, FEW, weeks=_weeks(asked), later_s=60 * k) for k in range(BEGINS)]
+        load: [Cell.of(logs, load, FEW, weeks=_weeks(asked), later_s=60 * k) for k in range(BEGINS)]
         for load in reversed(LOADS)
     }
 
@@ -150,7 +150,7 @@ def _drawn(
     more: Callable[[Result], Numbers] | None = None,
 ) -> dict[Any, list[Drawn]]:
     """A sweep over generated workloads, one task per replication."""
-    return {x: [Drawn(source, seed, chosen, more) for seed in asked.seeds] for x, source in sources.items()}
+    return {x: [Drawn.of(source, seed, chosen, more) for seed in asked.seeds] for x, source in sources.items()}
 
 
 def _weeks(asked: Asked) -> int | None:

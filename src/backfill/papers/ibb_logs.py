@@ -3,16 +3,17 @@
 The readings are those of docs/decisions/0011-ibb-readings.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from backfill.analysis.metrics import Counted
 from backfill.analysis.paired import Blocks, Value, pairs_of_log, values_of
 from backfill.analysis.weeks import WEEK
-from backfill.api import simulate
+from backfill.api import run_spec
 from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
@@ -20,6 +21,7 @@ from backfill.model.workload import Jobs, Workload
 from backfill.papers.claims import Estimate
 from backfill.papers.logs import Log
 from backfill.papers.sweep import Numbers
+from backfill.spec import RunSpec
 
 LANL, META = "LANL-CM5", "METACENTRUM-2009"
 CPUS = 1024
@@ -75,26 +77,30 @@ class Cell:
 
     logs: tuple[Log, ...]
     load: float  # relative to the log's own
-    policies: tuple[str, ...]  # the first is that with which the others are compared
+    specs: Mapping[str, RunSpec]  # by policy; the first is that with which the others are compared
     walltime: str = "max"
     memory: int = AS_PRINTED
     weeks: int | None = None  # from the begin; None: all
     later_s: int = 0  # the second log begins so much later
 
+    @classmethod
+    def of(cls, logs: tuple[Log, ...], load: float, policies: Sequence[str], *more: Any, **named: Any) -> "Cell":
+        """Under policies that never kill a job. The other arguments are fields."""
+        return cls(logs, load, {text: RunSpec.of(text, overrun="extend") for text in policies}, *more, **named)
+
     def carry_out(self) -> Row:
         """Simulate all policies on the same workload."""
         log = workload(self.logs, self.walltime, self.weeks, self.later_s).at_load(self.load)
         pool = Platform.pool(CPUS, memory=self.memory * 2**30)
-        results = [simulate(log, pool, policy, overrun="extend") for policy in self.policies]
+        results = [run_spec(log, pool, spec) for spec in self.specs.values()]
+        base, *others = self.specs
         counted = [Counted.of(log, result.schedule) for result in results]
         blocks = Blocks.of(counted[0].submit)
         values = [{} if isinstance(blocks, str) else values_of(blocks, each) for each in counted]
         changes: dict[str, dict[str, Estimate]] = {}
         parts: dict[str, dict[str, Value]] = {}
-        for i, policy in enumerate(self.policies[1:], 1):
-            pairs = pairs_of_log(
-                (self.policies[0], policy), (results[0].metrics, results[i].metrics), (counted[0], counted[i])
-            )
+        for i, policy in enumerate(others, 1):
+            pairs = pairs_of_log((base, policy), (results[0].metrics, results[i].metrics), (counted[0], counted[i]))
             changes[policy] = {
                 pair.metric: _estimate(pair.relative, pair.relative_low, pair.relative_high)
                 for pair in pairs
@@ -108,7 +114,7 @@ class Cell:
         kept = (*METRICS, "rejected_jobs")
         numbers = {
             policy: {metric: float(result.metrics[metric] or 0) for metric in kept}
-            for policy, result in zip(self.policies, results, strict=True)
+            for policy, result in zip(self.specs, results, strict=True)
         }
         return Row(numbers, changes, parts)
 

@@ -1,18 +1,19 @@
 """The generated workloads of the IBB paper's reproduction: jobs of K resources, and Lublin's with a memory demand."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from backfill.api import Result, simulate
+from backfill.api import Result, run_spec
 from backfill.model.errors import BackfillError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Jobs, Workload
 from backfill.papers import nas
 from backfill.papers.sweep import Numbers
+from backfill.spec import RunSpec
 from backfill.workloads.lublin import lublin
 from backfill.workloads.uniform import Uniform
 
@@ -90,20 +91,31 @@ def of_jobs(result: Result) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A generated workload under several policies. Plain data and functions of modules, so it can be sent anywhere."""
+    """A generated workload under several policies. Of functions it has only those of modules, so it can be sent."""
 
     source: Callable[[int], Workload]  # by seed
     seed: int
-    policies: tuple[str, ...]
+    specs: Mapping[str, RunSpec]  # by policy
     more: Callable[[Result], Numbers] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        source: Callable[[int], Workload],
+        seed: int,
+        policies: Sequence[str],
+        more: Callable[[Result], Numbers] | None = None,
+    ) -> "Drawn":
+        """The workload of a seed, under policies with their usual options."""
+        return cls(source, seed, {text: RunSpec.of(text) for text in policies}, more)
 
     def carry_out(self) -> dict[str, Numbers]:
         """The metrics of each policy."""
         log = self.source(self.seed)
-        return {policy: self._numbers(log, policy) for policy in self.policies}
+        return {policy: self._numbers(log, policy, spec) for policy, spec in self.specs.items()}
 
-    def _numbers(self, log: Workload, policy: str) -> Numbers:
-        result = simulate(log, None, policy)
+    def _numbers(self, log: Workload, policy: str, spec: RunSpec) -> Numbers:
+        result = run_spec(log, None, spec)
         found: Numbers = {}
         for name in KEPT:
             if (value := result.metrics[name]) is None:

@@ -1,8 +1,8 @@
-"""What a comparison found, as the page takes it, and what a result without one has to say of itself."""
+"""What a comparison found, as the page takes it, and what results without one have to say of themselves."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from backfill.analysis.bounds import Gap
 from backfill.analysis.groups import Fairness, Groups, LongWait, groups, longest_waits
@@ -11,45 +11,35 @@ from backfill.analysis.paired import Pair
 from backfill.model.schedule import Schedule
 from backfill.model.workload import Workload
 
-
-class Findings(Protocol):
-    """Statistics over several policies; `backfill.comparison.Comparison` is one."""
-
-    @property
-    def pairs(self) -> Sequence[Pair]:
-        """Every two policies and metric: difference and interval."""
-        ...
-
-    @property
-    def groups(self) -> Sequence[Groups]:
-        """Metrics by user, group and class, under every policy."""
-        ...
-
-    @property
-    def fairness(self) -> Sequence[Fairness]:
-        """Every two policies: who waits longer."""
-        ...
-
-    @property
-    def waits(self) -> Sequence[LongWait]:
-        """The longest waits of each policy."""
-        ...
-
-    @property
-    def gaps(self) -> Sequence[Gap]:
-        """Every policy against every lower bound."""
-        ...
+_KINDS: dict[str, Any] = {
+    "groups": Groups,
+    "longest_waits": LongWait,
+    "pairs": Pair,
+    "fairness": Fairness,
+    "gaps": Gap,
+}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Grouped:
-    """Findings without statistics: who waits how long under each policy."""
+class Findings:
+    """Who waits how long under each policy; of a comparison with statistics, in the order of its policies."""
 
-    groups: Sequence[Groups]
-    waits: Sequence[LongWait]
-    pairs: Sequence[Pair] = ()
-    fairness: Sequence[Fairness] = ()
-    gaps: Sequence[Gap] = ()
+    groups: Sequence[Groups]  # metrics by user, group and class, under every policy
+    waits: Sequence[LongWait]  # the longest of each policy
+    pairs: Sequence[Pair] = ()  # every two policies and metric: difference and interval
+    fairness: Sequence[Fairness] = ()  # every two policies: who waits longer
+    gaps: Sequence[Gap] = ()  # every policy against every lower bound
+
+    @classmethod
+    def told(cls, found: Mapping[str, Any]) -> "Findings | None":
+        """From what `--json` prints; None where there was no comparison."""
+        if "pairs" not in found:
+            return None
+        each: dict[str, list[Any]] = {
+            name: [kind(**{column.name: one[column.name] for column in fields(kind)}) for one in found.get(name, [])]
+            for name, kind in _KINDS.items()
+        }
+        return cls(*each.values())
 
     @classmethod
     def of(
@@ -58,7 +48,7 @@ class Grouped:
         schedules: Sequence[tuple[str, Schedule]],
         warmup: Trim = NOTHING,
         cooldown: Trim = NOTHING,
-    ) -> "Grouped":
+    ) -> "Findings":
         """Of (policy, schedule) pairs over the same workload."""
         counted = in_common([Counted.of(workload, schedule, warmup, cooldown) for _, schedule in schedules])
         longest = [

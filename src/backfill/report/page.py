@@ -22,7 +22,7 @@ from backfill.model.workload import Workload
 from backfill.report import losers
 from backfill.report.chart import SIDE, count_chart, ratio_chart, share_chart, table, tail_chart
 from backfill.report.differences import Differences
-from backfill.report.findings import Findings, Grouped
+from backfill.report.findings import Findings
 from backfill.report.gantt import pack
 from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.rows import licence_lanes
@@ -103,13 +103,13 @@ class Page:
         """
         schedules = [(run.policy, run.schedule) for run in runs if run.schedule is not None]
         if workload is None or platform is None or len(schedules) < len(runs):
-            return cls(title, runs, provenance, findings or Grouped([], []), sentences, reality=reality)
+            return cls(title, runs, provenance, findings or Findings([], []), sentences, reality=reality)
         span = window(*(schedule for _, schedule in schedules))
         shown = [
             Shown.of(workload, platform, schedule, Counted.of(workload, schedule, *trims), span)
             for _, schedule in schedules
         ]
-        found = findings or Grouped.of(workload, schedules, *trims)
+        found = findings or Findings.of(workload, schedules, *trims)
         return cls(title, runs, provenance, found, sentences, shown, (workload, platform), reality)
 
 

@@ -7,32 +7,27 @@ the names; `runs-1.csv.gz` ... beside those in which jobs ran more than once.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from backfill.analysis.bounds import Gap
-from backfill.analysis.groups import Fairness, Groups, LongWait
-from backfill.analysis.metrics import Metrics, Trim
-from backfill.analysis.paired import Pair
+from backfill.analysis.metrics import Trim
 from backfill.model.errors import InputError, at, quote
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Runs, Schedule
-from backfill.model.units import counted
-from backfill.model.workload import Ints, Ragged, Workload, remarks
-from backfill.report.findings import Findings, Grouped
-from backfill.report.page import Page, Run, write_page
-from backfill.report.reality import Reality
-from backfill.report.write import NO_WAITS, Finished, machine_note, provenance
+from backfill.model.workload import Ints, Ragged, Workload
+from backfill.report.outcome import Details, Outcome
+from backfill.report.page import Page, write_page
+from backfill.report.write import page_of
 from backfill.traces.files import make_folder, written_text
 from backfill.traces.schedules import read_runs, read_schedule, write_runs, write_schedule
 from backfill.traces.table import read_table, write_csv
 
 SCHEMA = 1  # of the JSON that it reads
+HEAD = ("title", "command", "names")  # what stands in the JSON before the hashes of the files
 RESULT, JOBS, PLATFORM = "result.json", "jobs.csv.gz", "platform.toml"
 
 
@@ -40,36 +35,32 @@ class SavedError(InputError):
     """A saved result cannot be read or makes no sense."""
 
 
-def save(
-    folder: str | Path,
-    found: Mapping[str, Any],
-    results: Sequence[Finished],
-    command: str = "",
-    names: Sequence[str] | None = None,
-    title: str = "",
-) -> None:
-    """Write results over one workload, and what `--json` prints of them, into a folder. `result.json` comes last."""
-    folder, first = Path(folder), results[0]
+def save(folder: str | Path, outcome: Outcome) -> None:
+    """Write an outcome with its details into a folder. `result.json` comes last."""
+    folder, details = Path(folder), outcome.details
+    assert details is not None
     make_folder(folder)
-    write_csv(first.workload, folder / JOBS)
+    write_csv(details.workload, folder / JOBS)
     with written_text(folder / PLATFORM) as out:
-        out.write(first.platform.to_toml())
-    for number, result in enumerate(results, 1):
-        write_schedule(result.schedule, folder / _schedule(number))
-    files = [JOBS, PLATFORM, *(_schedule(number) for number in range(1, len(results) + 1))]
-    for number, result in enumerate(results, 1):
-        if result.schedule.runs is not None:
-            write_runs(result.schedule, folder / _runs(number))
+        out.write(details.platform.to_toml())
+    for number, schedule in enumerate(details.schedules, 1):
+        write_schedule(schedule, folder / _schedule(number))
+    files = [JOBS, PLATFORM, *(_schedule(number) for number in range(1, len(details.schedules) + 1))]
+    for number, schedule in enumerate(details.schedules, 1):
+        if schedule.runs is not None:
+            write_runs(schedule, folder / _runs(number))
             files.append(_runs(number))
-    more = {
-        "title": title or first.title,
-        "command": command,
-        "names": list(names or [r.name for r in results]),
-        "files": {name: _sha256(folder / name) for name in files},
-    }
+    head = {name: outcome.told[name] for name in HEAD}
+    hashes = {name: _sha256(folder / name) for name in files}
     with written_text(folder / RESULT) as out:
-        json.dump({**more, **found}, out, indent=2, allow_nan=False, ensure_ascii=False)
+        json.dump({**head, "files": hashes, **outcome.told}, out, indent=2, allow_nan=False, ensure_ascii=False)
         out.write("\n")
+
+
+def outcome_of(path: str | Path) -> Outcome:
+    """What was saved in a folder, or printed into a file. Raises SavedError where it is neither."""
+    with _judged(path) as outcome:
+        return outcome
 
 
 def load(path: str | Path) -> Page:
@@ -77,21 +68,21 @@ def load(path: str | Path) -> Page:
 
     Raises SavedError where it is not one.
     """
-    with _judged(path) as (found, folder):
-        return _page(found, folder)
+    with _judged(path) as outcome:
+        return page_of(outcome)
 
 
 def rewrite(path: str | Path, out: str | Path) -> Page:
     """Write the page of a saved result to `out`, and return it. Raises SavedError where it is not one."""
-    with _judged(path) as (found, folder):
-        page = _page(found, folder)
+    with _judged(path) as outcome:
+        page = page_of(outcome)
         write_page(out, page)
         return page
 
 
 @contextmanager
-def _judged(path: str | Path) -> Iterator[tuple[dict[str, Any], Path | None]]:
-    """What was saved, and the folder of its files; whatever cannot be done with it is the fault of the file."""
+def _judged(path: str | Path) -> Iterator[Outcome]:
+    """What was saved; whatever cannot be done with it is the fault of the file."""
     path = Path(path)
     file = path / RESULT if path.is_dir() else path
     found = _json(file)
@@ -102,40 +93,18 @@ def _judged(path: str | Path) -> Iterator[tuple[dict[str, Any], Path | None]]:
         for name, sha256 in found.get("files", {}).items() if folder else ():
             if (folder / name).exists() and _sha256(folder / name) != sha256:
                 raise SavedError(at(str(folder / name), None, "is not the file that was saved: its hash is another"))
-        yield found, folder
+        yield Outcome(found, _details(found, folder))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
         what = f"is not a saved result: {type(problem).__name__}: {problem}"
         raise SavedError(at(str(file), None, " ".join(what.split()))) from problem
 
 
-def _page(found: dict[str, Any], folder: Path | None) -> Page:
+def _details(found: dict[str, Any], folder: Path | None) -> Details | None:
+    """From the files beside the JSON, where they are there."""
     results = found.get("results", [found])
-    first, options = results[0], results[0]["options"]
-    told, on = first["workload"], first["platform"]
-    means: Sequence[Metrics] = [each["mean"] for each in found.get("replications", [])]
-    names = found.get("names", [each["policy"] for each in results])
-    metrics = means or [each["metrics"] for each in results]
-    made = provenance(
-        first["seed"],
-        found.get("command", ""),
-        {told["name"]: told["sha256"], f"platform {on['name']}": on["sha256"]},
-        [
-            machine_note(told.get("cpus"), on),
-            *([] if Reality.of(found) else [NO_WAITS]),
-            *remarks(told["dropped"], told["notes"]),
-            *(note for each in results for note in each["notes"]),
-            *found.get("notes", []),
-        ],
-    )
-    title = found.get("title", f"{told['name']}: {counted(told['jobs'], 'job')} on {counted(on['cpus'], 'cpu')}")
-    said: dict[str, Any] = {
-        "findings": _findings(found),
-        "sentences": found.get("sentences", []),
-        "reality": Reality.of(found),
-    }
+    options = results[0]["options"]
     if folder is None or not (folder / JOBS).exists():
-        runs = [Run(name, values) for name, values in zip(names, metrics, strict=True)]
-        return Page.of(title, runs, made, **said)
+        return None
     platform = Platform.read(folder / PLATFORM)
     workload = read_table(folder / JOBS, platform.resources)
     listed = found.get("files", {})
@@ -143,26 +112,8 @@ def _page(found: dict[str, Any], folder: Path | None) -> Page:
         _read(workload, platform, folder / _schedule(n), folder / _runs(n) if _runs(n) in listed else None)
         for n in range(1, len(results) + 1)
     ]
-    runs = [Run(*each) for each in zip(names, metrics, schedules, strict=True)]
     trims = (Trim.parse(options["warmup"]), Trim.parse(options["cooldown"]))
-    return Page.of(title, runs, made, workload, platform, trims=trims, **said)
-
-
-def _findings(found: dict[str, Any]) -> Findings | None:
-    if "pairs" not in found:
-        return None
-    listed: dict[str, Any] = {
-        "groups": Groups,
-        "longest_waits": LongWait,
-        "pairs": Pair,
-        "fairness": Fairness,
-        "gaps": Gap,
-    }
-    each: dict[str, list[Any]] = {
-        name: [kind(**{column.name: one[column.name] for column in fields(kind)}) for one in found.get(name, [])]
-        for name, kind in listed.items()
-    }
-    return Grouped(each["groups"], each["longest_waits"], each["pairs"], each["fairness"], each["gaps"])
+    return Details(workload, platform, schedules, trims)
 
 
 def _read(workload: Workload, platform: Platform, file: Path, runs: Path | None) -> Schedule:

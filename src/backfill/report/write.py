@@ -1,77 +1,55 @@
-"""From results over one workload to their page."""
+"""From the outcome of runs, fresh or saved, to their page."""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from backfill.analysis.metrics import Metrics
-from backfill.analysis.replay import Run as Ran
+from backfill.model.schedule import Schedule
+from backfill.model.units import counted
+from backfill.model.workload import remarks
 from backfill.report.findings import Findings
+from backfill.report.outcome import Outcome
 from backfill.report.page import Page, Provenance, Run, write_page
 from backfill.report.reality import Reality
 
 NO_WAITS = "the log has no recorded waits, so nothing says how near these policies come to what really happened"
 
 
-class Finished(Ran, Protocol):
-    """One policy's run over one workload; `backfill.Result` is one."""
-
-    @property
-    def title(self) -> str: ...  # noqa: D102
-    @property
-    def metrics(self) -> Metrics: ...  # noqa: D102
-    @property
-    def notes(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def seed(self) -> int: ...  # noqa: D102
+def write_report(path: str | Path, outcome: Outcome) -> None:
+    """Write an outcome as one HTML page, whole or not at all."""
+    write_page(path, page_of(outcome))
 
 
-def write_report(
-    path: str | Path,
-    results: Sequence[Finished],
-    command: str = "",
-    *notes: str,
-    title: str = "",
-    names: Sequence[str] | None = None,
-    metrics: Sequence[Metrics] | None = None,
-    findings: Findings | None = None,
-    sentences: Sequence[str] = (),
-    reality: Reality | None = None,
-) -> None:
-    """Write results over the same workload as one HTML page, whole or not at all.
-
-    title:     by default that of the first result.
-    names:     what the page calls the results; by default what they call themselves.
-    metrics:   what stands in its tables; by default those of the results.
-    findings:  what a comparison of them found, in their order and under these names; sentences: what it says in words.
-    reality:   how near the results come to the waits that the log recorded.
-    """
-    first = results[0]
-    known = zip(names or [r.name for r in results], metrics or [r.metrics for r in results], results, strict=True)
-    page = Page.of(
-        title or first.title,
-        [Run(name, numbers, result.schedule) for name, numbers, result in known],
-        provenance(
-            first.seed,
-            command,
-            {first.workload.name: first.workload.sha256, f"platform {first.platform.name}": first.platform.sha256},
-            [
-                machine_note(first.workload.cpus, first.platform.as_dict()),
-                *([] if reality else [NO_WAITS]),
-                *first.workload.remarks,
-                *(note for result in results for note in result.notes),
-                *notes,
-            ],
-        ),
-        first.workload,
-        first.platform,
-        trims=(first.warmup, first.cooldown),
-        findings=findings,
-        sentences=sentences,
-        reality=reality,
+def page_of(outcome: Outcome) -> Page:
+    """The page of an outcome; without details it has tables only."""
+    told, details = outcome.told, outcome.details
+    results = told.get("results", [told])
+    names = told.get("names", [each["policy"] for each in results])
+    means: Sequence[Metrics] = [each["mean"] for each in told.get("replications", [])]
+    metrics = means or [each["metrics"] for each in results]
+    workload, on = results[0]["workload"], results[0]["platform"]
+    title = told.get("title", f"{workload['name']}: {counted(workload['jobs'], 'job')} on {counted(on['cpus'], 'cpu')}")
+    real = Reality.of(told)
+    made = provenance(
+        results[0]["seed"],
+        told.get("command", ""),
+        {workload["name"]: workload["sha256"], f"platform {on['name']}": on["sha256"]},
+        [
+            machine_note(workload.get("cpus"), on),
+            *([] if real else [NO_WAITS]),
+            *remarks(workload["dropped"], workload["notes"]),
+            *(note for each in results for note in each["notes"]),
+            *told.get("notes", []),
+        ],
     )
-    write_page(path, page)
+    schedules: Sequence[Schedule | None] = details.schedules if details else [None] * len(results)
+    runs = [Run(*each) for each in zip(names, metrics, schedules, strict=True)]
+    said: dict[str, Any] = {"findings": Findings.told(told), "sentences": told.get("sentences", []), "reality": real}
+    if details is None:
+        return Page.of(title, runs, made, **said)
+    return Page.of(title, runs, made, details.workload, details.platform, trims=details.trims, **said)
 
 
 def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """How a simulated world behaves. Judged before anything is read or compiled, so this imports nothing of the core."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypedDict
 
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.events import Events
@@ -10,6 +12,24 @@ TIES = ("batch", "step")
 OVERRUN = ("kill", "extend")
 LOST = ("requeue", "fail")
 SEED_MAX = 2**64 - 1  # a State counts its draws from a word of 64 bits
+
+
+class OptionsGiven(TypedDict, total=False):
+    """The options as a caller gives them, each as a text or as its value."""
+
+    ties: str
+    overrun: str
+    estimates: str | Estimates
+    seed: int
+    events: Any
+    lost: str
+
+
+# Options that are more than their text.
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "estimates": lambda given: Estimates.parse(given) if isinstance(given, str) else given,
+    "events": lambda given: None if given is None else Events.of(given),
+}
 
 
 @dataclass(frozen=True)
@@ -33,3 +53,20 @@ class Options:
             raise UsageError("ties step counts a job at its limit as gone, so it does not go with overrun extend")
         if self.ties == "step" and self.events is not None:
             raise UsageError("ties step is for published schedules, which know no events; use ties batch")
+
+    @classmethod
+    def of(cls, given: OptionsGiven) -> "Options":
+        """From what a caller gives. Raises UsageError."""
+        read: dict[str, Any] = {name: _READ[name](value) if name in _READ else value for name, value in given.items()}
+        return cls(**read)
+
+    def to_dict(self) -> dict[str, str]:
+        """All but the seed, as in the JSON: those that make another algorithm of the same policy."""
+        hidden = ("seed",) if self.events is not None else ("seed", "events", "lost")
+        return {each.name: str(getattr(self, each.name)) for each in fields(self) if each.name not in hidden}
+
+    @property
+    def variant(self) -> list[str]:
+        """Those that are not the default, a text each; the seed is none of them."""
+        usual = Options().to_dict()
+        return [f"{name} {value}" for name, value in self.to_dict().items() if value != usual.get(name, LOST[0])]

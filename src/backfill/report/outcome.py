@@ -1,0 +1,61 @@
+"""What came out of runs over one workload, as plain data: all that a page tells, and all that a folder keeps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from backfill.analysis.metrics import NOTHING, Trim
+from backfill.analysis.replay import Run
+from backfill.model.platform import Platform
+from backfill.model.schedule import Schedule
+from backfill.model.workload import Workload
+
+
+class Finished(Run, Protocol):
+    """One policy's run over one workload; `backfill.Result` is one."""
+
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    def to_dict(self) -> dict[str, Any]: ...  # noqa: D102
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Details:
+    """The jobs, and what became of each under every policy."""
+
+    workload: Workload  # as it was run
+    platform: Platform
+    schedules: Sequence[Schedule]  # in the order of the names
+    trims: tuple[Trim, Trim] = (NOTHING, NOTHING)  # the jobs left out of the metrics, first and last
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outcome:
+    """What `--json` prints, with a title, a command and names of the policies, and the details where they are there."""
+
+    told: Mapping[str, Any]
+    details: Details | None = None
+
+    @classmethod
+    def of(
+        cls,
+        results: Sequence[Finished],
+        command: str = "",
+        told: Mapping[str, Any] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        title: str = "",
+    ) -> "Outcome":
+        """The outcome of results over the same workload.
+
+        told:  what `--json` prints of them; by default what it prints of each, without a comparison.
+        names: what the results are called; by default what they call themselves.
+        title: by default that of the first result.
+        """
+        first = results[0]
+        head = {"title": title or first.title, "command": command, "names": list(names or [r.name for r in results])}
+        told = {"results": [result.to_dict() for result in results]} if told is None else told
+        details = Details(
+            first.workload, first.platform, [r.schedule for r in results], (first.warmup, first.cooldown)
+        )  # fmt: skip
+        return cls({**head, **told}, details)

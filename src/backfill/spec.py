@@ -1,0 +1,159 @@
+"""What one run does, whatever the workload: described once, checked once, and handed on whole."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, Union, Unpack, cast, get_type_hints
+
+from backfill.analysis.metrics import NOTHING, Trim
+from backfill.analysis.names import name_of, names_of
+from backfill.model.errors import UsageError
+from backfill.worlds.options import Options, OptionsGiven
+
+if TYPE_CHECKING:  # at run time only where a policy is looked at: it brings the compiler
+    from backfill.core.policy import Policy
+
+Params = Mapping[str, float | str]
+Chosen = Union[str, "Policy", Callable[[Any], None]]  # a policy as a caller names or gives it
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Given(OptionsGiven, total=False):
+    """What a caller can say of a run beside its policy, each as a text or as its value.
+
+    warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
+    """
+
+    warmup: str | int | Trim | None
+    cooldown: str | int | Trim | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunSpec:
+    """What one run does: its policy with parameters, the options of its world, what its metrics leave out.
+
+    It can be sent to another process, which loads a policy that was named by its text anew, once.
+    """
+
+    named: "str | Policy"  # the text that names the policy, or the policy itself
+    given: Params  # its parameters and answers, in that text or beside it
+    options: Options = field(default_factory=Options)
+    warmup: Trim = NOTHING
+    cooldown: Trim = NOTHING
+    watched: str | None = None  # the job whose promises are written down
+
+    @classmethod
+    def of(
+        cls,
+        policy: Chosen,
+        params: Params | Sequence[str] | None = None,
+        *,
+        promise: str | None = None,
+        **given: Unpack[Given],
+    ) -> "RunSpec":
+        """From what the command line and Python take, all of it checked.
+
+        params: by name, or `key=value` each. Raises UsageError, and PolicyError for a mistake in a policy's file.
+        """
+        if unknown := [name for name in given if name not in Given.__annotations__]:
+            raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+        if isinstance(given.get("events"), str | Path):
+            from backfill.traces.events import read_events
+
+            given["events"] = read_events(given["events"])
+        options = Options.of(
+            cast("OptionsGiven", {n: v for n, v in given.items() if n in OptionsGiven.__annotations__})
+        )
+        warmup, cooldown = _trim(given.get("warmup"), "warmup"), _trim(given.get("cooldown"), "cooldown")
+        texts, more = (params, {}) if isinstance(params, Sequence) else ((), dict(params or {}))
+        found, own = _policy(policy, texts)
+        found, more = _with_answers(found, more)
+        found.values({**own, **more})
+        named = policy if isinstance(policy, str) else found
+        all_given = {**found.given, **own, **more}
+        made = cls(
+            named=named, given=all_given, options=options, warmup=warmup, cooldown=cooldown, watched=promise
+        )  # fmt: skip
+        vars(made)["policy"] = found
+        return made
+
+    @cached_property
+    def policy(self) -> "Policy":
+        """The policy with the answers that were given."""
+        found = _policy(self.named)[0]
+        return _with_answers(found, self.given)[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to another process: not the policy of a text, which need not be known there under its name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def params(self) -> dict[str, float | str]:
+        """The parameters that were given."""
+        return {name: value for name, value in self.given.items() if name not in self.policy.given}
+
+    @property
+    def told(self) -> dict[str, float | str]:
+        """What sets the policy apart from the one of its name."""
+        return self.policy.told(self.params)
+
+    @property
+    def name(self) -> str:
+        """The policy with its parameters and the variant of the rules that it runs under, where not the default."""
+        return ", ".join([name_of(self.policy.name, self.told), *self.options.variant])
+
+    def replicated(self, replication: int) -> "RunSpec":
+        """The same with the seed of a replication."""
+        if not replication:
+            return self
+        found = replace(self, options=replace(self.options, seed=self.options.seed + replication))
+        vars(found)["policy"] = self.policy
+        return found
+
+
+def names(specs: Sequence[RunSpec]) -> list[str]:
+    """What their policies are called side by side. Raises UsageError where they are too few, or one is there twice."""
+    return names_of([(spec.policy.name, spec.told) for spec in specs])
+
+
+def _policy(policy: Chosen, settings: Sequence[str] = ()) -> "tuple[Policy, dict[str, float | str]]":
+    """The policy that a caller names or gives, and the parameters in its text and settings. Raises UsageError."""
+    from backfill.core.policy import Policy
+    from backfill.loading import load
+
+    if isinstance(policy, str):
+        return load(policy, settings)
+    if isinstance(policy, Policy):
+        return policy, {}
+    if not callable(policy):
+        raise UsageError(f"policy is {policy!r}; expected a name, a policy or a function")
+    return Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False), {}
+
+
+def _with_answers(policy: "Policy", given: Params) -> "tuple[Policy, dict[str, float | str]]":
+    """The policy with the answers among these that it does not have yet, and the parameters."""
+    from backfill.loading import choose
+
+    return choose(policy, {name: value for name, value in given.items() if policy.given.get(name) != value})
+
+
+def _trim(value: str | int | Trim | None, argument: str) -> Trim:
+    """What a caller gives as warmup or cooldown; the argument's name is for messages. Raises UsageError."""
+    if value is None:
+        return NOTHING
+    return value if isinstance(value, Trim) else Trim.parse(str(value), argument)
+
+
+def shows_given(function: Function) -> Function:
+    """Let help and notebooks show what `**given: Unpack[Given]` of a function takes, each by its name."""
+    usual = {**Options().to_dict(), "seed": Options().seed}
+    own = inspect.signature(function)
+    kept = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual.get(name), annotation=kind)
+        for name, kind in get_type_hints(Given).items()
+    ]
+    function.__signature__ = own.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,102 @@
+"""Tasks give the same results, the same progress and the same errors wherever they are carried out."""
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from backfill.executors import Processes, carry_out, executor
+from backfill.model.errors import BackfillError, BadArgument, UsageError
+
+
+@pytest.fixture(params=["here", "processes", "any executor"])
+def where(request):
+    """Each place in which tasks can be carried out."""
+    if request.param != "any executor":
+        yield None if request.param == "here" else Processes(2)
+        return
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+def square(task: int) -> int:
+    time.sleep(0.002 * (5 - task))
+    return task * task
+
+
+def half_way(task, tell):
+    if tell is not None:
+        tell(0.5)
+    return task
+
+
+def wrong(task):
+    raise BadArgument("seed", task, "something else")
+
+
+def interrupted(task):
+    if task == 2:
+        raise KeyboardInterrupt
+    return task
+
+
+def killed(task):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def divided(task):
+    return 1 / task
+
+
+def test_results_are_in_the_order_of_the_tasks(where):
+    assert carry_out(square, range(5), where) == [0, 1, 4, 9, 16]
+    assert carry_out(square, [], where) == []
+
+
+def test_progress_never_goes_back_and_ends_with_all(where):
+    told = []
+    assert carry_out(half_way, range(4), where, told.append, tells=True) == [0, 1, 2, 3]
+    assert told == sorted(told)
+    assert told[-1] == 4
+
+
+def test_one_process_tells_the_share_of_the_task_under_way():
+    told = []
+    carry_out(half_way, range(2), None, told.append, tells=True)
+    assert told == [0.5, 1, 1.5, 2]
+
+
+def test_an_error_of_ours_is_the_same_from_everywhere(where):
+    with pytest.raises(BadArgument, match="seed is 3; expected something else") as told:
+        carry_out(wrong, [3], where)
+    assert (told.value.option, told.value.exit_code) == ("--seed is 3; expected something else", 2)
+
+
+def test_an_error_of_somebody_else_comes_back_from_other_processes_by_its_name():
+    with pytest.raises(BackfillError, match="ZeroDivisionError: division by zero"):
+        carry_out(divided, [0], Processes(2))
+    with pytest.raises(ZeroDivisionError):
+        carry_out(divided, [0])
+
+
+def test_what_was_done_before_ctrl_c_is_there():
+    done = {}
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(interrupted, range(5), done=done)
+    assert done == {0: 0, 1: 1}
+
+
+def test_a_process_that_dies_is_told():
+    with pytest.raises(BackfillError, match="a worker process ended; memory may have run out"):
+        carry_out(killed, [1, 2], Processes(2))
+
+
+def test_where_is_judged_before_anything_starts():
+    with executor() as here, executor(3) as three:
+        assert (here, three) == (None, Processes(3))
+    with pytest.raises(BadArgument, match="workers is 0"), executor(0):
+        pass
+    with pytest.raises(UsageError, match="--cluster and --workers exclude each other"), executor(2, "tcp://x:1"):
+        pass

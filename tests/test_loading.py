@@ -1,0 +1,101 @@
+"""A policy file is read, imported and compiled once for each content."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import backfill as bf
+from backfill.loading import choose, load
+from backfill.model.errors import PolicyError
+
+TWO = """import os
+from pathlib import Path
+from backfill import Param, policy
+from backfill.verbs import HEAD, head, place, start
+from helpers import WAITING
+
+with open(Path(__file__).with_name("imported"), "a") as out:
+    out.write(f"{os.getpid()}\\n")
+
+def _first(state):
+    while state.waiting >= WAITING and head(state) >= 0 and place(state, head(state)):
+        start(state, head(state), HEAD)
+
+@policy("one", compiled=False, params={"k": Param(1, 0, 9)})
+def one(state):
+    _first(state)
+
+@policy("two", compiled=False, settable=("order",))
+def two(state):
+    _first(state)
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file of two policies that imports another one, and notes in which process it is imported."""
+    (tmp_path / "helpers.py").write_text("WAITING = 1\n")
+    (tmp_path / "mine.py").write_text(TWO)
+    return tmp_path / "mine.py"
+
+
+def imports(file: Path) -> list[str]:
+    return file.with_name("imported").read_text().split()
+
+
+def test_a_file_is_imported_once_whatever_is_asked_of_it(file):
+    one, params = load(f"{file}:one:k=2")
+    assert (load(f"{file}:one")[0], params) == (one, {"k": 2})
+    two = load(f"{file}:two")[0]
+    assert load(f"{file}:two:order=sjf")[0].decide is two.decide
+    bf.compare(bf.generate("lublin?jobs=20&cpus=16"), None, [f"{file}:one", f"{file}:one:k=3", f"{file}:two"])
+    assert imports(file) == [str(os.getpid())]
+
+
+def test_an_edit_of_it_or_of_what_it_imports_is_seen_in_the_same_process(file):
+    log = bf.generate("lublin?jobs=20&cpus=16")
+    before = bf.simulate(log, None, f"{file}:one").metrics["mean_wait_s"]
+    file.with_name("helpers.py").write_text("WAITING = 1 + (2 > 1)\n")
+    with pytest.raises(PolicyError, match="jobs waiting for ever"):  # the last one has no company
+        bf.simulate(log, None, f"{file}:one")
+    file.with_name("helpers.py").write_text("WAITING = 1\n")
+    file.write_text(TWO + "\n# edited\n")
+    assert bf.simulate(log, None, f"{file}:one").metrics["mean_wait_s"] == before
+    assert len(imports(file)) == 3
+
+
+def test_files_of_one_name_in_two_folders_have_their_own_helpers(file, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.py").write_text(TWO)
+    (other / "helpers.py").write_text("WAITING = 2\n")
+    found = [load(f"{each}:one")[0].decide.__globals__["WAITING"] for each in (file, other / "mine.py", file)]
+    assert found == [1, 2, 1]
+    assert len(imports(file)) == 1
+
+
+def test_a_file_that_fails_is_tried_again(file):
+    file.write_text("1 / 0\n")
+    for _ in range(2):
+        with pytest.raises(PolicyError, match=r"mine\.py:1: ZeroDivisionError"):
+            load(f"{file}:one")
+    file.write_text(TWO)
+    assert load(f"{file}:one")[0].name == "one"
+
+
+def test_each_process_imports_a_file_once(file):
+    log = bf.generate("lublin?jobs=40&cpus=16")
+    chosen = [f"{file}:one", f"{file}:one:k=2", f"{file}:one:k=3", f"{file}:two", f"{file}:two:order=sjf"]
+    here, there = (bf.compare(log, None, chosen, workers=workers) for workers in (1, 2))
+    assert [each.metrics for each in here.results] == [each.metrics for each in there.results]
+    count = Counter(imports(file))
+    assert set(count.values()) == {1}
+    assert 2 <= len(count) <= 3  # this process and one or two others
+
+
+def test_an_answer_leaves_what_is_compiled_as_it_is():
+    easy, _ = load("k-reservations")
+    compiled = easy.entry
+    assert choose(easy, {"order": "sjf"})[0].entry is compiled
