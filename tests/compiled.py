@@ -1,16 +1,19 @@
 """The compiled policies, asked and answering in the words of the slow twins."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
 from backfill.core.policy import Policy
 from backfill.loading import load
-from backfill.model.schedule import NO_TIME, REASONS, STATES
+from backfill.model.events import Events
+from backfill.model.schedule import NO_TIME, REASONS, STATES, Schedule
+from backfill.model.workload import Ints
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.simulated import Options, simulate
-from tests.reference.words import Job, Platform
-from tests.reference.workloads import as_model
+from tests.reference.words import Event, Job, Placement, Platform
+from tests.reference.workloads import as_model, as_table
 from tests.reference.world import Row, Stay
 
 
@@ -30,28 +33,44 @@ class Given(Estimates):
         return np.array([self.by_name[name] for name in jobs.job.tolist()], np.int64)
 
 
-def run(jobs: list[Job], platform: Platform, name: str, ties: str = "batch", overrun: str = "kill") -> list[Row]:
+def run(
+    jobs: list[Job],
+    platform: Platform,
+    name: str,
+    ties: str = "batch",
+    overrun: str = "kill",
+    events: Sequence[Event] = (),
+    lost: str = "requeue",
+) -> list[Row]:
     """What became of each job."""
     chosen, params = policy(name)
     workload, machine, estimates = as_model(jobs, platform)
-    options = Options(ties=ties, overrun=overrun, estimates=Given(workload.jobs, estimates))
+    happens = Events.of(as_table(list(events), jobs)) if events else None
+    options = Options(
+        ties=ties, overrun=overrun, estimates=Given(workload.jobs, estimates), events=happens, lost=lost
+    )  # fmt: skip
     got = simulate(workload, machine, chosen, params, options).schedule
-    return [
-        Row(
-            name=job.name,
-            eligible=time(got.eligible[row]),
-            promise=time(got.promise[row]),
-            start=time(got.start[row]),
-            end=time(got.end[row]),
-            reason=REASONS[got.reason[row]],
-            nodes=(nodes := tuple(map(tuple, got.held[row].reshape(-1, 2).tolist()))),
-            state=(state := STATES[got.state[row]]),
-            runs=[Stay(time(got.start[row]), time(got.end[row]), nodes, state)],
-        )
-        if got.start[row] != NO_TIME
-        else Row(job.name, state=STATES[got.state[row]])
-        for row, job in enumerate(jobs)
-    ]
+    found = [row_of(got, row, job.name) for row, job in enumerate(jobs)]
+    runs = got.all_runs
+    columns = (runs.job.tolist(), runs.start.tolist(), runs.end.tolist(), runs.state.tolist())
+    for number, (row, begin, end, how) in enumerate(zip(*columns, strict=True)):
+        found[row].runs.append(Stay(begin, end, pairs(runs.held[number]), STATES[how]))
+    return found
+
+
+def row_of(got: Schedule, row: int, name: str) -> Row:
+    state = STATES[got.state[row]]
+    found = Row(name=name, state=None if state == "PENDING" else state, promise=time(got.promise[row]))
+    if state != "REJECTED":
+        found.eligible = time(got.eligible[row])
+    if got.start[row] != NO_TIME:
+        found.start, found.end = time(got.start[row]), time(got.end[row])
+        found.reason, found.nodes = REASONS[got.reason[row]], pairs(got.held[row])
+    return found
+
+
+def pairs(held: Ints) -> Placement:
+    return tuple(map(tuple, held.reshape(-1, 2).tolist()))
 
 
 def time(t: np.int64) -> int | None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from backfill.model import frames
 from backfill.model.workload import Ints, Ragged
 
-STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED")  # the last one of runs only
-COMPLETED, TIMEOUT, REJECTED, CANCELLED, NODE_FAIL, PREEMPTED = range(6)
+STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED", "PENDING")
+COMPLETED, TIMEOUT, REJECTED, CANCELLED, NODE_FAIL, PREEMPTED, PENDING = range(7)  # PREEMPTED is a state of runs only
 NO_TIME = -(2**62)  # no such instant: a rejected job has no start, most jobs have no promise
 TEXTS = ("job", "state", "reason", "node")  # columns of a table that are texts
 # Why a job started; a closed list, the index is what the core writes.

@@ -16,13 +16,14 @@ from backfill.core.queue import arrange
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.setup import new_state
 from backfill.core.trace import LOOKS
+from backfill.core.verbs import fit_empty
 from backfill.core.view import View
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
-from backfill.model.schedule import COMPLETED, NO_TIME, NODE_FAIL, REJECTED, Runs, Schedule
-from backfill.model.units import seconds_text
+from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
+from backfill.model.units import counted, seconds_text
 from backfill.model.workload import Floats, Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts
 from backfill.worlds.admission import Causes, adapt, reject_hopeless
@@ -85,7 +86,7 @@ def simulate(
     elapsed = time.perf_counter() - begin
     raise_misuse(policy.name, state.trace.error, jobs.job, platform)
     schedule = _schedule(jobs, platform, state, world, causes)
-    _check_all_started(policy.name, schedule)
+    _check_all_started(policy.name, schedule, state)
     if not sorted_already:
         schedule = schedule.take(np.argsort(by_queue, kind="stable"))
     history = state.promises.history[: state.promises.entries].copy()
@@ -204,7 +205,7 @@ def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Ca
     last = core.last.astype(np.int64)
     ran = last >= 0
     runs = _runs(jobs, platform, state)
-    outcome = np.where(world.outcome == NOT_YET, COMPLETED, world.outcome)
+    outcome = np.where(world.outcome == NOT_YET, PENDING, world.outcome)
 
     def of_last(values: Any, nothing: Any) -> Any:
         found = np.full(n, nothing, values.dtype)
@@ -253,8 +254,13 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
     return Ragged(first, held.items[index])
 
 
-def _check_all_started(name: str, schedule: Schedule) -> None:
-    stuck = np.flatnonzero((schedule.start == NO_TIME) & (schedule.state != REJECTED))
-    if len(stuck):
-        first = schedule.job[stuck[0]]
-        raise PolicyError(f"policy {name} leaves {len(stuck)} jobs waiting for ever; the first is {first}")
+def _check_all_started(name: str, schedule: Schedule, state: Any) -> None:
+    """Jobs that wait for ever are the policy's fault, unless one of them lacks capacity that never came back."""
+    stuck = np.flatnonzero(schedule.state == PENDING)
+    if not len(stuck):
+        return
+    fits = np.empty(len(schedule), np.int8)
+    fit_empty(state, state.machine.capacity, state.machine.copies, fits)
+    if fits[stuck].all():
+        some = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
+        raise PolicyError(f"policy {name}: {some} (the first is job {schedule.job[stuck[0]]})")

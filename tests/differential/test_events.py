@@ -1,0 +1,49 @@
+"""Outages, windows, cancelled jobs and changed walltimes: the compiled policies do what their slow twins do."""
+
+import pytest
+from hypothesis import given
+
+from tests import compiled
+from tests.differential.test_twins import every_pass
+from tests.reference import world
+from tests.reference.workloads import cases_with_events, chained_cases, general_cases, pool_cases, rich_pool_cases
+
+
+def compare(happening, name, lost="requeue", overrun="kill"):
+    case, events = happening
+    policy = world.POLICIES[name]
+    expected = world.run(case.jobs, case.platform, policy, overrun=overrun, events=events, lost=lost)
+    found = compiled.run(case.jobs, case.platform, name, overrun=overrun, events=events, lost=lost)
+    for have, want in zip(found, expected, strict=True):
+        assert have == want, f"{name}, job {want.name}: {have}, the twin says {want}; {events}"
+
+
+@every_pass
+@given(happening=cases_with_events(pool_cases()))
+def test_on_a_pool_every_start_equals_the_twin(name, happening):
+    compare(happening, name)
+
+
+@every_pass
+@given(happening=cases_with_events(rich_pool_cases()))
+def test_on_a_pool_of_several_resources_every_start_equals_the_twin(name, happening):
+    compare(happening, name)
+
+
+@every_pass
+@given(happening=cases_with_events(general_cases()))
+def test_with_nodes_licences_and_gangs_every_start_equals_the_twin(name, happening):
+    compare(happening, name)
+
+
+@pytest.mark.parametrize("lost", ["requeue", "fail"])
+@every_pass
+@given(happening=cases_with_events(chained_cases()))
+def test_with_chains_and_lost_jobs_every_start_equals_the_twin(name, lost, happening):
+    compare(happening, name, lost=lost)
+
+
+@every_pass
+@given(happening=cases_with_events(chained_cases()))
+def test_with_overrun_extend_every_start_equals_the_twin(name, happening):
+    compare(happening, name, overrun="extend")
