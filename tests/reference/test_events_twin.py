@@ -244,6 +244,13 @@ def test_a_window_that_is_known_too_late_takes_its_room_from_those_who_run():
     """)
 
 
+def test_a_window_whose_begin_has_passed_begins_at_once():
+    check("fcfs", nodes=4, events="5 window node=n0 value=2 until=9", text="""
+        # job  submit nodes walltime runtime | start end runs
+          a      0     4      10       10    |   9   19  0-5:NODE_FAIL;9-19:COMPLETED
+    """)
+
+
 def test_easy_reserves_for_its_head_after_the_window():
     check("easy", nodes=4, events="0 window node=n0 value=10 until=15", text="""
         # job  submit nodes walltime runtime | start reason   promise
@@ -372,14 +379,24 @@ def test_what_is_suspended_on_a_node_that_goes_down_is_lost():
     """)
 
 
+def test_and_what_is_suspended_on_a_node_that_is_too_small_from_now_on():
+    check("preemptive:how=suspend", platform=TWO, events="15 capacity node=n1 resource=cpus value=1", text="""
+        # job  submit nodes walltime runtime | start state     place   runs
+          a      0     2      10       10    |   0   COMPLETED 0*2     0-10:COMPLETED
+          b      1     4      10       10    |  10   -         0*2;1*2 10-15:NODE_FAIL
+          c      2     2      30       30    |  15   COMPLETED 0*2     2-10:PREEMPTED;15-45:COMPLETED
+    """)
+
+
 def test_as_few_as_possible_leave_and_the_oldest_of_them_come_back_first():
-    check("preemptive", nodes=8, text="""
+    check("preemptive", nodes=10, text="""
         # job  submit nodes walltime runtime | start end reason   runs
           a      0     3      10       10    |   0   10  head     0-10:COMPLETED
-          b      1     7      10       10    |  10   20  head     10-20:COMPLETED
-          c      2     1      30        3    |   2    5  backfill 2-5:COMPLETED                   uses what b leaves
-          d      3     3      30       30    |  20   50  head     3-10:PREEMPTED;20-50:COMPLETED
-          e      4     1      30       30    |   4   34  backfill 4-34:COMPLETED                  d is enough for b
+          b      1     9      10       10    |  10   20  head     10-20:COMPLETED
+          c      2     1      30        4    |   2    6  backfill 2-6:COMPLETED                   uses what b leaves
+          d      3     4      30       30    |  20   50  head     3-10:PREEMPTED;20-50:COMPLETED
+          e      4     1      30       30    |   4   34  backfill 4-34:COMPLETED                  b has room for e or f
+          f      5     1      30       30    |  20   50  head     5-10:PREEMPTED;20-50:COMPLETED
     """)
 
 

@@ -293,8 +293,6 @@ class World:
         """There is never room for it, or a job that it comes after was rejected."""
         return place(self.platform, job, self.greatest) is None or not self.rejected.isdisjoint(job.after)
 
-    # What the file's events do.
-
     def pass_windows(self, now: Time) -> None:
         """Windows that are over give back what they took, then those whose begin has come take it."""
         over = [window for window in self.machine.windows if window.until <= now]
@@ -397,8 +395,6 @@ class World:
             self.finish(row, "NODE_FAIL")
         elif row not in self.queue:
             self.enqueue(row)
-
-    # What the policy sees and decides.
 
     def decide(self, now: Time, runs: list[Run], ended: bool) -> None:
         """One pass of the policy."""
