@@ -37,6 +37,12 @@ class Holders:
         self.start, self.end = start[self.run], end[self.run]
         self.over = over[self.run]
 
+    @classmethod
+    def none(cls) -> "Holders":
+        """Nobody holds anything."""
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, nothing, np.zeros((0, 1), np.int64), nothing, nothing, np.zeros(0, np.bool_))
+
     def at(self, lane: int, time: int) -> Ints:
         """The seats of a lane that are held when the events of an instant begin."""
         low, high = np.searchsorted(self.lane, [lane, lane + 1])
