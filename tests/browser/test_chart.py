@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import backfill as bf
+from backfill.model.events import Events
 from backfill.model.units import NEVER
 from backfill.model.workload import Jobs, Labels, Workload
+from backfill.report.page import write_page
 from backfill.report.rows import boxes, lay_out
+from backfill.report.saved import load
 from tests.report.test_runs import LOG, SCHEDULE, TWO
 
 CUT = """[...document.querySelectorAll(".wide")].filter((table) => table.scrollWidth > table.clientWidth + 1)
@@ -130,6 +133,16 @@ def test_a_search_for_a_job_tells_all_of_its_runs(several_runs):
     find(several_runs, "d")
     tells(several_runs, "job d")
     assert "ran 5 s of 30 s asked for, cancelled" in told(several_runs)
+
+
+def test_outages_are_shaded_in_the_chart(open_page, tmp_path):
+    bf.simulate(LOG, TWO, policy="easy").save(tmp_path / "saved")
+    outage = [{"time": 10, "event": "down", "node": "m2"}, {"time": 20, "event": "up", "node": "m2"}]
+    write_page(tmp_path / "away.html", replace(load(tmp_path / "saved"), events=Events.of(outage).bind(LOG, TWO)))
+    page = open_page(tmp_path / "away.html")
+    assert page.evaluate(f"{CHART}.data.away") == [[2, 4, 10, 20]]
+    page.evaluate(f"{CHART}.look(10, 5, 2, 2)")
+    drawn(page)
 
 
 def test_an_earlier_run_is_found_under_the_pointer(several_runs):

@@ -8,6 +8,7 @@ import pytest
 import backfill as bf
 from backfill.analysis.metrics import metrics
 from backfill.model.errors import InputError
+from backfill.model.events import Events
 from backfill.model.schedule import CANCELLED, COMPLETED, NO_TIME, NODE_FAIL, PREEMPTED, STATES
 from backfill.report.gantt import pack
 from backfill.report.page import render
@@ -104,3 +105,21 @@ def test_the_figure_has_a_box_for_every_run(result):
     pytest.importorskip("matplotlib")
     axes = result.gantt()
     assert len(axes.collections[0].get_paths()) == 5
+
+
+def test_the_chart_shades_what_outages_and_windows_take_away():
+    platform = farm(2, 4, licences=("l",), copies=np.array([3]))
+    log = workload([0], [50], licences=["l"], asks=[[0]])
+    schedule = scheduled(log, platform, [0], [[(1, 1)]])
+    happened = Events.of(
+        [
+            {"time": 10, "event": "down", "node": "m1"},
+            {"time": 20, "event": "up", "node": "m1"},
+            {"time": 0, "event": "window", "node": "m2", "resource": "cpus", "amount": 3, "value": 30, "until": 40},
+            {"time": 45, "event": "capacity", "resource": "l", "value": 1},
+            {"time": 60, "event": "down", "node": "*"},
+        ]
+    )
+    header, _ = unpacked(pack(log, platform, [("easy", schedule)], events=happened.bind(log, platform)).text)
+    assert header["away"] == [[0, 2, 10, 20], [3, 6, 30, 40], [7, 9, 45, 50]]
+    assert "away" not in unpacked(pack(log, platform, [("easy", schedule)]).text)[0]

@@ -37,6 +37,12 @@ class Holders:
         self.start, self.end = start[self.run], end[self.run]
         self.over = over[self.run]
 
+    @classmethod
+    def none(cls) -> "Holders":
+        """Nobody holds anything."""
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, nothing, np.zeros((0, 1), np.int64), nothing, nothing, np.zeros(0, np.bool_))
+
     def at(self, lane: int, time: int) -> Ints:
         """The seats of a lane that are held when the events of an instant begin."""
         low, high = np.searchsorted(self.lane, [lane, lane + 1])
@@ -155,10 +161,14 @@ class Outages:
             if self.events.kind[row] == CANCEL:
                 gone |= set(np.flatnonzero(job == self.events.job[row]).tolist())
                 continue
+            down = self.down.copy()
             lanes, licence = self._apply(row, window, order == _END)
+            closes = self.down & ~down
+            if window is not None and order != _END and not window.licence and window.resource < 0:
+                closes[lanes] = True
             for lane in lanes:
                 was = found.nodes[lane][-1][1]
-                for run in self._losers(nodes, lane, was, time, gone, job):
+                for run in self._losers(nodes, lane, was, bool(closes[lane]), time, gone, job):
                     found.lost.setdefault(time, set()).add(run)
                     gone.add(run)
                 found.nodes[lane].append((time, self.room(lane), self._without_windows(lane)))
@@ -200,9 +210,11 @@ class Outages:
         self.most[nodes, resource] = np.maximum(self.most[nodes, resource], value)
         return nodes, -1
 
-    def _losers(self, nodes: Holders, lane: int, was: Ints, time: int, gone: set[int], job: Ints) -> Iterator[int]:
-        """The runs that must leave a node, since it goes away or has less than it had."""
-        if self.down[lane] or self.away[lane]:
+    def _losers(
+        self, nodes: Holders, lane: int, was: Ints, closes: bool, time: int, gone: set[int], job: Ints
+    ) -> Iterator[int]:
+        """The runs that must leave a node, since it closes or has less than it had."""
+        if closes:
             yield from {int(run) for run in nodes.run[nodes.at(lane, time)].tolist() if run not in gone}
             return
         room = self.room(lane)

@@ -448,18 +448,20 @@ class _Lengths:
     killed: Mask  # whether the walltime cuts it, surely
     spared: Mask  # whether it surely does not
     extra: Ints  # the overhead of a resumed run, which is in its length
-    before: Ints  # the run time of its job that was done before
+    spent: Ints  # the time that earlier runs of its job kept, which counts against its walltime
 
 
 def _lengths(case: _Case, overrun: Overrun, overhead: int) -> _Lengths:
     runs, jobs = case.runs, case.workload.jobs
     fast, slow = _paces(case)
-    left, before = jobs.runtime[runs.job], np.zeros(len(runs), np.int64)
-    extra, number = before, np.ones(1, np.int64)
+    left, spent = jobs.runtime[runs.job], np.zeros(len(runs), np.int64)
+    extra, number = spent, np.ones(1, np.int64)
     if not runs.first.all():
         preempted = np.append(False, runs.state[:-1] == PREEMPTED)[: len(runs)] & ~runs.first
-        extra, before = np.where(preempted, overhead, 0), _done_before(runs, slow)
-        left = np.maximum(left - before, 0)
+        kept = np.where(runs.kept == NO_TIME, 0, runs.kept)
+        extra, spent = np.where(preempted, overhead, 0), _before(runs, kept)
+        done = np.where(slow == 1, kept, np.floor(kept * slow)).astype(np.int64)
+        left = np.maximum(left - _before(runs, done), 0)
         number = (np.arange(1, len(runs) + 1) - np.searchsorted(runs.job, runs.job)).astype(np.int64)
 
     def at(speeds: Floats) -> Ints:
@@ -472,26 +474,24 @@ def _lengths(case: _Case, overrun: Overrun, overhead: int) -> _Lengths:
     rounding = number * ((needed != left + extra) | (at_most != left + extra))
     nothing = np.zeros(len(runs), np.bool_)
     if overrun == "extend":
-        return _Lengths(needed, at_most, rounding, nothing, ~nothing, extra, before)
+        return _Lengths(needed, at_most, rounding, nothing, ~nothing, extra, spent)
     walltime = jobs.walltime[runs.job]
     if case.outages is not None:
         walltime = case.outages.walltime(runs.job, jobs.walltime, runs.start)
-    limit = np.maximum(walltime - before, 0) + extra
+    limit = np.maximum(walltime - spent, 0) + extra
     shortest, longest = np.minimum(needed, limit), np.minimum(at_most, limit)
     for i in np.flatnonzero(np.isin(runs.job, list(case.outages.walltimes) if case.outages else [])).tolist():
         for time, value in cast(Outages, case.outages).walltimes[int(runs.job[i])]:
-            past, more = time - int(runs.start[i]), max(value - int(before[i]), 0) + int(extra[i])
+            past, more = time - int(runs.start[i]), max(value - int(spent[i]), 0) + int(extra[i])
             for each, whole in ((shortest, needed), (longest, at_most)):
                 if 0 < past < each[i]:  # it still runs
                     each[i] = max(past, min(int(whole[i]), more))
-    return _Lengths(shortest, longest, rounding, needed > shortest, at_most <= longest, extra, before)
+    return _Lengths(shortest, longest, rounding, needed > shortest, at_most <= longest, extra, spent)
 
 
-def _done_before(runs: _Runs, pace: Floats) -> Ints:
-    """The run time that earlier runs of a job have done for it."""
-    kept = np.where(runs.kept == NO_TIME, 0, runs.kept)
-    done = np.where(pace == 1, kept, np.rint(kept * np.where(np.isfinite(pace), pace, 1))).astype(np.int64)
-    upto = np.cumsum(done) - done
+def _before(runs: _Runs, values: Ints) -> Ints:
+    """The sum of a value over the earlier runs of the same job."""
+    upto = np.cumsum(values) - values
     before: Ints = upto - upto[runs.first][np.cumsum(runs.first) - 1]
     return before
 
@@ -649,7 +649,7 @@ def _check_windows(case: _Case, until: Ints, seen: Ints, lengths: _Lengths) -> N
 
     def limit(of: Ints, time: Ints | int) -> Ints:
         walltime = outages.walltime(runs.job[of], seen, time)
-        at: Ints = runs.start[of] + np.maximum(walltime - lengths.before[of] + lengths.extra[of], 1)
+        at: Ints = runs.start[of] + np.maximum(walltime - lengths.spent[of] + lengths.extra[of], 1)
         return at
 
     def check(window: Window, lane: int, resource: int, held: Ints, amount: Ints) -> None:

@@ -39,11 +39,16 @@ def submit(state):
 
 
 @kernel(inline=True)
-def release(state, job):
-    """A job that is known, and does not run, waits from now on."""
+def ask(state, job):
+    """A job that is known may run one day: the resources that it asks for are in play."""
     machine = state.machine
     for k in range(machine.resources):
         machine.in_play[k] |= machine.offered[k] & (state.jobs.need[job, k] > 0)
+
+
+@kernel(inline=True)
+def release(state, job):
+    """A job that is known, and does not run, waits from now on."""
     state.promises.reserved[job] = NO_TIME
     enqueue(state, job)
     note_arrival(state.batch, job)

@@ -16,6 +16,7 @@ from backfill.core.transitions import (
     PRIORITY,
     WALLTIME,
     announce,
+    ask,
     change,
     close_windows,
     end,
@@ -120,7 +121,7 @@ def open_instant(state, world):
         while world.acts_left > 0 and world.act[world.acts, 0] <= t:
             _act(state, world)
         while state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= t:
-            _admit(state, world, submit(state))
+            _come(state, world)
     return True
 
 
@@ -162,6 +163,15 @@ def _let_follow(state, world, job):
 
 
 @kernel(inline=True)
+def _come(state, world):
+    """The next job is submitted, unless it was cancelled before."""
+    job = submit(state)
+    if world.outcome[job] == NOT_YET:
+        ask(state, job)
+        _admit(state, world, job)
+
+
+@kernel(inline=True)
 def _admit(state, world, job):
     """A job joins the queue, unless it is rejected, cancelled, or others must end first."""
     if world.outcome[job] != NOT_YET or (world.linked and world.before[job] > 0):
@@ -175,7 +185,7 @@ def _step(state, world):
     """One event: submits of an instant come before its ends; runs that end at their limit are gone from the books."""
     _leave_books(state, world)
     if state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= state.now:
-        _admit(state, world, submit(state))
+        _come(state, world)
     elif world.ends > 0 and world.end_time[0] <= state.now:
         _end_first(state, world)
 

@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.analysis.outages import Holders, Outages
 from backfill.analysis.series import window
+from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.schedule import CANCELLED, REASONS, REJECTED, STATES, TIMEOUT, Schedule
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Ints, Ragged, Workload
-from backfill.report.rows import boxes, licence_lanes, licences_of
+from backfill.report.rows import boxes, lanes, licence_lanes, licences_of
 from backfill.report.values import cut
 
 BYTES_MAX = 9_000_000  # of the text; the page has to stay below 10 MB
@@ -38,20 +40,30 @@ class Packed:
 
 
 def pack(
-    workload: Workload, platform: Platform, schedules: Sequence[tuple[str, Schedule]], most: int = BYTES_MAX
+    workload: Workload,
+    platform: Platform,
+    schedules: Sequence[tuple[str, Schedule]],
+    most: int = BYTES_MAX,
+    events: BoundEvents | None = None,
 ) -> Packed:
     """The chart's data for (policy, schedule) pairs over one workload; the jobs submitted last are left out where it
-    would be longer than `most` characters."""
+    would be longer than `most` characters. events: whose outages and windows are shaded."""
     order = np.argsort(workload.jobs.submit, kind="stable")
     rows = order
     while True:
-        text = _packed(workload, platform, schedules, rows)
+        text = _packed(workload, platform, schedules, rows, events)
         if len(text) <= most or len(rows) < 2:
             return Packed(text, len(rows))
         rows = order[: int(len(rows) * min(0.95, 0.98 * most / len(text)))]
 
 
-def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[str, Schedule]], rows: Ints) -> str:
+def _packed(
+    workload: Workload,
+    platform: Platform,
+    schedules: Sequence[tuple[str, Schedule]],
+    rows: Ints,
+    events: BoundEvents | None,
+) -> str:
     jobs = workload.jobs
     begin, end = window(*(schedule for _, schedule in schedules))
     if len(rows):
@@ -99,6 +111,7 @@ def _packed(workload: Workload, platform: Platform, schedules: Sequence[tuple[st
             columns += _again(box, clock)
     header = {
         **({"states": list(STATES)} if again else {}),
+        **({} if events is None else {"away": _away(events, workload, platform, clock, end)}),
         "tick": clock.tick / SECOND,
         "length": (end - begin) // clock.tick + 1,
         "jobs": len(rows),
@@ -170,6 +183,31 @@ def _places(held: Ragged) -> list[tuple[str, Ints]]:
         ("nodes", length),
         ("tasks", tasks[first]),
     ]
+
+
+def _away(
+    events: BoundEvents, workload: Workload, platform: Platform, clock: _Clock, end: int
+) -> list[tuple[int, int, int, int]]:
+    """The processors and licences that outages, windows and smaller capacities take away: (low, high row, begin, end).
+
+    Which of a node are away nobody knows; the highest rows of it are drawn.
+    """
+    replay = Outages(events, platform, len(workload)).replay(Holders.none(), Holders.none(), np.zeros(0, np.int64))
+    _, floor = lanes(workload, platform)
+    shown = licence_lanes(workload, platform).tolist()
+    there = [*platform.capacity[:, 0].tolist(), *platform.copies.tolist()]
+    steps = [*replay.nodes, *replay.licences]
+    of_row = [*range(len(platform.nodes)), *(len(platform.nodes) + i for i in shown if i < len(platform.copies))]
+    found = []
+    for row, lane in enumerate(of_row):
+        ends = [*(time for time, *_ in steps[lane][1:]), end]
+        for (begin, room, _), until in zip(steps[lane], ends, strict=True):
+            away = min(there[lane], there[lane] - int(room[0]))
+            if away > 0 and begin < until and clock.begin < until and begin < end:
+                top = int(floor[row + 1])
+                times = (max(begin, clock.begin), min(until, end))
+                found.append((top - away, top, *((t - clock.begin) // clock.tick for t in times)))
+    return found
 
 
 def _again(schedule: Schedule, clock: _Clock) -> list[tuple[str, Ints]]:

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from backfill.analysis.metrics import NOTHING, Counted, Metrics, Trim
 from backfill.analysis.series import Binned, window
+from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.units import NEVER, SECOND, amount, span_text
@@ -81,6 +82,7 @@ class Page:
     shown: Sequence[Shown] = ()  # lines over time and distributions, of each run or of none
     ran: tuple[Workload, Platform] | None = None  # for the chart of every job
     reality: Reality | None = None  # where the log recorded waits
+    events: BoundEvents | None = None  # whose outages the chart shades
 
     @classmethod
     def of(
@@ -95,6 +97,7 @@ class Page:
         findings: Findings | None = None,
         sentences: Sequence[str] = (),
         reality: Reality | None = None,
+        events: BoundEvents | None = None,
     ) -> "Page":
         """The page of runs over one workload; without workload, platform or schedules it has tables only.
 
@@ -110,7 +113,7 @@ class Page:
             for _, schedule in schedules
         ]
         found = findings or Findings.of(workload, schedules, *trims)
-        return cls(title, runs, provenance, found, sentences, shown, (workload, platform), reality)
+        return cls(title, runs, provenance, found, sentences, shown, (workload, platform), reality, events)
 
 
 def write_page(path: str | Path, page: Page) -> None:
@@ -315,7 +318,7 @@ def _jobs(page: Page) -> dict[str, Any]:
     workload, platform = page.ran
     schedules = [(cut(run.policy), run.schedule) for run in page.runs if run.schedule is not None]
     return {
-        "gantt": pack(workload, platform, schedules),
+        "gantt": pack(workload, platform, schedules, events=page.events),
         "jobs": len(workload),
         "nodes": len(platform.nodes),
         "deadlines": bool((workload.jobs.deadline < NEVER).any()),

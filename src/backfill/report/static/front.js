@@ -17,6 +17,7 @@ function drawFront(chart, view) {
   context.rect(box.left, 0, box.wide, box.tall);
   context.clip();
   context.translate(box.left, 0);
+  shadeAway(chart, context, view);
   borders(chart, context, view);
   marks(chart, context, view);
   outline(chart, context, view);
@@ -79,6 +80,19 @@ function boxOf(chart, view, job, low, high) {
   const x = Math.max((schedule.start[job] * view.perTick - view.left) / scale, -4);
   const end = Math.min((schedule.end[job] * view.perTick - view.left) / scale, chart.width / scale + 4);
   return { x, y: (low * view.perRow - view.top) / scale, wide: end - x, tall: ((high - low) * view.perRow) / scale };
+}
+
+// What outages and windows take away: a veil over rows that are idle then.
+function shadeAway(chart, context, view) {
+  const { scale, ink } = chart;
+  context.fillStyle = ink.soft;
+  context.globalAlpha = 0.35;
+  for (const [low, high, begin, end] of chart.data.away) {
+    const x = (begin * view.perTick - view.left) / scale, y = (low * view.perRow - view.top) / scale;
+    const wide = Math.max(((end - begin) * view.perTick) / scale, 1);
+    context.fillRect(x, y, wide, ((high - low) * view.perRow) / scale);
+  }
+  context.globalAlpha = 1;
 }
 
 // Lines between nodes and between licences that are high enough for it, and a strong one between the two.
