@@ -120,6 +120,8 @@ def dequeue(state, job):
 
 @kernel(inline=True)
 def _insert(state, slot, job):
+    if state.queue.back[slot] == state.queue.line.shape[1]:
+        _move_up(state, slot)
     i = state.queue.back[slot]
     rank = state.queue.rank[slot, job]
     while i > state.queue.front[slot] and state.queue.rank[slot, state.queue.line[slot, i - 1]] > rank:
@@ -127,6 +129,16 @@ def _insert(state, slot, job):
         i -= 1
     state.queue.line[slot, i] = job
     state.queue.back[slot] += 1
+
+
+@kernel()
+def _move_up(state, slot):
+    """Jobs that came back have used up the end of the line: let it begin at the front again."""
+    front, line = state.queue.front[slot], state.queue.line
+    for i in range(front, state.queue.back[slot]):
+        line[slot, i - front] = line[slot, i]
+    state.queue.front[slot], state.queue.back[slot] = 0, state.queue.back[slot] - front
+    state.queue.at[slot] -= front
 
 
 @kernel(inline=True)

@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.core.world import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
 from backfill.model import events
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
-from backfill.model.workload import Floats, Ints
+from backfill.model.workload import Floats, Ints, Jobs
 
 CLOSING, OPENING, STATED = range(3)  # at one instant windows end, then begin, then come the file's own events
 OF_JOBS = {events.CANCEL: CANCEL, events.WALLTIME: NEW_WALLTIME, events.PRIORITY: NEW_PRIORITY}
@@ -51,3 +52,12 @@ def acts(bound: BoundEvents, platform: Platform, place: Ints) -> tuple[Ints, Flo
     found.sort(key=lambda act: act[0])
     steps = np.array([row for _, row, _ in found], np.int64).reshape(-1, 8)
     return steps, np.array([priority for *_, priority in found])
+
+
+def never_comes(bound: BoundEvents, jobs: Jobs, place: Ints) -> NDArray[np.bool_]:
+    """Which jobs, in the core's order, are cancelled before they are submitted."""
+    found = np.zeros(len(jobs), np.bool_)
+    cancelled = bound.kind == events.CANCEL
+    rows = place[bound.job[cancelled]]
+    found[rows[bound.time[cancelled] <= jobs.submit[rows]]] = True
+    return found

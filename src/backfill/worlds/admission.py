@@ -63,10 +63,13 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
     return jobs.replace(licences=Ragged.of(lists), demand=demand)
 
 
-def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes, capacity: Ints, copies: Ints) -> None:
+def reject_hopeless(
+    state: Any, jobs: Jobs, platform: Platform, causes: Causes, capacity: Ints, copies: Ints, never: Any
+) -> None:
     """Add to `causes` the jobs that do not fit on the empty platform, and those that come after a rejected one.
 
-    capacity, copies: the most that there ever will be of each resource of each node, and of each licence.
+    capacity, copies: the most that there ever will be of each resource of each node, and of each licence. never: the
+    jobs that are cancelled before they come.
     """
     if len(state.machine.allowed):
         nowhere = np.append(~state.machine.allowed.any(axis=1), False)[state.jobs.bound] & (causes == "")
@@ -83,6 +86,7 @@ def reject_hopeless(state: Any, jobs: Jobs, platform: Platform, causes: Causes, 
             asked, count = np.unique(jobs.licences[job], return_counts=True)
             never = asked[(count > copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
             causes[job] = platform.licences[never[0]] if len(never) else "nodes"
+    causes[never] = ""
     if len(jobs.after.items):
         _reject_successors(jobs, causes)
 

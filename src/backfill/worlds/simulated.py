@@ -25,7 +25,7 @@ from backfill.model.precedence import followers
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
 from backfill.model.units import counted, seconds_text
 from backfill.model.workload import Floats, Ints, Jobs, Ragged, Workload
-from backfill.worlds.acts import acts
+from backfill.worlds.acts import acts, never_comes
 from backfill.worlds.admission import Causes, adapt, reject_hopeless
 from backfill.worlds.options import Options
 
@@ -71,24 +71,26 @@ def simulate(
     if not sorted_already:
         jobs, causes = jobs.take(by_queue), causes[by_queue]
     estimate = options.estimates.of(jobs, options.seed)
+    place = np.argsort(by_queue, kind="stable")  # where the core has each job of the workload
     bound = None if options.events is None else options.events.bind(workload, platform)
     if bound is not None:  # it may change them
         estimate = estimate.copy()
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
     state = new_state(jobs, platform, policy, values, estimate=estimate, seed=options.seed, watched=row)
     most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
-    reject_hopeless(state, jobs, platform, causes, *most)
-    asked = NO_ACTS if bound is None else acts(bound, platform, np.argsort(by_queue, kind="stable"))
+    never = np.zeros(len(jobs), np.bool_) if bound is None else never_comes(bound, jobs, place)
+    reject_hopeless(state, jobs, platform, causes, *most, never)
+    asked = NO_ACTS if bound is None else acts(bound, platform, place)
     world = _new_world(jobs, platform, options, causes, *asked)
     run = _run_compiled if policy.compiled else _run_stepping
     begin = time.perf_counter()
     passes = run(policy, decide, state, world, progress)
     elapsed = time.perf_counter() - begin
     raise_misuse(policy.name, state.trace.error, jobs.job, platform)
-    schedule = _schedule(jobs, platform, state, world, causes)
+    schedule = _schedule(jobs, platform, state, world, causes, bound is not None)
     _check_all_started(policy.name, schedule, state)
     if not sorted_already:
-        schedule = schedule.take(np.argsort(by_queue, kind="stable"))
+        schedule = schedule.take(place)
     history = state.promises.history[: state.promises.entries].copy()
     return Simulation(schedule, elapsed, passes, int(state.trace.counters[LOOKS]), history)
 
@@ -199,8 +201,8 @@ def _new_world(
     )
 
 
-def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Causes) -> Schedule:
-    """What became of each job; its runs as a table of their own where some job had several."""
+def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Causes, eventful: bool) -> Schedule:
+    """What became of each job; its runs as a table of their own where there may be several."""
     core, n = state.runs, len(jobs)
     last = core.last.astype(np.int64)
     ran = last >= 0
@@ -213,7 +215,7 @@ def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Ca
         return found
 
     order = np.argsort(runs.job, kind="stable")
-    again = len(runs) > int(ran.sum())
+    several = eventful or len(runs) > int(ran.sum())
     return Schedule(
         job=jobs.job,
         submit=jobs.submit,
@@ -226,7 +228,7 @@ def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Ca
         promise=state.promises.first.copy(),
         nodes=platform.nodes,
         held=_rows(runs.held, last),
-        runs=runs.take(order) if again else None,
+        runs=runs.take(order) if several else None,
     )
 
 
