@@ -14,7 +14,8 @@ from backfill.verbs import HEAD, arrange_by, head, kernel, place, start
 
 """
 DECORATOR = (
-    '@policy("mine", {how}params={{"k": Param(1, 0, 9)}}, memory={{"seen": "jobs"}}, memory_f={{"score": "jobs"}})\n'
+    '@policy("mine", {how}sorts=True, params={{"k": Param(1, 0, 9)}}, memory={{"seen": "jobs"}}, '
+    'memory_f={{"score": "jobs"}})\n'
 )
 NOT_YOURS = "is not the policy's to write; a policy writes its own memory, state.own, and calls verbs"
 
@@ -145,6 +146,14 @@ def test_a_helper_in_a_file_beside_it_is_followed(tmp_path):
 def test_what_is_no_verb_is_not_called(tmp_path):
     write(tmp_path, "take(state, 0, -1)", "plain", before="from backfill.core.runs import take\n\n")
     with pytest.raises(PolicyError, match="take is not for policies; expected one of the verbs"):
+        load(str(tmp_path / "mine.py"))
+
+
+def test_a_policy_that_sorts_says_so(tmp_path):
+    write(tmp_path, "arrange_by(state, 0, state.own.score)", "plain")
+    text = (tmp_path / "mine.py").read_text()
+    (tmp_path / "mine.py").write_text(text.replace("sorts=True, ", ""))
+    with pytest.raises(PolicyError, match=r"arrange_by sorts the queue; expected @policy\('mine', sorts=True"):
         load(str(tmp_path / "mine.py"))
 
 

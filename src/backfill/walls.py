@@ -8,21 +8,18 @@ when it happens, by the types of compiled code and by the read-only arrays of pl
 import ast
 import inspect
 import linecache
-import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 from numba import types
 
-from backfill import jit
-from backfill.core.explain import NOT_YOURS, no_field
+from backfill.core.explain import NOT_YOURS, is_users, no_field
 from backfill.core.policy import Policy
-from backfill.core.view import FIELDS, READABLE, Layout
+from backfill.core.view import FIELDS, READABLE
 from backfill.model.errors import PolicyError, at
 
 IN_PLACE = {"byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort"}
@@ -31,7 +28,6 @@ OF_ARRAYS = {"dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides"} 
 WRITING = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "shuffle"}  # functions of numpy
 VIEWING = {"asarray", "atleast_1d", "atleast_2d", "diagonal", "flip", "ravel", "reshape", "squeeze", "transpose"}
 UNKNOWN_SHAPE = 99
-FOREIGN = tuple(str(Path(sysconfig.get_path(key))) for key in ("stdlib", "purelib", "platlib"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +79,12 @@ def check_policy(policy: Policy, trees: Mapping[str, ast.Module] | None = None) 
     decide = policy.decide
     if not isinstance(decide, FunctionType | MethodType):
         decide = getattr(decide, "__call__", decide)  # noqa: B004 (the method is what is wanted)
-    _Check(policy.layout, trees or {}).call(decide, [_State()])
+    _Check(policy, trees or {}).call(decide, [_State()])
 
 
 @dataclass(eq=False, slots=True)
 class _Check:
-    layout: Layout
+    policy: Policy
     trees: Mapping[str, ast.Module]
     known: dict[Any, Any] = field(default_factory=dict)  # (code, arguments) -> what comes back; None while it is found
 
@@ -96,7 +92,7 @@ class _Check:
         """Walk a user's function with these arguments. Returns what it returns, as far as it belongs to the state."""
         if isinstance(function, MethodType):
             function, given = function.__func__, [_Python(function.__self__), *given]
-        if not isinstance(function, FunctionType) or not _is_users(function):
+        if not isinstance(function, FunctionType) or not is_users(function.__code__.co_filename):
             return None
         node = self._source(function)
         if node is None:
@@ -127,11 +123,6 @@ class _Check:
                 if first == code.co_firstlineno:
                     return node
         return None
-
-
-def _is_users(function: FunctionType) -> bool:
-    file = function.__code__.co_filename
-    return not file.startswith((str(jit.PACKAGE), *FOREIGN))
 
 
 def _closed_over(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -290,9 +281,9 @@ class _Walk(ast.NodeVisitor):
         held = self.value(target.value, written=True)
         text = ast.unparse(target)
         if held == _Room("own"):
-            kinds = {name: kind for name, kind, _ in self.check.layout}
+            kinds = {name: kind for name, kind, _ in self.check.policy.layout}
             if target.attr not in kinds:
-                self.refuse(target, no_field(target.attr, "own", self.check.layout))
+                self.refuse(target, no_field(target.attr, "own", self.check.policy.layout))
             if kinds[target.attr] == "param":
                 self.refuse(target, f"{text} is a parameter, which no policy can change")
             self.refuse(target, f"{text} is written by its items: {text}[0] = ... or {text}[:] = ...")
@@ -370,7 +361,7 @@ class _Walk(ast.NodeVisitor):
             if name in READABLE or name == "own":
                 return _Room(name)
             if name != "now":
-                self.refuse(node, no_field(name, "", self.check.layout))
+                self.refuse(node, no_field(name, "", self.check.policy.layout))
         elif isinstance(held, _Room):
             return self.field(node, held.name)
         elif isinstance(held, _Array) and name not in OF_ARRAYS:
@@ -386,12 +377,12 @@ class _Walk(ast.NodeVisitor):
     def field(self, node: ast.Attribute, room: str) -> Any:
         name = node.attr
         if room == "own":
-            kinds = {name: kind for name, kind, _ in self.check.layout}
+            kinds = {name: kind for name, kind, _ in self.check.policy.layout}
             if name not in kinds:
-                self.refuse(node, no_field(name, room, self.check.layout))
+                self.refuse(node, no_field(name, room, self.check.policy.layout))
             return None if kinds[name] == "param" else _Array(f"state.own.{name}", 1, mine=True)
         if name not in READABLE[room].split():
-            self.refuse(node, no_field(name, room, self.check.layout))
+            self.refuse(node, no_field(name, room, self.check.policy.layout))
         kind = FIELDS[room][name]
         return _Array(f"state.{room}.{name}", kind.ndim) if isinstance(kind, types.Array) else None
 
@@ -404,7 +395,7 @@ class _Walk(ast.NodeVisitor):
             place = "state" if isinstance(held, _State) else f"state.{held.name}"
             names = [*READABLE, "own"] if isinstance(held, _State) else READABLE.get(held.name, "").split()
             if place == "state.own":
-                names = [name for name, _, _ in self.check.layout]
+                names = [name for name, _, _ in self.check.policy.layout]
             near = f"; did you mean state.free.nodes[{_index(node.slice)}]?" if place == "state.free" else ""
             self.refuse(node, f"{place} is no array; its fields: {', '.join(names) or 'none'}{near}")
         if isinstance(held, _State | _Room):
@@ -462,6 +453,10 @@ class _Walk(ast.NodeVisitor):
             return None
         if home.startswith("backfill.core") and id(function) not in _verbs():
             self.refuse(node, f"{name} is not for policies; expected one of the verbs of backfill.verbs")
+        if name == "arrange_by" and not self.check.policy.sorts:
+            self.refuse(
+                node, f"arrange_by sorts the queue; expected @policy({self.check.policy.name!r}, sorts=True, ...)"
+            )
         if function in (setattr, delattr) and len(node.args) > 1:
             self.refuse_write(node, node, f"{function.__name__} on the state")
         if isinstance(inner, type) or not callable(inner):

@@ -1,12 +1,15 @@
 """One line from the compiler's many: where a policy is wrong, and what."""
 
 import re
+import sysconfig
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
+from backfill import jit
 from backfill.core.view import READABLE, Layout, readable
 
+FOREIGN = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
 HIDDEN = ("runtime", "run", "run_time", "end", "ends")  # words for what the State does not show
 
 # where the fields of the flat state of earlier versions are now
@@ -36,6 +39,11 @@ _WRITE = re.compile(
 )
 _CALL = re.compile(r">>> (.+)")
 _LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
+
+
+def is_users(file: str) -> bool:
+    """Whether a file of code is neither of this package nor of a library: what is wrong there is the user's."""
+    return not file.startswith((str(jit.PACKAGE), "<string>", *FOREIGN))
 
 
 def explain(name: str, decide: Callable[[Any], None], layout: Layout, text: str) -> str:

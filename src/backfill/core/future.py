@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import int8, int32, int64
 
-from backfill.core.errors import IN_THE_PAST, fail
+from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, fail
 from backfill.core.placement import may_use, place_gang
 from backfill.core.profile import (
     FUTURE,
@@ -303,10 +303,12 @@ def _fit_buckets(state, last, latest):
 @verb()
 def earliest_start(state, job, begin):
     """The first instant from `begin` at which the whole plan has room for a job; where, is left in `placed`."""
-    if not is_waiting(state, job):
+    if not is_waiting(state, job, BY_EARLIEST_START):
         return FUTURE
     if begin < state.now:
         fail(state, IN_THE_PAST, job, NONE, begin, state.now)
+        return FUTURE
+    if begin >= FUTURE:
         return FUTURE
     if state.machine.pool:
         return earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, span(state, job))
@@ -391,6 +393,8 @@ def _earliest_spread(state, job, begin):
 @verb()
 def settle(state, job, begin):
     """Book a job at its earliest start from `begin`; returns that start, FUTURE where it has none."""
+    if not is_waiting(state, job, BY_SETTLE):
+        return FUTURE
     t = earliest_start(state, job, begin)
     if t == FUTURE:
         return t
@@ -416,6 +420,8 @@ def _join_level(state, job):
 @verb()
 def fits_now(state, job):
     """Whether the plan has room for a job from now on."""
+    if not is_waiting(state, job, BY_FITS_NOW):
+        return False
     if state.machine.pool:
         length = span(state, job)
         return (

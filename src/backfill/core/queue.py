@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import int8, int16, int32, int64
 
-from backfill.core.errors import NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
+from backfill.core.errors import BY_IS_FIRST, NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
 from backfill.core.order import rank_changes, ranks, score
 from backfill.core.profile import FUTURE
 from backfill.core.record import kernel, record, zeros
@@ -407,10 +407,10 @@ def _is_order(state, slot):
 
 
 @kernel(inline=True)
-def is_waiting(state, job):
-    """Whether a number is that of a waiting job; any other is a misuse."""
+def is_waiting(state, job, by):
+    """Whether a number is that of a waiting job; any other is a misuse. by: the verb that asks, see errors.py."""
     if job < 0 or job >= state.jobs.count or state.queue.waits[job] == 0:
-        fail(state, NOT_WAITING, job, NONE, NONE, NONE)
+        fail(state, NOT_WAITING, job, by, NONE, NONE)
         return False
     return True
 
@@ -484,7 +484,7 @@ def head(state):
 @verb(inline=True)
 def is_first(state, job):
     """Whether no job waits before this one in the policy's order."""
-    return head(state) == job
+    return is_waiting(state, job, BY_IS_FIRST) and head(state) == job
 
 
 @kernel()

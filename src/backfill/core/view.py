@@ -67,7 +67,11 @@ class View:
     def __init__(self, state: Any, layout: Layout) -> None:
         rooms = {room: _Room(room, getattr(state, room), state.jobs) for room in READABLE}
         self.__dict__.update(
-            _state=state, _meminfo=getattr(state, "_meminfo", None), **rooms, own=_Own(state.own, layout)
+            _state=state,
+            _error=state.trace.error,
+            _meminfo=getattr(state, "_meminfo", None),
+            **rooms,
+            own=_Own(state.own, layout),
         )
 
     @property
