@@ -36,7 +36,7 @@ from backfill.worlds.options import Options
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
 MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
-DEBUGGERS = ("bdb", "pdb", "pydevd", "_pydevd_bundle")
+NOT_THE_POLICY = ("numba", "bdb", "pdb", "pydevd", "_pydevd_bundle")  # while a pass waits for these it may last
 ANSWER_S = 0.2  # between two looks at whether Ctrl-C was pressed
 PATIENCE_S = 0.1  # so that an interrupt is answered and the bar moves, however slow a pass is
 NO_ACTS = (zeros(0, 8), np.zeros(0))
@@ -170,14 +170,14 @@ def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress:
     return passes
 
 
-def _patience(policy: Policy, state: Any) -> Callable[[], None]:
+def _patience(policy: Policy, state: Any, may_last: Callable[[], bool] = lambda: False) -> Callable[[], None]:
     """What raises where a pass does not return, if it is called every ANSWER_S. It counts calls: clocks may jump."""
     seen, looks = -1, 0
 
     def look() -> None:
         nonlocal seen, looks
         passes = int(state.trace.counters[PASSES])
-        seen, looks = passes, looks + 1 if passes == seen else 0
+        seen, looks = passes, looks + 1 if passes == seen and not may_last() else 0
         if looks * ANSWER_S >= MISUSED_S and state.trace.error[0] != OK:
             raise Misused  # it goes on and on after a verb refused what it wanted
         if looks * ANSWER_S >= policy.patience_s:
@@ -195,7 +195,8 @@ class _Stuck(BaseException):
 @contextmanager
 def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
     """Stop what this thread does once a pass in plain Python does not return, and say in which line that was."""
-    here, look, over, lock = threading.get_ident(), _patience(policy, state), threading.Event(), threading.Lock()
+    here = threading.get_ident()
+    look, over, lock = _patience(policy, state, partial(_may_last, here)), threading.Event(), threading.Lock()
     found: list[PolicyError] = []
     stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
@@ -205,7 +206,7 @@ def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
                 look()
             except PolicyError as error:
                 with lock:
-                    if not over.is_set() and not _is_debugged(here):
+                    if not over.is_set():
                         found.append(error)
                         stop(ctypes.c_ulong(here), ctypes.py_object(_Stuck))
                         return
@@ -223,11 +224,11 @@ def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
         raise PolicyError(at(*_line_of(policy, stuck), str(found[0]))) from None
 
 
-def _is_debugged(thread: int) -> bool:
-    """Whether a thread stands in a debugger, where a pass may last."""
+def _may_last(thread: int) -> bool:
+    """Whether a thread stands in a debugger, or compiles a verb that it calls for the first time."""
     frame = sys._current_frames().get(thread)
     while frame is not None:
-        if str(frame.f_globals.get("__name__")).split(".")[0] in DEBUGGERS:
+        if str(frame.f_globals.get("__name__")).split(".")[0] in NOT_THE_POLICY:
             return True
         frame = frame.f_back
     return False
