@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from backfill.core.acts import do_act
 from backfill.core.errors import raise_misuse
+from backfill.core.far import address_of
 from backfill.core.loop import advance, count_pass, keep
+from backfill.core.planned import use_plan
 from backfill.core.policy import Policy
 from backfill.core.queue import arrange
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.setup import new_state
+from backfill.core.state import StateT
 from backfill.core.trace import LOOKS
 from backfill.core.verbs import fit_empty
 from backfill.core.view import View
-from backfill.core.world import NOT_YET, World, close_instant, open_instant
+from backfill.core.world import NOT_YET, World, WorldT, close_instant, open_instant
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
@@ -82,6 +86,9 @@ def simulate(
     reject_hopeless(state, jobs, platform, causes, *most, never)
     asked = NO_ACTS if bound is None else acts(bound, platform, place)
     world = _new_world(jobs, platform, options, causes, *asked)
+    if bound is not None:
+        use_plan(state)
+        world.do_act = address_of(do_act, StateT, WorldT)
     run = _run_compiled if policy.compiled else _run_stepping
     begin = time.perf_counter()
     passes = run(policy, decide, state, world, progress)
@@ -188,6 +195,7 @@ def _new_world(
         overs=0,
         act=steps,
         act_priority=priorities,
+        do_act=0,
         acts=0,
         acts_left=len(steps),
         base=platform.capacity.copy(),
