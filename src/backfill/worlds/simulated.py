@@ -12,10 +12,9 @@ import numpy as np
 from backfill.core.acts import do_act
 from backfill.core.errors import raise_misuse
 from backfill.core.far import address_of
-from backfill.core.loop import advance, count_pass, keep
+from backfill.core.loop import advance, count_pass, take_in
 from backfill.core.planned import use_plan
 from backfill.core.policy import Policy
-from backfill.core.queue import arrange
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.setup import new_state
 from backfill.core.state import StateT
@@ -103,12 +102,12 @@ def simulate(
 
 
 def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
-    before = sorter() if policy.sorted_for_it else keep
+    arrange = sorter() if policy.sorted_for_it else take_in
     passes, budget = 0, FIRST_BUDGET
     while True:
         begin = time.perf_counter()
         try:
-            done = _interruptible(partial(advance, before, decide, state, world, budget))
+            done = _interruptible(partial(advance, arrange, decide, state, world, budget))
         except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
             when = f"policy {policy.name}, at {seconds_text(int(state.now))} s"
             hint = f"with @policy({policy.name!r}, compiled=False) the message has the line"
@@ -144,10 +143,10 @@ def _interruptible(call: Callable[[], int]) -> int:
 
 def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
     """The same transitions one by one, with a plain Python policy between them."""
+    arrange = sorter() if policy.sorted_for_it else take_in
     passes, view = 0, View(state, policy.layout)
     while open_instant(state, world):
-        if policy.sorted_for_it:
-            arrange(state)
+        arrange(state)
         decide(view)
         close_instant(state, world)
         count_pass(state)
