@@ -18,10 +18,10 @@ from backfill.core.errors import (
     OK,
     fail,
 )
-from backfill.core.future import book_run, fits_planned
+from backfill.core.far import call
 from backfill.core.heaps import push_timer
 from backfill.core.placement import licences_free, place_gang
-from backfill.core.profile import FUTURE, TAKE
+from backfill.core.profile import FUTURE
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, head, is_waiting
 from backfill.core.record import doubled, doubled_rows, kernel
@@ -66,7 +66,7 @@ def place(state, job):
     if not is_waiting(state, job, BY_PLACE):
         return False
     if state.machine.windows > 0:
-        return fits_planned(state, job)
+        return call(state.plan.fits, state, job) == 1
     if state.machine.pool:
         for k in range(state.machine.resources):
             if state.jobs.need[job, k] > state.free.nodes[0, k]:
@@ -90,7 +90,7 @@ def start(state, job, reason):
     run = open_run(state, job, reason)
     note_start(state.batch, run)
     if state.plan.live:
-        book_run(state, run, state.now, max(state.runs.limit[run], state.now + 1), TAKE)
+        call(state.plan.book_start, state, run)
     dequeue(state, job)
 
 
