@@ -157,6 +157,22 @@ def test_a_policy_that_sorts_says_so(tmp_path):
         load(str(tmp_path / "mine.py"))
 
 
+def test_what_the_check_cannot_follow_is_stopped_when_it_happens():
+    class Hides:
+        def __call__(self, state):
+            rooms = [state.free]
+            rooms[0].nodes[0, 0] = 3
+
+    def hides(state):
+        rooms = [state.free]
+        rooms[0].nodes[0, 0] = 3
+
+    message = rf"^{__file__}:\d+: policy \w+: this array is not the policy's to write"
+    for policy in (Hides(), hides):
+        with pytest.raises(PolicyError, match=message):
+            bf.simulate(bf.generate(LOG), None, policy)
+
+
 LOG = "lublin?jobs=20&cpus=16"
 
 

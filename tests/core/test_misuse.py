@@ -264,6 +264,20 @@ def test_a_pass_that_does_not_return_after_a_misuse_is_told_the_misuse(compiled)
         simulate(Workload(JOBS), Platform.pool(9), Policy("careless", hangs_on_a_mistake, compiled=compiled))
 
 
+def test_nobody_can_swallow_what_stops_a_pass():
+    def stubborn(state):
+        while True:
+            try:
+                place(state, -1)
+            except:  # noqa: E722
+                time.sleep(0.01)
+
+    with pytest.raises(
+        PolicyError, match=r"test_misuse.py:\d+: policy stubborn, at 0 s: calls place for job number -1"
+    ):
+        simulate(Workload(JOBS), Platform.pool(9), Policy("stubborn", stubborn, compiled=False))
+
+
 def test_a_slow_pass_is_not_stopped():
     def thinks(state):
         for _ in range(4):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -119,8 +120,14 @@ class Policy:
     @property
     def patience_s(self) -> float:
         """How long one pass may take; one of this package may have to walk a very long queue."""
-        code = getattr(self.decide, "__code__", None)
-        return self.patience if code is None or is_users(code.co_filename) else max(self.patience, OURS_S)
+        users = self.code is None or is_users(self.code.co_filename)
+        return self.patience if users else max(self.patience, OURS_S)
+
+    @property
+    def code(self) -> CodeType | None:
+        """That of the pass; an object that can be called has it in its class."""
+        found: CodeType | None = getattr(self.decide, "__code__", None)
+        return found or getattr(type(self.decide).__call__, "__code__", None)
 
     @property
     def orders(self) -> tuple[int, ...]:

@@ -203,19 +203,19 @@ def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
     """Stop what this thread does once a pass in plain Python does not return, and say in which line that was."""
     here = threading.get_ident()
     look, over, lock = _patience(policy, state, partial(_may_last, here)), threading.Event(), threading.Lock()
-    found: list[PolicyError] = []
+    found: list[BaseException] = []
     stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
     def watch() -> None:
         while not over.wait(ANSWER_S):
             try:
                 look()
-            except PolicyError as error:
+            except (PolicyError, Misused) as error:
                 with lock:
                     if not over.is_set():
                         found.append(error)
                         stop(ctypes.c_ulong(here), ctypes.py_object(_Stuck))
-                        return
+                over.wait(MISUSED_S)  # and once more where a bare `except:` swallowed it
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -227,6 +227,8 @@ def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
                 over.set()
                 stop(ctypes.c_ulong(here), None)  # one that is on its way is not wanted any more
     except _Stuck as stuck:
+        if isinstance(found[0], Misused):
+            raise found[0].with_traceback(stuck.__traceback__) from None
         raise PolicyError(at(*_line_of(policy, stuck), str(found[0]))) from None
 
 
