@@ -75,7 +75,7 @@ def place(state, job):
     return place_in(state, job, state.free.nodes, state.free.peak, state.free.licences)
 
 
-@verb(inline=True)
+@verb()
 def start(state, job, reason):
     """Start a waiting job now, where the last `place` put it."""
     if state.trace.error[0] != OK:
@@ -94,7 +94,7 @@ def start(state, job, reason):
     dequeue(state, job)
 
 
-@kernel(inline=True)
+@kernel()
 def _available(state, job):
     if state.machine.pool:
         for k in range(state.machine.resources):
@@ -122,7 +122,7 @@ def _available(state, job):
     return True
 
 
-@verb(inline=True)
+@verb()
 def reserve(state, job, t):
     """Promise a waiting job the start t. The first promise stays on record, and every change for the job watched."""
     if not is_waiting(state, job, BY_RESERVE):
