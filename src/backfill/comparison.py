@@ -21,7 +21,7 @@ from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.runs import Done, Plan, Run, Source, carry_out, held_back
-from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given
+from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
 from backfill.workloads import generate
 
 if TYPE_CHECKING:
@@ -217,6 +217,7 @@ def compare(
     if replications > 1 and isinstance(log, Workload):
         raise UsageError("replications need a workload that can be made anew: a model, or a function of a seed")
     each = [policy if isinstance(policy, tuple) else (policy, None) for policy in policies]
+    given = with_events(given)  # read once
     specs = [RunSpec.of(policy, params, **given) for policy, params in each]
     where = executor or (Processes(workers) if workers > 1 else None)
     return compare_specs(log, pool, specs, replications, where, progress)

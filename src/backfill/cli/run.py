@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from backfill.cli import say
@@ -28,6 +29,13 @@ def compiling(what: str) -> str:
 
     kept = "this happens once: the compiled code is kept for the next runs"
     return f"compiling {what}" + (f"; {kept}" if jit.FOLDER else "")
+
+
+def read_events_of(run: "RunOptions") -> "RunOptions":
+    """The same with the file of events read, for several runs."""
+    from backfill.spec import with_events
+
+    return replace(run, **with_events({"events": run.events}))
 
 
 def described(policy: str, run: "RunOptions", settings: Sequence[str] = (), promise: str | None = None) -> "RunSpec":

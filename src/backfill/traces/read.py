@@ -65,7 +65,6 @@ def without_zero_runs(workload: Workload, zero_run: str) -> Workload:
         if not status.names:
             note = "the log does not say which jobs were cancelled: those with run time 0 are kept"
             return replace(workload, notes=(*workload.notes, note))
-        cancelled = [name.lower().startswith("cancel") for name in status.names]
-        zero, reason = zero & np.array([*cancelled, False])[status.codes], "run time 0, cancelled"
-    kept = workload.with_jobs(workload.jobs.take(np.flatnonzero(~zero)))
+        zero, reason = workload.never_ran, "run time 0, cancelled"
+    kept = workload.with_rows(np.flatnonzero(~zero))
     return replace(kept, dropped=workload.dropped | {reason: int(np.count_nonzero(zero))})
