@@ -16,8 +16,8 @@ from backfill.analysis.verify import verify as check
 from backfill.core.policy import Policy, json_value
 from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, at
-from backfill.model.platform import Platform
 from backfill.model.events import Events, events_of
+from backfill.model.platform import Platform
 from backfill.model.schedule import TEXTS, Runs, Schedule
 from backfill.model.units import SECOND, counted
 from backfill.model.workload import Workload
@@ -148,6 +148,7 @@ class Result:
         rows = [(self.name, self.metrics)]
         used = used_table(rows)
         more = [] if used is None else [f"{used[0]}\n{as_text(used[1])}"]
+        more += [] if self.happened is None else [self.happened.sentence]
         return "\n\n".join([self.title, as_text(result_table(rows)), *more])
 
     @property

@@ -67,6 +67,12 @@ class Comparison:
         return [*found, *([self.interrupted] if self.interrupted else [])]
 
     @property
+    def happened(self) -> list[str]:
+        """What the events were and did under each policy, a line each; empty without events."""
+        found = [(name, each.happened) for name, each in zip(self.names, self.results, strict=True)]
+        return [f"{name}: {each.sentence}" for name, each in found if each is not None]
+
+    @property
     def gaps(self) -> list[Gap]:
         """Every policy against every bound."""
         return gaps(self.names, self.metrics, self.bounds)
@@ -104,6 +110,7 @@ class Comparison:
                 "",
                 table,
                 "",
+                *([*self.happened, ""] if self.happened else []),
                 *compared_text(self.sentences, self.fairness, self.waits, self.gaps, self.reality),
             ]
         )

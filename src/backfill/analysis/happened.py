@@ -81,7 +81,9 @@ class Happened:
             found.append(f"{counted(self.after_all, 'event')} changed nothing: all jobs were over by then")
         if pending := int(self.cost.get("pending_jobs") or 0):
             stay = "stays" if pending == 1 else "stay"
-            found.append(f"{counted(pending, 'job')} {stay} pending for ever, for want of capacity that events take away")
+            found.append(
+                f"{counted(pending, 'job')} {stay} pending for ever, for want of capacity that events take away"
+            )
         return found
 
 

@@ -166,8 +166,9 @@ def metrics(
     Of jobs, `jobs`, waits, responses, slowdowns and throughput are those that ran to their end or their walltime.
     Jobs that were cancelled, or failed with their node, while they ran held the machine all the same: they count in
     utilization, makespan, mean_running_jobs and max_queue. Rejected jobs and those cancelled before they started count
-    only in `rejected_jobs` and `cancelled_jobs`, and those that wait for ever only in `pending_jobs`. makespan = last end - first submit, of the jobs that ran;
-    utilization = cpu time held over all runs / (cpus x makespan), cpus being those of the platform as it is described.
+    only in `rejected_jobs` and `cancelled_jobs`, and those that wait for ever only in `pending_jobs`.
+    makespan = last end - first submit, of the jobs that ran; utilization = cpu time held over all runs / (cpus x
+    makespan), cpus being those of the platform as it is described.
 
     Where jobs hold several resources, those of `resource_metrics` are added; where there are deadlines or licences,
     those of `farm_metrics`; where the schedule states runs, or a job was cancelled or failed, those of `event_metrics`.

@@ -78,12 +78,11 @@ def compare(
     if save is not None:
         make_folder(save)
 
-    from backfill.cli.run import compare_all, described, read_events_of
+    from backfill.cli.run import all_described, compare_all
     from backfill.executors import executor
     from backfill.spec import names
 
-    options = read_events_of(options)
-    specs = [described(text, options) for text in policies or []]
+    specs = all_described(policies or [], options)
     names(specs)
     with executor(workers, cluster) as where:
         workload, pool = inputs(log, **vars(machine), **vars(part))
@@ -121,7 +120,7 @@ def _print(found: "Comparison") -> None:
     print_lines(compared_table(found.names, found.metrics, found.gaps))
     print_used(list(zip(found.names, found.metrics, strict=True)))
     print()
-    for line in found.happened:
+    for line in [*found.happened, ""] if found.happened else []:
         print(line)
     for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps, found.reality):
         print(line)

@@ -100,7 +100,7 @@ def read(
     if log.startswith("model:"):
         from backfill.workloads import generate
 
-        return under_rules(generate(log, more_seed), zero_run, cancelled, think)
+        return under_rules(generate(log, more_seed), zero_run, cancelled)
     return read_file(
         log, zero_run=zero_run, cancelled=cancelled, think=think, resources=resources, machines=machines
     )  # fmt: skip

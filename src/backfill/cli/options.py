@@ -99,7 +99,9 @@ EventsFile = Annotated[
 ]
 Lost = Annotated[
     str,
-    typer.Option("--lost", metavar="RULE", help="A job whose run is lost with its node waits again (requeue) or fails (fail)."),
+    typer.Option(
+        "--lost", metavar="RULE", help="A job whose run is lost with its node waits again (requeue) or fails (fail)."
+    ),
 ]
 Cancelled = Annotated[
     str,

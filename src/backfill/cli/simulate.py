@@ -66,7 +66,8 @@ def simulate(
         str | None, typer.Option("--schedule", metavar="OUT.csv", help="Write the schedule; - is standard output.")
     ] = None,
     runs: Annotated[
-        str | None, typer.Option("--runs", metavar="OUT.csv", help="Write every run: a job that was requeued has several.")
+        str | None,
+        typer.Option("--runs", metavar="OUT.csv", help="Write every run: a job that was requeued has several."),
     ] = None,
     as_json: Json = False,
     report: Report = None,

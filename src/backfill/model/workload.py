@@ -185,6 +185,7 @@ class Jobs:
         if len(self.after.items):
             place = {int(row): i for i, row in enumerate(rows)}
             columns["after"] = Ragged.of([[place[r] for r in self.after[row].tolist() if r in place] for row in rows])
+            columns["think"] = np.where(np.diff(columns["after"].first) > 0, columns["think"], 0)
         return Jobs(**columns)
 
     def replace(self, **columns: Any) -> "Jobs":
