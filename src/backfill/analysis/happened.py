@@ -26,6 +26,7 @@ class Happened:
     """The events of one run, counted, and their cost."""
 
     counts: dict[str, int]  # what happened -> how often
+    lost: int  # runs that were lost with what they held
     cost: Metrics  # of `event_metrics`
     skipped: int  # events of jobs that were left out of the workload
     too_late: int  # events of jobs that were over by then
@@ -55,15 +56,18 @@ class Happened:
         capacity, copies = events.greatest(platform)
         raised = (capacity > platform.capacity).any() or (copies > platform.copies).any()
         breaks = bool(raised or (events.kind == WALLTIME).any())
-        return cls(counts, cost, given + own - len(events), int(late.sum()), int(after_all.sum()), breaks)
+        lost = int((schedule.all_runs.state == NODE_FAIL).sum())
+        return cls(counts, lost, cost, given + own - len(events), int(late.sum()), int(after_all.sum()), breaks)
 
     @property
     def sentence(self) -> str:
         """`2 outages, 1 window; 12 runs lost (340 cpu hours), 12 requeued`."""
         what = [counted(count, name) for name, count in self.counts.items() if count]
         requeues, failed, pending = (int(self.cost.get(n) or 0) for n in ("requeues", "failed_jobs", "pending_jobs"))
-        lost = requeues + failed
-        told = [f"{counted(lost, 'run')} lost ({self.cost.get('lost_cpu_hours') or 0:,.4g} cpu hours)"] if lost else []
+        hours = self.cost.get("lost_cpu_hours") or 0
+        told = (
+            [f"{counted(self.lost, 'run')} lost ({hours:,.{0 if hours >= 100 else 2}f} cpu hours)"] if self.lost else []
+        )
         told += [f"{requeues:,} requeued"] if requeues else []
         told += [f"{counted(failed, 'job')} failed"] if failed else []
         told += [f"{counted(pending, 'job')} pending for ever"] if pending else []

@@ -236,10 +236,11 @@ def _table(log: Source, fields: Sequence[str]) -> Floats:
 def _check(log: Source, field: dict[int, Floats]) -> None:
     """Refuse the first value beyond its limits. NaN and infinite values are."""
     worst: tuple[int, int] | None = None
-    for number, (limit, whole) in _LIMITS.items():
-        bad = ~(np.abs(field[number]) <= limit)
+    for number, values in field.items():
+        limit, whole = _LIMITS[number]
+        bad = ~(np.abs(values) <= limit)
         if whole:
-            bad |= field[number] != np.floor(field[number])
+            bad |= values != np.floor(values)
         if bad.any():
             worst = min(worst or (len(bad), 0), (int(np.argmax(bad)), number))
     if worst:
