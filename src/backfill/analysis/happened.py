@@ -66,7 +66,9 @@ class Happened:
         requeues, failed, pending = (int(self.cost.get(n) or 0) for n in ("requeues", "failed_jobs", "pending_jobs"))
         hours = self.cost.get("lost_cpu_hours") or 0
         told = (
-            [f"{counted(self.lost, 'run')} lost ({hours:,.{0 if hours >= 100 else 2}f} cpu hours)"] if self.lost else []
+            [f"{counted(self.lost, 'run')} lost ({hours:{',.0f' if hours >= 100 else '.3g'}} cpu hours)"]
+            if self.lost
+            else []
         )
         told += [f"{requeues:,} requeued"] if requeues else []
         told += [f"{counted(failed, 'job')} failed"] if failed else []
