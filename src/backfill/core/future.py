@@ -118,7 +118,8 @@ def _levels(need: Ints) -> Ints:
         return zeros(1)
     values, counts = np.unique(need[:: max(len(need) // 4096, 1)], return_counts=True)
     often = values[np.argsort(-counts, kind="stable")[: LEVELS - 1]]
-    return np.unique(np.append(often, need.min()))
+    found: Ints = np.unique(np.append(often, need.min()))
+    return found
 
 
 @kernel()
