@@ -14,6 +14,7 @@ OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, N
     np.int64(i) for i in range(10)
 )
 OVERBOOKED, OVERBOOKED_LICENCE, NOT_STARTED, NO_KEYS = (np.int64(i) for i in range(10, 14))
+NO_PREEMPTION, NOT_RUNNING, JUST_STARTED, JUST_PREEMPTED, NO_HOW, NO_OVERHEAD = (np.int64(i) for i in range(14, 20))
 NONE = np.int64(-1)
 
 
@@ -60,6 +61,18 @@ def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) 
         what = f"uses the extra for {who}, which it did not start in this pass"
     elif code == NO_KEYS:
         what = f"sorts {available} jobs by {asked} keys; expected a key for each job, memory_f of length 'jobs'"
+    elif code == NO_PREEMPTION:
+        what = f"preempts {who}; a policy that does declares preempts=True"
+    elif code == NOT_RUNNING:
+        what = f"preempts {who}, which does not run"
+    elif code == JUST_STARTED:
+        what = f"preempts {who}, which it started in this pass"
+    elif code == JUST_PREEMPTED:
+        what = f"starts {who}, which it preempted in this pass"
+    elif code == NO_HOW:
+        what = f"preempts {who} by {asked}; expected one of REQUEUE, CHECKPOINT, SUSPEND"
+    elif code == NO_OVERHEAD:
+        what = f"preempts {who} at an overhead of {seconds_text(asked)} s; expected 0 or more"
     elif code == TOO_LATE:
         raise WorkloadError(f"{who} would end more than 30,000 years from now; a run time or a speed must be wrong")
     else:

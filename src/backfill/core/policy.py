@@ -89,6 +89,7 @@ class Policy:
     settable: tuple[str, ...] = ()  # answers that can be given like a parameter: `order`, `tried`
     given: Mapping[str, str] = field(default_factory=dict)  # those that were
     sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what
+    preempts: bool = False  # it may preempt running jobs
     index: bool = True  # may search a deep queue by its tree
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
 
