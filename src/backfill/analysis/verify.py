@@ -459,7 +459,7 @@ def _lengths(case: _Case, overrun: Overrun, overhead: int) -> _Lengths:
     if not runs.first.all():
         preempted = np.append(False, runs.state[:-1] == PREEMPTED)[: len(runs)] & ~runs.first
         kept = np.where(runs.kept == NO_TIME, 0, runs.kept)
-        extra, spent = np.where(preempted, overhead, 0), _before(runs, kept)
+        extra, spent = _overheads(runs, preempted, overhead), _before(runs, kept)
         done = np.where(slow == 1, kept, np.floor(kept * slow)).astype(np.int64)
         left = np.maximum(left - _before(runs, done), 0)
         number = (np.arange(1, len(runs) + 1) - np.searchsorted(runs.job, runs.job)).astype(np.int64)
@@ -478,15 +478,23 @@ def _lengths(case: _Case, overrun: Overrun, overhead: int) -> _Lengths:
     walltime = jobs.walltime[runs.job]
     if case.outages is not None:
         walltime = case.outages.walltime(runs.job, jobs.walltime, runs.start)
-    limit = np.maximum(walltime - spent, 0) + extra
+    limit = np.maximum(walltime - spent + extra, 0)
     shortest, longest = np.minimum(needed, limit), np.minimum(at_most, limit)
     for i in np.flatnonzero(np.isin(runs.job, list(case.outages.walltimes) if case.outages else [])).tolist():
         for time, value in cast(Outages, case.outages).walltimes[int(runs.job[i])]:
-            past, more = time - int(runs.start[i]), max(value - int(spent[i]), 0) + int(extra[i])
+            past, more = time - int(runs.start[i]), max(value - int(spent[i]) + int(extra[i]), 0)
             for each, whole in ((shortest, needed), (longest, at_most)):
                 if 0 < past < each[i]:  # it still runs
                     each[i] = max(past, min(int(whole[i]), more))
     return _Lengths(shortest, longest, rounding, needed > shortest, at_most <= longest, extra, spent)
+
+
+def _overheads(runs: _Runs, preempted: Mask, overhead: int) -> Ints:
+    """What it costs to go on, of each run: the overhead, and what the run before did not get to pay of its own."""
+    extra = np.where(preempted, overhead, 0)
+    for i in np.flatnonzero(extra).tolist():
+        extra[i] += max(int(extra[i - 1] - (runs.end[i - 1] - runs.start[i - 1])), 0)
+    return extra
 
 
 def _before(runs: _Runs, values: Ints) -> Ints:
