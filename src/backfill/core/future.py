@@ -58,7 +58,11 @@ FINEST = 20  # the shortest bucket is 2**FINEST microseconds
 PLAN = [
     ("nodes", ProfileT),  # availability of nodes, kept by the policies that plan
     ("licences", ProfileT),
+    # where windows are announced (planned.py)
     ("live", int64),  # 1: it holds what runs and what is announced, and each start is booked as it is made
+    ("fits", int64),  # address of `fits`
+    ("hold_place", int64),  # of `hold_place`
+    ("book_start", int64),  # of `book_start`
     # where jobs have a place in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
     ("many", int32[::1]),  # (n,)
@@ -88,6 +92,9 @@ def new_plan(platform: Platform, jobs: Jobs, need: Ints) -> Any:
         nodes=new_profile(column(platform.capacity)),
         licences=new_profile(column(platform.copies.reshape(-1, 1))),
         live=0,
+        fits=0,
+        hold_place=0,
+        book_start=0,
         first=zeros(1 if simple else len(jobs)),
         many=np.zeros(1 if simple else len(jobs), np.int32),
         pairs=zeros(SMALL, 2),
@@ -708,15 +715,6 @@ def _book_lane(state, window):
             book(state.plan.nodes, lane, begin, until, gone, ONLY, TAKE)
         else:
             book(state.plan.licences, -1 - lane, begin, until, gone, ONLY, TAKE)
-
-
-@kernel()
-def fits_planned(state, job):
-    """Whether a job fits from now on beside what runs, what is announced, and what was booked in this pass."""
-    if not state.plan.live:
-        rebuild(state)
-        state.plan.live = 1
-    return earliest_start(state, job, state.now) == state.now
 
 
 @verb()

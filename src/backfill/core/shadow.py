@@ -9,7 +9,7 @@ import numpy as np
 from numba import int64
 
 from backfill.core.errors import NONE, NOT_STARTED, fail
-from backfill.core.future import fits_planned, settle
+from backfill.core.far import call
 from backfill.core.placement import first_node, holds, licences_free, may_use
 from backfill.core.profile import FUTURE
 from backfill.core.queue import is_waiting
@@ -64,8 +64,7 @@ def _book_planned(state, job):
     for k in range(state.machine.resources if state.machine.pool else 0):
         state.shadow.extra[0, k] = UNBOUNDED
     _forget(state)
-    fits_planned(state, job)  # lays out the plan where it was not
-    return settle(state, job, state.now)
+    return call(state.plan.hold_place, state, job)
 
 
 @kernel()

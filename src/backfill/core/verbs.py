@@ -19,12 +19,13 @@ from backfill.core.errors import (
     OK,
     fail,
 )
-from backfill.core.future import book_run, fits_planned, span
+from backfill.core.far import call
+from backfill.core.future import book_run, span
 from backfill.core.heaps import push_timer
 from backfill.core.placement import holds, licences_free, place_gang
-from backfill.core.profile import GIVE, TAKE, least_over
+from backfill.core.profile import GIVE, least_over
 from backfill.core.promises import NO_TIME
-from backfill.core.queue import dequeue, enqueue, head, is_waiting
+from backfill.core.queue import dequeue, enqueue, head, is_waiting, take_in
 from backfill.core.record import doubled, doubled_rows, kernel
 from backfill.core.runs import (
     REQUEUE,
@@ -101,7 +102,7 @@ def place(state, job):
     if state.batch.preemptions > 0 and was_preempted(state, job):
         return False
     if state.machine.windows > 0:
-        return fits_planned(state, job)
+        return call(state.plan.fits, state, job) == 1
     if state.machine.pool:
         for k in range(state.machine.resources):
             if state.jobs.need[job, k] > state.free.nodes[0, k]:
@@ -178,7 +179,7 @@ def start(state, job, reason):
     run = open_run(state, job, reason)
     note_start(state.batch, run)
     if state.plan.live:
-        book_run(state, run, state.now, max(state.runs.limit[run], state.now + 1), TAKE)
+        call(state.plan.book_start, state, run)
     dequeue(state, job)
 
 
@@ -307,4 +308,5 @@ def _end_preempted(state, job, run, how, overhead):
     keep_progress(state, job, how, 0 if how == REQUEUE else runs.used[job] + state.now - runs.start[run] - overhead)
     state.promises.reserved[job] = NO_TIME
     enqueue(state, job)
+    take_in(state)
     note_preemption(state.batch, run, how, overhead)

@@ -33,7 +33,6 @@ SECOND = 1e6
     fill="whoever fits, first fit; those that could delay the head are preempted when that lets it start",
     source="Snell, Clement and Jackson, JSSPP 2002; Maui's PREEMPT, Jackson, Snell and Clement, JSSPP 2001",
     preempts=True,
-    index=False,
     params={
         "how": Param.choice(
             "requeue",
@@ -151,7 +150,7 @@ def oldest_first(state, found):
 
 @kernel()
 def reserve_behind(state, job):
-    """Reserve for a job the earliest start beside those that it may not preempt, in the other plan. Whether it has one."""
+    """Reserve the earliest start beside those that a job may not preempt, in the other plan. Whether there is one."""
     swap_plans(state)
     plan_without_those_behind(state, job)
     t = settle(state, job, state.now)

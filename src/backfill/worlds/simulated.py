@@ -9,16 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from backfill.core.acts import do_act
 from backfill.core.errors import raise_misuse
-from backfill.core.loop import advance, count_pass, keep
+from backfill.core.far import address_of
+from backfill.core.loop import advance, count_pass, take_in
+from backfill.core.planned import use_plan
 from backfill.core.policy import Policy
-from backfill.core.queue import arrange
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.setup import new_state
+from backfill.core.state import StateT
 from backfill.core.trace import LOOKS
 from backfill.core.verbs import fit_empty
 from backfill.core.view import View
-from backfill.core.world import NOT_YET, World, close_instant, open_instant
+from backfill.core.world import NOT_YET, World, WorldT, close_instant, open_instant
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
@@ -82,6 +85,9 @@ def simulate(
     reject_hopeless(state, jobs, platform, causes, *most, never)
     asked = NO_ACTS if bound is None else acts(bound, platform, place)
     world = _new_world(jobs, platform, options, causes, policy.preempts, *asked)
+    if bound is not None:
+        use_plan(state)
+        world.do_act = address_of(do_act, StateT, WorldT)
     run = _run_compiled if policy.compiled else _run_stepping
     begin = time.perf_counter()
     passes = run(policy, decide, state, world, progress)
@@ -96,12 +102,12 @@ def simulate(
 
 
 def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
-    before = sorter() if policy.sorted_for_it else keep
+    arrange = sorter() if policy.sorted_for_it else take_in
     passes, budget = 0, FIRST_BUDGET
     while True:
         begin = time.perf_counter()
         try:
-            done = _interruptible(partial(advance, before, decide, state, world, budget))
+            done = _interruptible(partial(advance, arrange, decide, state, world, budget))
         except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
             when = f"policy {policy.name}, at {seconds_text(int(state.now))} s"
             hint = f"with @policy({policy.name!r}, compiled=False) the message has the line"
@@ -137,10 +143,10 @@ def _interruptible(call: Callable[[], int]) -> int:
 
 def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
     """The same transitions one by one, with a plain Python policy between them."""
+    arrange = sorter() if policy.sorted_for_it else take_in
     passes, view = 0, View(state, policy.layout)
     while open_instant(state, world):
-        if policy.sorted_for_it:
-            arrange(state)
+        arrange(state)
         decide(view)
         close_instant(state, world)
         count_pass(state)
@@ -193,6 +199,7 @@ def _new_world(
         overs=0,
         act=steps,
         act_priority=priorities,
+        do_act=0,
         acts=0,
         acts_left=len(steps),
         base=platform.capacity.copy(),
