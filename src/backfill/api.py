@@ -229,7 +229,10 @@ class Result:
         overrun: Any = self.options.overrun
         alone = not len(self.workload.jobs.after.items)  # else a job may enter the queue before one with a promise
         binds = self.policy.binds and alone and self._walltimes_hold()
-        return check(self.workload, self.platform, self.schedule, overrun=overrun, promises_bind=binds)
+        overhead = self.policy.overhead(self.params)
+        return check(
+            self.workload, self.platform, self.schedule, overrun=overrun, promises_bind=binds, overhead=overhead
+        )
 
 
 @shows_given

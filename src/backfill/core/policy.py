@@ -19,6 +19,7 @@ from backfill.core.order import DYNAMIC, FCFS, ORDERS
 from backfill.core.record import kernel
 from backfill.core.view import Layout, View, view_type
 from backfill.model.errors import PolicyError, UsageError
+from backfill.model.units import SECOND
 
 ANSWERS = ("order", "tried")  # those that are names of orders
 
@@ -177,6 +178,11 @@ class Policy:
         """Every parameter, defaults included, and the answers that were given."""
         numbers = zip(self.params.items(), self.values(given).tolist(), strict=False)
         return {**self.given, **{name: param.shown(number) for (name, param), number in numbers}}
+
+    def overhead(self, values: Mapping[str, float | str]) -> int:
+        """The microseconds by which a preempted job takes longer, of all parameters: where `how` is `checkpoint`."""
+        asked = self.preempts and values.get("how", "checkpoint") == "checkpoint"
+        return round(float(values.get("overhead", 0)) * SECOND) if asked else 0
 
     def told(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
         """What sets it apart from the policy of its name: answers, and parameters that differ from their defaults."""

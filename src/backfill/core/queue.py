@@ -116,7 +116,7 @@ def enqueue(state, job):
     q.waits[job] = 1
 
 
-@kernel(inline=True)
+@kernel()
 def dequeue(state, job):
     """Take a job out of every order: it starts, or leaves."""
     q = state.queue

@@ -161,7 +161,7 @@ def was_preempted(state, job):
     return False
 
 
-@verb(inline=True)
+@verb()
 def start(state, job, reason):
     """Start a waiting job now, where the last `place` put it."""
     if state.trace.error[0] != OK:
@@ -183,7 +183,7 @@ def start(state, job, reason):
     dequeue(state, job)
 
 
-@kernel(inline=True)
+@kernel()
 def _available(state, job):
     if state.machine.pool:
         for k in range(state.machine.resources):
@@ -211,7 +211,7 @@ def _available(state, job):
     return True
 
 
-@verb(inline=True)
+@verb()
 def reserve(state, job, t):
     """Promise a waiting job the start t. The first promise stays on record, and every change for the job watched."""
     if not is_waiting(state, job):

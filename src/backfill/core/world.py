@@ -122,7 +122,7 @@ def open_instant(state, world):
     return True
 
 
-@kernel(inline=True)
+@kernel()
 def _end_first(state, world):
     run, t = world.end_run[0], world.end_time[0]
     world.ends = pop_end(world.end_time, world.end_run, world.ends)
@@ -130,7 +130,7 @@ def _end_first(state, world):
         finish(state, world, run, TIMEOUT if world.cut[run] else COMPLETED)
 
 
-@kernel(inline=True)
+@kernel()
 def finish(state, world, run, how):
     """A run ends now, and its job with it."""
     if world.stepping and world.gone[run]:
@@ -176,7 +176,7 @@ def _let_follow(state, world, job):
             _admit(state, world, later)
 
 
-@kernel(inline=True)
+@kernel()
 def _come(state, world):
     """The next job is submitted, unless it was cancelled before."""
     job = submit(state)
@@ -185,7 +185,7 @@ def _come(state, world):
         _admit(state, world, job)
 
 
-@kernel(inline=True)
+@kernel()
 def _admit(state, world, job):
     """A job joins the queue, unless it is rejected, cancelled, or others must end first."""
     if world.outcome[job] != NOT_YET or (world.linked and world.before[job] > 0):
@@ -245,7 +245,7 @@ def _speed(state, world, run):
     return slowest
 
 
-@kernel(inline=True)
+@kernel()
 def set_end(state, world, run):
     """Find out when a run will end, and whether it will be killed."""
     job = np.int64(state.runs.job[run])
