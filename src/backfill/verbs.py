@@ -25,6 +25,7 @@ from backfill.core.promises import NO_TIME
 from backfill.core.queue import arrange_by, candidate, following, head, is_first, rewind
 from backfill.core.random import pick
 from backfill.core.record import kernel
+from backfill.core.runs import CHECKPOINT, REQUEUE, SUSPEND
 from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.verbs import (
     BACKFILL,
@@ -36,6 +37,7 @@ from backfill.core.verbs import (
     RESUMED,
     THREAD,
     place,
+    preempt,
     reserve,
     start,
     start_heads,
@@ -44,14 +46,17 @@ from backfill.core.verbs import (
 
 __all__ = [
     "BACKFILL",
+    "CHECKPOINT",
     "FIT",
     "FUTURE",
     "GANG",
     "HEAD",
     "MOVED_UP",
     "NO_TIME",
+    "REQUEUE",
     "RESERVED",
     "RESUMED",
+    "SUSPEND",
     "THREAD",
     "arrange_by",
     "candidate",
@@ -64,6 +69,7 @@ __all__ = [
     "pick",
     "place",
     "place_beside",
+    "preempt",
     "rebuild",
     "reserve",
     "rewind",
