@@ -1,4 +1,6 @@
-"""The yardstick: a dedicated C++ loop of EASY (cpp/easy.cpp), compiled when needed and run on arrays.
+"""The yardsticks: dedicated C++ loops of EASY, compiled when needed and run on arrays.
+
+cpp/easy.cpp walks its queue, cpp/deep.cpp searches it by a tree; both give the same schedule.
 
     python benchmarks/baseline.py [REPEATS]
 
@@ -19,29 +21,31 @@ from backfill.model.errors import BackfillError
 Ints = NDArray[np.int64]
 
 HERE = Path(__file__).parent
-SOURCE = HERE / "cpp" / "easy.cpp"
-PROGRAM = HERE / ".build" / "easy"
+SOURCES = HERE / "cpp"
+BUILT = HERE / ".build"
 FLAGS = ("-std=c++17", "-O3", "-march=native")
 
 
-def build() -> Path:
-    """The compiled program, made anew when it is missing or older than its source. `CXX` names the compiler."""
-    if not PROGRAM.exists() or PROGRAM.stat().st_mtime < SOURCE.stat().st_mtime:
-        PROGRAM.parent.mkdir(exist_ok=True)
-        fresh = PROGRAM.with_suffix(f".{os.getpid()}")
-        command = [os.environ.get("CXX", "c++"), *FLAGS, "-o", str(fresh), str(SOURCE)]
+def build(name: str) -> Path:
+    """The compiled program, made anew when it is missing or older than a source. `CXX` names the compiler."""
+    program, source = BUILT / name, SOURCES / f"{name}.cpp"
+    changed = max(path.stat().st_mtime for path in SOURCES.iterdir())
+    if not program.exists() or program.stat().st_mtime < changed:
+        BUILT.mkdir(exist_ok=True)
+        fresh = program.with_suffix(f".{os.getpid()}")
+        command = [os.environ.get("CXX", "c++"), *FLAGS, "-o", str(fresh), str(source)]
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except OSError as error:
             raise BackfillError(f"{command[0]} cannot be run ({error.strerror}); CXX names another compiler") from error
         except subprocess.CalledProcessError as error:
             raise BackfillError(f"{' '.join(command)} failed:\n{error.stderr}") from error
-        fresh.replace(PROGRAM)  # whole or not at all, also when two processes build at once
-    return PROGRAM
+        fresh.replace(program)  # whole or not at all, also when two processes build at once
+    return program
 
 
 def run(
-    submit: Ints, runtime: Ints, walltime: Ints, procs: Ints, cpus: int, *, repeats: int = 1
+    submit: Ints, runtime: Ints, walltime: Ints, procs: Ints, cpus: int, *, repeats: int = 1, name: str = "easy"
 ) -> tuple[Ints, list[float]]:
     """Start of every job under EASY, and the seconds that each repeat of the loop took.
 
@@ -52,7 +56,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         jobs, result = Path(folder, "jobs"), Path(folder, "starts")
         np.stack([column[order] for column in (submit, runtime, walltime, procs)]).astype(np.int64).tofile(jobs)
-        command = [str(build()), str(jobs), str(result), str(cpus), str(repeats)]
+        command = [str(build(name)), str(jobs), str(result), str(cpus), str(repeats)]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         starts = np.empty(len(order), np.int64)
         starts[order] = np.fromfile(result, np.int64)

@@ -13,13 +13,15 @@ import numpy as np
 from measure import Result, Target, speeds, warm, work
 
 from backfill import policies
+from backfill.core.policy import Policy
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.read import read
 from backfill.workloads import generate
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import simulate
-from workloads import CPUS, of_resources, synthetic
+from workloads import CPUS, SHAPES, of_resources, ricc, synthetic
+from workloads import deep as shaped
 
 HERE = Path(__file__).parent
 SHARED = HERE.parents[1] / "shared"  # recorded logs; not part of the project
@@ -35,14 +37,19 @@ def million(quick: bool) -> int:
 
 
 def against_cpp(
-    name: str, workload: Workload, repeats: int, target: Target | None = None, ratio_target: Target | None = None
+    name: str,
+    workload: Workload,
+    repeats: int,
+    target: Target | None = None,
+    ratio_target: Target | None = None,
+    program: str = "easy",
 ) -> Result:
-    """EASY on a pool against the dedicated C++ loop, in turns; the schedules must be equal."""
+    """EASY on a pool against a dedicated C++ loop, in turns; the schedules must be equal."""
     jobs, seconds, starts = workload.jobs, [], np.zeros(0)
 
     def turn() -> None:
         nonlocal starts
-        starts, took = baseline.run(jobs.submit, jobs.runtime, jobs.walltime, jobs.procs, CPUS)
+        starts, took = baseline.run(jobs.submit, jobs.runtime, jobs.walltime, jobs.procs, CPUS, name=program)
         seconds.extend(took)
 
     ours, done = speeds(workload, Platform.pool(CPUS), policies.get("easy"), repeats, turn)
@@ -52,7 +59,7 @@ def against_cpp(
         "jobs/s",
         ours,
         target,
-        against="C++",
+        against="C++" if program == "easy" else "C++ tree",
         yardstick=[len(jobs) / s for s in seconds],
         ratio_target=ratio_target,
         facts=work(done),
@@ -92,18 +99,37 @@ def conservative(quick: bool) -> Rows:
         repeats = {1.0: 5, 1.5: 2, 3.0: 1}[load]
         found, done = speeds(workload, Platform.pool(cpus), policies.get("conservative"), repeats)
         yield Result(title, "jobs/s", found, Target(target), facts=work(done))
+    workload = ricc(20_000 if quick else 448_000)
+    found, done = speeds(workload, Platform.pool(8192), policies.get("conservative"), 1)
+    yield Result("conservative, RICC-2010's shape", "jobs/s", found, Target(10_000), facts=work(done))
+
+
+DEEP = ("easy", "easy-sjbf", "easy-saf", "first-fit", "ibb")  # policies
 
 
 def deep(quick: bool) -> Rows:
-    pool = Platform.pool(CPUS)
-    workload = synthetic(1.5, million(quick))
-    for name, target in (("easy", Target(500_000)), ("easy-saf", None)):
-        found, done = speeds(workload, pool, policies.get(name), 2 if quick else 3)
-        yield Result(f"{name}, load 1.5", "jobs/s", found, target, facts=work(done))
+    """Five shapes of jobs at load 1.5, and what a dynamic order costs."""
+    for shape in SHAPES:
+        workload = shaped(shape, million(quick))
+        for name in DEEP:
+            yield from deep_row(f"{name}, {shape}", workload, policies.get(name), 2 if quick else 3)
     fewer = synthetic(1.5, 10_000 if quick else 20_000)
-    found, done = speeds(fewer, pool, policies.get("easy-wfp3"), 1)
+    found, done = speeds(fewer, Platform.pool(CPUS), policies.get("easy-wfp3"), 1)
     note = f"{len(fewer):,} jobs; a dynamic order is sorted before each pass"
     yield Result("easy-wfp3, load 1.5", "jobs/s", found, facts=work(done), note=note)
+
+
+def deep_row(title: str, workload: Workload, policy: Policy, repeats: int) -> Rows:
+    """Looks per job; and jobs per second, for EASY on one resource beside the C++ loop with a tree."""
+    pool = Platform.pool(CPUS, **dict.fromkeys(workload.resources[1:], 1000 * CPUS))
+    if policy.name == "easy" and len(workload.resources) == 1:
+        row = against_cpp(title, workload, repeats, ratio_target=Target(0.5), program="deep")
+    else:
+        found, done = speeds(workload, pool, policy, repeats)
+        row = Result(title, "jobs/s", found, facts=work(done))
+    yield row
+    looks = row.facts["looks_per_job"]
+    yield Result(f"{title}, looks", "per job", [looks], Target(150, most=True), less=True)
 
 
 def index(quick: bool) -> Rows:

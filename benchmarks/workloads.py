@@ -1,4 +1,4 @@
-"""The synthetic workload that the speed claims rest on."""
+"""The synthetic workloads that the speed claims rest on."""
 
 import hashlib
 import math
@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from backfill.model.units import SECOND
-from backfill.model.workload import Jobs, Workload
+from backfill.model.workload import Ints, Jobs, Workload
 
 CPUS = 1024
 LOADS = (0.7, 0.9, 0.95, 1.5)
@@ -29,18 +29,57 @@ def synthetic(
     procs = np.rint(np.exp2(log2)).astype(np.int64)
     runtime = np.rint(np.exp(random.normal(math.log(600), 1.8, jobs)).clip(1, 172_800)).astype(np.int64)
     walltime = np.ceil(runtime * random.uniform(1, 5, jobs)).astype(np.int64)
-    arrival = np.cumsum(random.exponential(1, jobs))
-    last_submit = float((procs * runtime).sum()) / (cpus * load)
-    submit = np.floor(arrival * (last_submit / arrival[-1]) + 0.5).astype(np.int64)
+    submit = _arrivals(random.exponential(1, jobs), procs * runtime, cpus * load)
+    name = f"synthetic load={load:g} jobs={jobs} cpus={cpus} largest={largest} seed={seed}"
+    return _workload(name, submit * SECOND, runtime * SECOND, walltime * SECOND, procs, cpus)
+
+
+SHAPES = ("steps of 300 s", "powers of two", "ten walltimes", "one size", "two resources")
+
+
+def deep(shape: str, jobs: int = 1_000_000, *, load: float = 1.5, seed: int = 1) -> Workload:
+    """A workload that leaves a tenth of its jobs and more waiting, of one of these shapes:
+
+    steps of 300 s: walltimes rounded up to 5 min, sizes spread evenly from 1 to 256
+    powers of two: sizes from 1 to 256 that are powers of two, walltimes in whole microseconds
+    ten walltimes: rounded up to one of ten, from 5 min to 10 days
+    one size: 16 processors each
+    two resources: the jobs of `synthetic`, see `of_resources`
+
+    All else is as in `synthetic`.
+    """
+    base = synthetic(load, jobs, seed=seed)
+    if shape == "two resources":
+        return of_resources(base, 2)
+    random = np.random.Generator(np.random.PCG64([seed, SHAPES.index(shape)]))
+    procs, runtime, walltime = base.jobs.procs, base.jobs.runtime, base.jobs.walltime
+    if shape == "steps of 300 s":
+        procs = random.integers(1, CPUS // 4 + 1, jobs)
+        walltime = -(-walltime // (300 * SECOND)) * 300 * SECOND
+    elif shape == "powers of two":
+        procs = 2 ** random.integers(0, 9, jobs)
+        walltime = np.ceil(runtime * random.uniform(1, 5, jobs)).astype(np.int64)
+    elif shape == "ten walltimes":
+        hours = np.array([1 / 12, 1 / 4, 1 / 2, 1, 2, 6, 12, 24, 72, 240])
+        values = (3600 * SECOND * hours).astype(np.int64)
+        walltime = values[np.searchsorted(values, walltime)]
+    else:
+        procs = np.full(jobs, 16)
+    submit = _arrivals(random.exponential(1, jobs), procs * (runtime // SECOND), CPUS * load)
+    return _workload(f"{shape}, load={load:g} jobs={jobs} seed={seed}", submit * SECOND, runtime, walltime, procs, CPUS)
+
+
+def _arrivals(gaps: Ints, work: Ints, rate: float) -> Ints:
+    """Submits with gaps in these proportions, in whole seconds; at the last `rate` would have done all the work."""
+    arrival = np.cumsum(gaps)
+    found: Ints = np.floor(arrival * (float(work.sum()) / rate / arrival[-1]) + 0.5).astype(np.int64)
+    return found
+
+
+def _workload(name: str, submit: Ints, runtime: Ints, walltime: Ints, procs: Ints, cpus: int) -> Workload:
     return Workload(
-        jobs=Jobs(
-            job=np.arange(1, jobs + 1),
-            submit=submit * SECOND,
-            runtime=runtime * SECOND,
-            walltime=walltime * SECOND,
-            tasks=procs,
-        ),
-        name=f"synthetic load={load:g} jobs={jobs} cpus={cpus} largest={largest} seed={seed}",
+        jobs=Jobs(job=np.arange(1, len(submit) + 1), submit=submit, runtime=runtime, walltime=walltime, tasks=procs),
+        name=name,
         # Of the jobs, not of the arguments: numpy may change the streams of its distributions.
         sha256=hashlib.sha256(np.stack([submit, runtime, walltime, procs]).tobytes()).hexdigest(),
         cpus=cpus,
@@ -59,3 +98,27 @@ def of_resources(workload: Workload, count: int, *, seed: int = 2) -> Workload:
     jobs = workload.jobs.replace(tasks=np.ones_like(procs), demand=np.column_stack(demand))
     names = ("cpus", *(f"r{i}" for i in range(1, count)))
     return Workload(jobs, name=f"{workload.name} resources={count}", resources=names, cpus=CPUS)
+
+
+def ricc(jobs: int = 448_000, *, load: float = 0.85, seed: int = 6) -> Workload:
+    """A workload of the shape of RICC-2010: bursts of small jobs on a large machine.
+
+    From the Parallel Workloads Archive (RICC-2010): 448,000 jobs, 8,192 cpus, 115 sizes, three quarters of the jobs on
+    one core, about 20,000 jobs waiting behind the largest bursts. All else is chosen: bursts at Poisson
+    instants, with a lognormal number of jobs (median 8, sigma 2, cut at 1 and 12,000); sizes above 1 log-uniform up to
+    1,024; run times lognormal around a median of each burst (sigma 0.5; the medians around 20 min, sigma 1.5), cut at
+    1 min and 3 days; walltimes rounded up to one of nine from twice the run time.
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    count = np.exp(random.normal(math.log(8), 2, jobs)).clip(1, 12_000).astype(np.int64)
+    burst = np.repeat(np.arange(jobs), count)[:jobs]
+    sizes = np.unique(np.rint(np.geomspace(2, 1024, 152)).astype(np.int64))
+    cpus = np.where(random.random(jobs) < 0.75, 1, sizes[random.integers(0, len(sizes), jobs)])[burst]
+    median = np.exp(random.normal(math.log(1200), 1.5, jobs))[burst]
+    runtime = np.rint(median * np.exp(random.normal(0, 0.5, jobs))).clip(60, 259_200).astype(np.int64)
+    values = 3600 * np.array([1, 2, 4, 8, 12, 24, 48, 72, 144])
+    walltime = values[np.searchsorted(values, 2 * runtime)]
+    gaps = np.where(np.diff(burst, prepend=-1) > 0, random.exponential(1, jobs), 0.001)
+    submit = _arrivals(gaps, cpus * runtime, 8192 * load)
+    name = f"RICC-2010's shape load={load:g} jobs={jobs} seed={seed}"
+    return _workload(name, submit * SECOND, runtime * SECOND, walltime * SECOND, cpus, 8192)

@@ -14,7 +14,7 @@ ROOT = Path(backfill.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 # part -> the other parts it may import. A part is a folder or a module at the top, or the package itself.
-BELOW = {"loading", "analysis", "worlds", "workloads", "traces", "policies", "core", "model", "data"}
+BELOW = {"loading", "walls", "analysis", "worlds", "workloads", "traces", "policies", "core", "model", "data"}
 ARROWS: dict[str, set[str]] = {
     "cli": {"comparison", "runs", "executors", "api", "spec", "report", "papers", "live", "jit", *BELOW},
     "papers": {"executors", "api", "spec", "report", *BELOW},
@@ -26,8 +26,9 @@ ARROWS: dict[str, set[str]] = {
     "api": {"spec", "report", *BELOW},
     "report": BELOW,
     "verbs": {"core"},
-    "spec": {"loading", "worlds", "analysis", "traces", "core", "model"},
-    "loading": {"policies", "core", "model", "jit"},
+    "spec": {"loading", "walls", "worlds", "analysis", "traces", "core", "model"},
+    "loading": {"walls", "policies", "core", "model", "jit"},
+    "walls": {"verbs", "core", "model", "jit"},
     "worlds": {"policies", "core", "model"},
     "policies": {"core", "model"},
     "core": {"model", "jit"},

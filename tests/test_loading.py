@@ -20,7 +20,7 @@ with open(Path(__file__).with_name("imported"), "a") as out:
     out.write(f"{os.getpid()}\\n")
 
 def _first(state):
-    while state.waiting >= WAITING and head(state) >= 0 and place(state, head(state)):
+    while state.queue.waiting >= WAITING and head(state) >= 0 and place(state, head(state)):
         start(state, head(state), HEAD)
 
 @policy("one", compiled=False, params={"k": Param(1, 0, 9)})
@@ -58,7 +58,7 @@ def test_an_edit_of_it_or_of_what_it_imports_is_seen_in_the_same_process(file):
     log = bf.generate("lublin?jobs=20&cpus=16")
     before = bf.simulate(log, None, f"{file}:one").metrics["mean_wait_s"]
     file.with_name("helpers.py").write_text("WAITING = 1 + (2 > 1)\n")
-    with pytest.raises(PolicyError, match="jobs waiting for ever"):  # the last one has no company
+    with pytest.raises(PolicyError, match="never start"):  # the last one has no company
         bf.simulate(log, None, f"{file}:one")
     file.with_name("helpers.py").write_text("WAITING = 1\n")
     file.write_text(TWO + "\n# edited\n")

@@ -1,193 +1,48 @@
-// EASY backfilling of rigid jobs on one pool of processors: the yardstick for backfill's compiled core.
-//
-// One resource, one rule, nothing generic. Jobs wait in submit order. At each instant all ends are handled, then all
-// submits, then one pass: heads start while they fit; the first that does not reserves at the shadow time, which the
-// limits (start + walltime) of the running jobs give; each later job that fits now starts if it ends by the shadow time
-// or fits into the processors that are still free then. A job is killed at its walltime.
-//
-//   easy IN OUT CPUS REPEATS
-//
-// IN:  four columns of n int64 each, end to end: submit (ascending), runtime, walltime, procs.
-// OUT: n int64: start times, -2^62 for a job that is larger than the machine.
-// Prints the seconds of each repeat of the loop, without reading and writing, one per line.
+// The yardstick for queues of any length: EASY over an array that is walked from the front. See loop.hpp.
 
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <functional>
-#include <limits>
-#include <queue>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include "loop.hpp"
 
 namespace {
 
-using Time = std::int64_t;
-constexpr Time never = std::numeric_limits<Time>::max();
-constexpr Time not_started = -(Time{1} << 62);
-
-struct Job {
-    Time submit, runtime, walltime;
-    std::int64_t procs;
-};
-
-struct Waiting {
-    Time walltime;
-    std::int64_t procs;
-    std::size_t job;
-};
-
-struct Running {
-    Time limit;
-    std::int64_t procs;
-    std::size_t job;
-};
-
-struct End {
-    Time at;
-    Time limit;
-    std::size_t job;
-    bool operator>(const End& other) const { return at != other.at ? at > other.at : job > other.job; }
-};
-
-class Easy {
+class Array {
 public:
-    Easy(const std::vector<Job>& jobs, std::int64_t cpus)
-        : jobs_(jobs), cpus_(cpus), free_(cpus), start_(jobs.size(), not_started) {}
+    bool empty() const { return head_ == jobs_.size(); }
+    const Waiting& head() const { return jobs_[head_]; }
+    void push(const Waiting& job) { jobs_.push_back(job); }
 
-    std::vector<Time> run() {
-        std::size_t next = 0;
-        while (next < jobs_.size() || !ends_.empty()) {
-            const Time next_submit = next < jobs_.size() ? jobs_[next].submit : never;
-            const Time next_end = ends_.empty() ? never : ends_.top().at;
-            now_ = std::min(next_submit, next_end);
-            while (!ends_.empty() && ends_.top().at == now_) {
-                finish(ends_.top());
-                ends_.pop();
-            }
-            for (; next < jobs_.size() && jobs_[next].submit == now_; ++next)
-                if (jobs_[next].procs <= cpus_) queue_.push_back({jobs_[next].walltime, jobs_[next].procs, next});
-            pass();
-        }
-        return std::move(start_);
-    }
-
-private:
-    void pass() {
-        while (head_ < queue_.size() && queue_[head_].procs <= free_) start(queue_[head_++]);
-        if (head_ == queue_.size()) {
-            queue_.clear();
+    void pop() {
+        ++head_;
+        if (head_ == jobs_.size()) {
+            jobs_.clear();
             head_ = 0;
-            return;
-        }
-        backfill();
-        if (head_ > queue_.size() / 2) {
-            queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(head_));
+        } else if (head_ > jobs_.size() / 2 && head_ > 64) {
+            jobs_.erase(jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(head_));
             head_ = 0;
         }
     }
 
-    void backfill() {
-        // Every release at the shadow time counts, so all of them are added before the head takes its processors.
-        Time shadow_time;
-        std::int64_t extra = free_;
-        std::size_t released = 0;
-        do {
-            shadow_time = running_[released].limit;
-            extra += running_[released].procs;
-            ++released;
-        } while (released < running_.size() &&
-                 (extra < queue_[head_].procs || running_[released].limit == shadow_time));
-        extra -= queue_[head_].procs;
-
+    template <class Start>
+    void take(const Room& room, Start start) {
         std::size_t kept = head_ + 1, next = head_ + 1;
-        for (; next < queue_.size() && free_ > 0; ++next) {
-            const Waiting job = queue_[next];
-            const bool ends_before_shadow = now_ + job.walltime <= shadow_time;
-            if (job.procs <= free_ && (ends_before_shadow || job.procs <= extra)) {
-                if (!ends_before_shadow) extra -= job.procs;
+        for (; next < jobs_.size() && room.free > 0; ++next) {
+            const Waiting job = jobs_[next];
+            if (room.fits(job.walltime, job.procs)) {
                 start(job);
             } else {
-                if (kept != next) queue_[kept] = job;
+                if (kept != next) jobs_[kept] = job;
                 ++kept;
             }
         }
         if (kept != next)
-            queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(kept),
-                         queue_.begin() + static_cast<std::ptrdiff_t>(next));
+            jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(kept),
+                        jobs_.begin() + static_cast<std::ptrdiff_t>(next));
     }
 
-    void start(const Waiting& waiting) {
-        const Time limit = now_ + waiting.walltime;
-        const Time end = now_ + std::min(jobs_[waiting.job].runtime, waiting.walltime);
-        const auto place = std::upper_bound(running_.begin(), running_.end(), limit,
-                                            [](Time time, const Running& job) { return time < job.limit; });
-        running_.insert(place, {limit, waiting.procs, waiting.job});
-        ends_.push({end, limit, waiting.job});
-        start_[waiting.job] = now_;
-        free_ -= waiting.procs;
-    }
-
-    void finish(const End& end) {
-        auto place = std::lower_bound(running_.begin(), running_.end(), end.limit,
-                                      [](const Running& job, Time time) { return job.limit < time; });
-        while (place->job != end.job) ++place;
-        free_ += place->procs;
-        running_.erase(place);
-    }
-
-    const std::vector<Job>& jobs_;
-    const std::int64_t cpus_;
-    Time now_ = 0;
-    std::int64_t free_;
-    std::vector<Waiting> queue_;  // in submit order; what lies before head_ has started
+private:
+    std::vector<Waiting> jobs_;  // what lies before head_ has started
     std::size_t head_ = 0;
-    std::vector<Running> running_;  // by limit
-    std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
-    std::vector<Time> start_;
 };
-
-std::vector<Job> read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary | std::ios::ate);
-    if (!file) throw std::runtime_error("cannot read " + path);
-    const std::size_t count = static_cast<std::size_t>(file.tellg()) / (4 * sizeof(std::int64_t));
-    std::vector<std::int64_t> columns(4 * count);
-    file.seekg(0);
-    file.read(reinterpret_cast<char*>(columns.data()),
-              static_cast<std::streamsize>(columns.size() * sizeof(std::int64_t)));
-    std::vector<Job> jobs(count);
-    for (std::size_t i = 0; i < count; ++i)
-        jobs[i] = {columns[i], columns[count + i], columns[2 * count + i], columns[3 * count + i]};
-    return jobs;
-}
 
 }  // namespace
 
-int main(int argc, char** argv) {
-    if (argc != 5) {
-        std::fprintf(stderr, "usage: easy IN OUT CPUS REPEATS\n");
-        return 2;
-    }
-    try {
-        const std::vector<Job> jobs = read(argv[1]);
-        const std::int64_t cpus = std::stoll(argv[3]);
-        std::vector<Time> starts;
-        for (int repeat = std::stoi(argv[4]); repeat > 0; --repeat) {
-            const auto begin = std::chrono::steady_clock::now();
-            starts = Easy(jobs, cpus).run();
-            const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-            std::printf("%.6f\n", elapsed.count());
-        }
-        std::ofstream out(argv[2], std::ios::binary);
-        out.write(reinterpret_cast<const char*>(starts.data()),
-                  static_cast<std::streamsize>(starts.size() * sizeof(Time)));
-        return out ? 0 : 1;
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "easy: %s\n", error.what());
-        return 1;
-    }
-}
+int main(int argc, char** argv) { return measure<Array>(argc, argv); }

@@ -13,6 +13,7 @@ from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
+from backfill.core.explain import NOT_YOURS
 from backfill.core.policy import Policy, json_value
 from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, at
@@ -324,9 +325,11 @@ def verify(result: Result) -> list[Violation]:
 
 def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
     """One line about an error that rose in the file of a policy; None where it rose elsewhere."""
-    file = getattr(getattr(policy.decide, "__code__", None), "co_filename", "")
+    file = policy.code.co_filename if policy.code is not None else ""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if not lines:
         return None
+    if "read-only" in str(error):  # numpy, of an array of the policy's view
+        return PolicyError(at(file, lines[-1], f"policy {policy.name}: this array {NOT_YOURS}"))
     what = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
     return PolicyError(at(file, lines[-1], what))

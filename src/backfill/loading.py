@@ -12,7 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -24,6 +24,7 @@ from backfill import jit
 from backfill.core.policy import ANSWERS, Policy
 from backfill.model.errors import BackfillError, BadArgument, PolicyError, UsageError, at
 from backfill.policies import get
+from backfill.walls import check_policy
 
 _TEXT = re.compile(r"(?P<file>.*\.py)?(?(file):?)(?P<name>[^:=]*)(?::(?P<params>.*))?", re.DOTALL)
 
@@ -80,6 +81,7 @@ class _File:
     tree: ast.Module
     names: Mapping[str, Any]
     policies: Mapping[str, Policy]  # by the names that they have themselves
+    checked: set[str] = field(default_factory=set)  # those that were found to keep to what is theirs
 
     @classmethod
     def of(cls, file: str, sources: Mapping[Path, bytes], digest: str) -> "_File":
@@ -120,8 +122,12 @@ def _from_file(file: str, name: str, pairs: Sequence[tuple[str, str]]) -> tuple[
             kept = _FILES[file, path] = _File.of(file, sources, digest)
         bare = kept.policy(file, name)
         _with_params(bare, pairs)  # judged before it is compiled
+        if bare.name not in kept.checked:
+            if bare.compiled:
+                _check_names(bare.decide, file)
+            check_policy(bare, {file: kept.tree})
+            kept.checked.add(bare.name)
         if bare.compiled and "entry" not in vars(bare):
-            _check_names(bare.decide, file)
             _ = bare.entry  # compiled here, so that it is kept in the file's own folder
     return _with_params(bare, pairs)
 
@@ -152,7 +158,7 @@ def _check_names(decide: Any, file: str) -> None:
 
 def _not_for_compiled(name: str, value: Any) -> str:
     """What is wrong with a global that compiled code is to use; empty where nothing is known to be."""
-    if isinstance(value, FunctionType) and value.__module__.startswith("backfill_own_"):
+    if isinstance(value, FunctionType) and value.__module__.startswith("backfill_own_") and not jit.PLAIN:
         return f"{name} is a plain function; expected @kernel() above it"
     if isinstance(value, list | dict | set):
         return f"{name} is a {type(value).__name__}, which compiled code cannot use; expected a tuple or a numpy array"

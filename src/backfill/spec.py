@@ -131,14 +131,16 @@ def _policy(policy: Chosen, settings: Sequence[str] = ()) -> "tuple[Policy, dict
     """The policy that a caller names or gives, and the parameters in its text and settings. Raises UsageError."""
     from backfill.core.policy import Policy
     from backfill.loading import load
+    from backfill.walls import check_policy
 
     if isinstance(policy, str):
         return load(policy, settings)
-    if isinstance(policy, Policy):
-        return policy, {}
-    if not callable(policy):
-        raise UsageError(f"policy is {policy!r}; expected a name, a policy or a function")
-    return Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False), {}
+    if not isinstance(policy, Policy):
+        if not callable(policy):
+            raise UsageError(f"policy is {policy!r}; expected a name, a policy or a function")
+        policy = Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False)
+    check_policy(policy)
+    return policy, {}
 
 
 def _with_answers(policy: "Policy", given: Params) -> "tuple[Policy, dict[str, float | str]]":

@@ -1,8 +1,9 @@
 """The words for a policy of your own.
 
-A policy is a function of the State that is called once per instant, after all ends and submits of that instant. It
-reads the State (`state.now`, `state.jobs.walltime[job]`, `state.free.nodes[node, resource]` ...), acts through the
-verbs below, and returns nothing; jobs are numbers, and -1 is no job.
+A policy is a function of the state that is called once per instant, after all ends and submits of that instant. It
+reads the rooms of the state (`state.now`, `state.jobs.walltime[job]`, `state.free.nodes[node, resource]` ...), writes
+its own memory by name (`state.own.seen[job] = 1`, declared as `memory={"seen": "jobs"}`), acts through the verbs below,
+and returns nothing; jobs are numbers, and -1 is no job. Anything else that it writes is refused when it is loaded.
 
     from backfill import policy
     from backfill.verbs import HEAD, head, place, start

@@ -27,7 +27,7 @@ MISTAKES = {
     "syntax": ("while job >= 0 and", "while job >= and", "mine.py:11: is not valid Python: invalid syntax"),
     "import": ("import HEAD", "import HEED", "mine.py:2: ImportError: cannot import name 'HEED' from 'backfill.verbs'"),
     "at import": ("@kernel()", "1 / 0", "mine.py:4: ZeroDivisionError: division by zero"),
-    "field": ("job = first(state)", "job = state.frist", "mine.py:10: State has no field 'frist'"),
+    "field": ("job = first(state)", "job = state.frist", "mine.py:10: state has no field 'frist'"),
     "name": (
         "first(state)\n    while",
         "frist(state)\n    while",
@@ -41,8 +41,8 @@ MISTAKES = {
     ),
     "field in a helper": (
         "head(state)",
-        "state.waitin",
-        "mine.py:6: State has no field 'waitin'; did you mean waiting?",
+        "state.queue.waitin",
+        "mine.py:6: state.queue has no field 'waitin'; did you mean waiting?",
     ),
     "operation in a helper": (
         "head(state)",
@@ -96,7 +96,22 @@ MISTAKES = {
         "TABLE = [1, 2]\n\n@kernel()\ndef first(state):\n    TABLE[0]\n",
         "mine.py:8: TABLE is a list, which compiled code cannot use; expected a tuple or a numpy array",
     ),
-    "run time": ("head(state)", "state.runtime[0]", "mine.py:6: State has no field 'runtime': no policy may know it"),
+    "run time": ("head(state)", "state.runtime[0]", "mine.py:6: state has no field 'runtime': no policy may know it"),
+    "a write": (
+        "job = first(state)\n    while",
+        "state.free[0, 0] = 1000000\n    job = first(state)\n    while",
+        "mine.py:10: state.free[0, 0] is not the policy's to write; a policy writes its own memory, state.own, and ",
+    ),
+    "a write in a helper": (
+        "return head(state)",
+        "free = state.free\n    free.nodes[0, 0] = 9\n    return head(state)",
+        "mine.py:7: free.nodes[0, 0] is state.free.nodes[0, 0], which is not the policy's to write; ",
+    ),
+    "a pass without end": (
+        "        job = first(state)\n",
+        "        job = 0\n",
+        "policy mine, at 0 s: calls place for job a, which is not waiting (job a: submitted at 0 s, started at 0 s)",
+    ),
     "index in a helper": (
         "head(state)",
         "state.jobs.user[-9]",

@@ -8,7 +8,7 @@ import pytest
 from backfill import verbs
 from backfill.core.order import DYNAMIC, FORMULAS, ORDERS
 from backfill.core.policy import Policy
-from backfill.core.state import STATE
+from backfill.core.view import READABLE, readable
 from backfill.policies import TABLE, get
 
 from .examples import ROOT
@@ -54,7 +54,12 @@ def test_every_verb():
     assert {*first_cells("Verbs")} <= {*verbs.__all__}
 
 
-def test_fields_and_answers_exist():
-    told, answers = {*first_cells("State")}, {*first_cells("A policy of your own")}
-    assert {"now", "waiting", "walltime"} <= told <= {name for name, _ in STATE}
-    assert {"order", "params", "memory"} <= answers <= {field.name for field in fields(Policy)} | {"memory"}
+def test_every_field_that_a_policy_may_read():
+    rows = [line.split(" | ")[0] for line in section("State").splitlines() if line.startswith("| `")]
+    told = {name for row in rows for name in re.findall(r"`([\w.]+)`", row)}
+    assert told == {"now", "own.NAME", *(f"{room}.{field}" for room in READABLE for field in readable(room))}
+
+
+def test_answers_exist():
+    answers = {*first_cells("A policy of your own")}
+    assert {"order", "params", "memory", "patience"} <= answers <= {field.name for field in fields(Policy)}

@@ -15,7 +15,18 @@ from backfill.model.units import NEVER, SECOND
 from backfill.worlds.simulated import Options, simulate
 from tests.compiled import policy
 from tests.core.test_deep_queue import flood
-from tests.reference.workloads import Case, as_model, demands, general_cases, pool_cases, times
+from tests.reference.words import Job
+from tests.reference.words import Platform as TwinPlatform
+from tests.reference.workloads import (
+    Case,
+    as_model,
+    demands,
+    general_cases,
+    pool_cases,
+    rich_pool_cases,
+    times,
+    wide_cases,
+)
 
 
 def decided(workload, platform, name, until, **options):
@@ -90,3 +101,65 @@ def test_under_a_deep_queue_other_jobs_in_the_future_change_no_decision(name):
     before = decided(workload, platform, name, now)
     assert len(before) > 500
     assert decided(scrambled, platform, name, now) == before
+
+
+def cut(case, now):
+    """The same log without the jobs that come after an instant."""
+    kept = [job for job in case.jobs if job.submit <= now]
+    return Case([replace(job, row=row) for row, job in enumerate(kept)], case.platform)
+
+
+@st.composite
+def logs_and_instants(draw):
+    """A log on a pool, on nodes with licences, or with up to 8 resources; and the submit of one of its jobs."""
+    case = draw(st.one_of(pool_cases(), general_cases(chains=False), wide_cases(), rich_pool_cases()))
+    return case, draw(st.sampled_from(sorted({job.submit for job in case.jobs})))
+
+
+@given(drawn=logs_and_instants())
+def test_without_the_jobs_to_come_every_start_is_the_same(drawn):
+    case, now = drawn
+    full, platform, _ = as_model(case.jobs, case.platform)
+    shorter, _, _ = as_model(cut(case, now).jobs, case.platform)
+    names = [job.name for job in case.jobs if job.submit <= now]
+    for name in policies.TABLE:
+        expected = decided_by_name(full, platform, name, now + 1, names)
+        assert decided_by_name(shorter, platform, name, now + 1, names) == expected, name
+
+
+def decided_by_name(workload, platform, name, until, names):
+    found = decided(workload, platform, name, until)
+    return {str(workload.jobs.job[job]): what for job, what in found.items() if str(workload.jobs.job[job]) in names}
+
+
+@pytest.mark.parametrize("name", policies.TABLE)
+def test_under_a_deep_queue_every_start_is_the_same_without_the_jobs_to_come(name):
+    workload, platform = flood(), Platform.pool(64)
+    now = int(np.median(workload.jobs.submit))
+    kept = np.flatnonzero(workload.jobs.submit <= now)
+    expected = decided(workload, platform, name, now + 1)
+    assert len(expected) > 500
+    assert decided(workload.with_jobs(workload.jobs.take(kept)), platform, name, now + 1) == expected
+
+
+@pytest.mark.parametrize("name", ["bb", "ibb", "backfill-lowest"])
+def test_a_resource_that_only_later_jobs_ask_for_decides_nothing(name):
+    """Pool 10/10/10, (5, 5, 0) held, the head needs all; C (4, 0, 0) or D (1, 1, 0) may start beside it."""
+    demands = [(5, 5, 0), (10, 0, 0), (4, 0, 0), (1, 1, 0), (1, 1, 9)]
+    submits = [0, 1, 1, 1, 10**6]
+    rows = range(5)
+    jobs = [
+        Job(
+            row=r,
+            name="abcde"[r],
+            submit=submits[r] * SECOND,
+            runtime=50 * SECOND,
+            walltime=50 * SECOND,
+            demand=demands[r],
+        )
+        for r in rows
+    ]
+    case = Case(jobs, TwinPlatform.pool(10, 10, 10))
+    full, platform, _ = as_model(case.jobs, case.platform)
+    shorter, _, _ = as_model(case.jobs[:4], case.platform)
+    assert decided(full, platform, name, 40 * SECOND) == decided(shorter, platform, name, 40 * SECOND)

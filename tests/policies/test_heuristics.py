@@ -83,7 +83,7 @@ def prioritise_all(state, out):
     state.batch.arrivals = state.jobs.rows
     prioritise(state)
     for job in range(state.jobs.rows):
-        out[job] = -state.own.memory_f[job]
+        out[job] = -state.own.memory_float[job]
 
 
 def licence_terms(asks, copies):

@@ -6,15 +6,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.core.record import kernel
-from backfill.model.errors import PolicyError, WorkloadError
+from backfill.model.errors import PolicyError, WorkloadError, at
 from backfill.model.platform import Platform
+from backfill.model.schedule import CANCELLED, COMPLETED, NO_TIME, NODE_FAIL, STATES, TIMEOUT
 from backfill.model.units import seconds_text
 
 OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, NO_ORDER, ENDLESS, TOO_LATE = (
     np.int64(i) for i in range(10)
 )
-OVERBOOKED, OVERBOOKED_LICENCE, NOT_STARTED, NO_KEYS = (np.int64(i) for i in range(10, 14))
+OVERBOOKED, OVERBOOKED_LICENCE, NOT_STARTED, NO_KEYS, NEVER, NO_CHOICE = (np.int64(i) for i in range(10, 16))
 NONE = np.int64(-1)
+# verbs that are told by their names when they were given a job that does not wait
+BY = ("place", "start", "reserve", "shadow_time", "place_beside", "earliest_start", "settle", "fits_now", "is_first",
+      "withdraw")  # fmt: skip
+(BY_PLACE, BY_START, BY_RESERVE, BY_SHADOW_TIME, BY_PLACE_BESIDE, BY_EARLIEST_START, BY_SETTLE, BY_FITS_NOW,
+ BY_IS_FIRST, BY_WITHDRAW) = (np.int64(i) for i in range(len(BY)))  # fmt: skip
+ENDED = {COMPLETED: "completed", TIMEOUT: "killed at its limit", CANCELLED: "cancelled", NODE_FAIL: "lost its nodes"}
+
+
+class Misused(BaseException):  # no `except Exception` of a policy is meant to hide it
+    """A policy in plain Python misused a verb just now; what it did is in state.trace.error."""
 
 
 @kernel(inline=True)
@@ -25,14 +36,19 @@ def fail(state, code, job, which, asked, available):
         state.trace.error[3], state.trace.error[4], state.trace.error[5] = asked, available, state.now
 
 
-def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) -> None:
-    """Raise PolicyError where state.trace.error says that the policy `name` broke a rule. jobs: ids in queue order."""
-    code, job, which, asked, available, now = (int(x) for x in error)
+def raise_misuse(
+    name: str, state: Any, jobs: NDArray[Any], platform: Platform, file: str = "", line: int | None = None
+) -> None:
+    """Raise PolicyError where state.trace.error says that the policy `name` broke a rule.
+
+    jobs: ids in queue order. file, line: where in the policy that was, as far as it is known.
+    """
+    code, job, which, asked, available, now = (int(x) for x in state.trace.error)
     if code == OK:
         return
     who = f"job {jobs[job]}" if 0 <= job < len(jobs) else f"job number {job}"
     if code == NOT_WAITING:
-        what = f"places, starts or reserves for {who}, which is not waiting"
+        what = f"calls {BY[which]} for {who}, which is not waiting"
     elif code == DOES_NOT_FIT:
         what = f"starts {who}, which needs {asked} {platform.resources[which]}; free: {available}"
     elif code == NO_LICENCE:
@@ -45,7 +61,7 @@ def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) 
         verb = f"reserves for {who}" if job >= 0 else "wakes"
         what = f"{verb} at {seconds_text(asked)} s, which is over"
     elif code == NO_ORDER:
-        what = f"walks in order number {asked}; it declares {available}, from 0"
+        what = f"uses order slot {asked}, but declares only slot{' 0' if available == 1 else 's 0 and 1'}"
     elif code == ENDLESS:
         what = f"has woken {asked:,} times at which nothing happened, while {available} jobs wait"
     elif code == OVERBOOKED:
@@ -59,9 +75,35 @@ def raise_misuse(name: str, error: Any, jobs: NDArray[Any], platform: Platform) 
     elif code == NOT_STARTED:
         what = f"uses the extra for {who}, which it did not start in this pass"
     elif code == NO_KEYS:
-        what = f"sorts {available} jobs by {asked} keys; expected a key for each job, memory_f of length 'jobs'"
+        what = f"sorts {available} jobs by {asked} keys; expected a key for each job, as in a memory_f of length 'jobs'"
+    elif code == NEVER:
+        what = "calls wake with an instant that never comes; expected one before FUTURE"
+    elif code == NO_CHOICE:
+        what = f"calls pick with {asked}; expected 1 to 4,294,967,296"
     elif code == TOO_LATE:
         raise WorkloadError(f"{who} would end more than 30,000 years from now; a run time or a speed must be wrong")
     else:
         raise AssertionError(f"unknown error code {code}")
-    raise PolicyError(f"policy {name}, at {seconds_text(now)} s: {what}")
+    told = f"policy {name}, at {seconds_text(now)} s: {what}"
+    if 0 <= job < len(jobs):
+        told += f" ({story(state, job, jobs)})"
+    raise PolicyError(at(file, line, told) if line is not None else told)
+
+
+def story(state: Any, job: int, jobs: NDArray[Any]) -> str:
+    """What has become of a job so far: `job 7: submitted at 0 s, promised 40 s, started at 12 s`. jobs: ids."""
+    if job >= state.jobs.count:
+        return f"job {jobs[job]}: not submitted yet"
+    runs, waits = state.runs, bool(state.queue.waits[job])
+    events = [f"submitted at {seconds_text(int(state.jobs.submit[job]))} s"]
+    if (promise := int(state.promises.first[job])) != NO_TIME:
+        events.append(f"promised {seconds_text(promise)} s")
+    for run in np.flatnonzero(runs.job[: runs.count] == job).tolist():
+        events.append(f"started at {seconds_text(int(runs.start[run]))} s")
+        if (how := int(runs.how[run])) >= 0:
+            events.append(f"{ENDED.get(how, STATES[how].lower())} at {seconds_text(int(runs.end[run]))} s")
+    if waits:
+        events.append("waiting")
+    elif len(events) == 1:
+        events.append("not in the queue: it depends on another job, was cancelled or can never run here")
+    return f"job {jobs[job]}: {', '.join(events)}"

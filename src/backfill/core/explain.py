@@ -1,13 +1,36 @@
 """One line from the compiler's many: where a policy is wrong, and what."""
 
 import re
+import sysconfig
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
+from backfill import jit
 from backfill.core.view import READABLE, Layout, readable
 
+FOREIGN = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
 HIDDEN = ("runtime", "run", "run_time", "end", "ends")  # words for what the State does not show
+
+# where the fields of the flat state of earlier versions are now
+MOVED = {
+    "nodes": "state.machine.nodes",
+    "resources": "state.machine.resources",
+    "submitted": "state.jobs.count",
+    "licence_free": "state.free.licences",
+    "running": "state.runs.by_limit (runs: state.runs.job[run] is the job)",
+    "limit": "state.runs.limits",
+    "start_time": "state.runs.start[state.runs.last[job]], where state.runs.last[job] is not -1",
+    "reason": "state.runs.reason[state.runs.last[job]]",
+    "promise": "state.promises.first",
+    "licence_extra": "state.shadow.licences",
+    "ended_jobs": "state.batch.ended (runs: state.runs.job[run] is the job)",
+    "ended": "state.batch.ends",
+    "overdue": "state.runs.limits, ascending: overdue are those up to state.now",
+    "param": "state.own.NAME, by the name that @policy declares",
+    "memory_i": "state.own.NAME, by the name that @policy declares",
+    "memory_f": "state.own.NAME, by the name that @policy declares",
+}
 
 _PLACE = re.compile(r'File "([^"]+)", line (\d+):\ndef (\w+)')
 _FIELD = re.compile(r"Unknown attribute '(\w+)' of type (View|Room\((\w+)\)|Own)")
@@ -16,6 +39,11 @@ _WRITE = re.compile(
 )
 _CALL = re.compile(r">>> (.+)")
 _LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
+
+
+def is_users(file: str) -> bool:
+    """Whether a file of code is neither of this package nor of a library: what is wrong there is the user's."""
+    return not file.startswith((str(jit.PACKAGE), "<string>", *FOREIGN))
 
 
 def explain(name: str, decide: Callable[[Any], None], layout: Layout, text: str) -> str:
@@ -33,6 +61,8 @@ def no_field(name: str, room: str, layout: Layout) -> str:
     place = f"state.{room}" if room else "state"
     if name in HIDDEN:
         return f"{place} has no field {name!r}: no policy may know it; walltime is what the user asked for"
+    if not room and name in MOVED:
+        return f"state has no field {name!r}; it is now {MOVED[name]}"
     if room == "own":
         names = [name for name, _, _ in layout]
         return f"state.own has no {name!r}; the policy declares: {', '.join(names) or 'nothing'}"

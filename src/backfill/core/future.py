@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import int8, int32, int64
 
-from backfill.core.errors import IN_THE_PAST, fail
+from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, fail
 from backfill.core.placement import may_use, place_gang
 from backfill.core.profile import (
     FUTURE,
@@ -57,7 +57,11 @@ FINEST = 20  # the shortest bucket is 2**FINEST microseconds
 PLAN = [
     ("nodes", ProfileT),  # availability of nodes, kept by the policies that plan
     ("licences", ProfileT),
+    # where windows are announced (planned.py)
     ("live", int64),  # 1: it holds what runs and what is announced, and each start is booked as it is made
+    ("fits", int64),  # address of `fits`
+    ("hold_place", int64),  # of `hold_place`
+    ("book_start", int64),  # of `book_start`
     # where jobs have a place in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
     ("many", int32[::1]),  # (n,)
@@ -87,6 +91,9 @@ def new_plan(platform: Platform, jobs: Jobs, need: Ints) -> Any:
         nodes=new_profile(column(platform.capacity)),
         licences=new_profile(column(platform.copies.reshape(-1, 1))),
         live=0,
+        fits=0,
+        hold_place=0,
+        book_start=0,
         first=zeros(1 if simple else len(jobs)),
         many=np.zeros(1 if simple else len(jobs), np.int32),
         pairs=zeros(SMALL, 2),
@@ -111,7 +118,8 @@ def _levels(need: Ints) -> Ints:
         return zeros(1)
     values, counts = np.unique(need[:: max(len(need) // 4096, 1)], return_counts=True)
     often = values[np.argsort(-counts, kind="stable")[: LEVELS - 1]]
-    return np.unique(np.append(often, need.min()))
+    found: Ints = np.unique(np.append(often, need.min()))
+    return found
 
 
 @kernel()
@@ -303,10 +311,12 @@ def _fit_buckets(state, last, latest):
 @verb()
 def earliest_start(state, job, begin):
     """The first instant from `begin` at which the whole plan has room for a job; where, is left in `placed`."""
-    if not is_waiting(state, job):
+    if not is_waiting(state, job, BY_EARLIEST_START):
         return FUTURE
     if begin < state.now:
         fail(state, IN_THE_PAST, job, NONE, begin, state.now)
+        return FUTURE
+    if begin >= FUTURE:
         return FUTURE
     if state.machine.pool:
         return earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, span(state, job))
@@ -391,6 +401,8 @@ def _earliest_spread(state, job, begin):
 @verb()
 def settle(state, job, begin):
     """Book a job at its earliest start from `begin`; returns that start, FUTURE where it has none."""
+    if not is_waiting(state, job, BY_SETTLE):
+        return FUTURE
     t = earliest_start(state, job, begin)
     if t == FUTURE:
         return t
@@ -416,6 +428,8 @@ def _join_level(state, job):
 @verb()
 def fits_now(state, job):
     """Whether the plan has room for a job from now on."""
+    if not is_waiting(state, job, BY_FITS_NOW):
+        return False
     if state.machine.pool:
         length = span(state, job)
         return (
@@ -680,12 +694,3 @@ def _book_lane(state, window):
             book(state.plan.nodes, lane, begin, until, gone, ONLY, TAKE)
         else:
             book(state.plan.licences, -1 - lane, begin, until, gone, ONLY, TAKE)
-
-
-@kernel()
-def fits_planned(state, job):
-    """Whether a job fits from now on beside what runs, what is announced, and what was booked in this pass."""
-    if not state.plan.live:
-        rebuild(state)
-        state.plan.live = 1
-    return earliest_start(state, job, state.now) == state.now

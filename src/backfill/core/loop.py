@@ -7,6 +7,7 @@ The stepping form for plain Python policies is the same two kernels with the pol
 import numpy as np
 from numba import int64, types
 
+from backfill.core import queue
 from backfill.core.errors import ENDLESS, NONE, fail
 from backfill.core.record import kernel
 from backfill.core.state import PolicyT, StateT
@@ -18,8 +19,9 @@ IDLE = np.int64(10_000_000)
 
 
 @kernel(types.void, StateT)
-def keep(state):
+def take_in(state):
     """What `arrange` is where no order changes with time."""
+    queue.take_in(state)
 
 
 @kernel(inline=True)
@@ -39,7 +41,7 @@ def count_pass(state):
 def advance(arrange, decide, state, world, budget):
     """At most `budget` passes. Returns how many; fewer than asked for means that nothing will happen any more.
 
-    arrange: what sorts a queue whose order changes with time, before each pass (queue.py).
+    arrange: what puts the queue in order before each pass (queue.py).
     """
     done = 0
     while done < budget and open_instant(state, world):

@@ -86,24 +86,3 @@ def score(order, wait, walltime, cpus, since, priority):
     if order == F3:
         return rounded(r * n + 6_860_000.0 * s)
     return rounded(r * math.sqrt(n) + 530_000.0 * s)
-
-
-@kernel()
-def scores(order, walltime, cpus, since, priority, out):
-    """The scores of all jobs under a static order, into out."""
-    for job in range(len(out)):
-        out[job] = score(order, 0, walltime[job], cpus[job], since[job], priority[job])
-
-
-def ranks(order, walltime, cpus, submit, priority):
-    """(rank of each job, job at each rank), both shape (jobs,), int32, under a static order."""
-    jobs = len(submit)
-    if order == FCFS or order in DYNAMIC or not jobs:
-        identity = np.arange(jobs, dtype=np.int32)
-        return identity, identity
-    key = np.empty(jobs)
-    scores(order, walltime, cpus, submit - submit[0], priority, key)
-    ranked = np.argsort(key, kind="stable").astype(np.int32)
-    rank = np.empty(jobs, np.int32)
-    rank[ranked] = np.arange(jobs, dtype=np.int32)
-    return rank, ranked

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from backfill import jit
-from backfill.core.explain import explain
+from backfill.core.explain import explain, is_users
 from backfill.core.order import DYNAMIC, FCFS, ORDERS
 from backfill.core.record import kernel
 from backfill.core.view import Layout, View, view_type
@@ -23,6 +24,7 @@ from backfill.model.errors import PolicyError, UsageError
 ANSWERS = ("order", "tried")  # those that are names of orders
 
 
+OURS_S = 3_600.0
 SIZES = ("jobs", "licences", "nodes", "sites")  # what memory can have one number for each of
 
 
@@ -90,6 +92,7 @@ class Policy:
     given: Mapping[str, str] = field(default_factory=dict)  # those that were
     sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what
     index: bool = True  # may search a deep queue by its tree
+    patience: float = 10.0  # seconds after which a pass of a user's policy that has not returned is stopped
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
 
     def __post_init__(self) -> None:
@@ -101,6 +104,8 @@ class Policy:
                 raise PolicyError(f"policy {self.name}: parameter {name} is {param!r}; expected Param(default, ...)")
             if not param.allows(param.default):
                 raise PolicyError(f"policy {self.name}: the default of {name} lies outside its bounds")
+        if not (isinstance(self.patience, int | float) and self.patience > 0):
+            raise PolicyError(f"policy {self.name}: patience is {self.patience!r}; expected seconds above 0")
         for name, size in (*self.memory.items(), *self.memory_f.items()):
             if size not in SIZES and not (isinstance(size, int) and size >= 0):
                 told = f"expected a number or one of {', '.join(SIZES)}"
@@ -111,6 +116,18 @@ class Policy:
         code = getattr(self.decide, "__code__", None)  # an object that can be called has none
         if code is not None and code.co_argcount != 1:
             raise PolicyError(f"policy {self.name} takes {code.co_argcount} arguments; expected one, the state")
+
+    @property
+    def patience_s(self) -> float:
+        """How long one pass may take; one of this package may have to walk a very long queue."""
+        users = self.code is None or is_users(self.code.co_filename)
+        return self.patience if users else max(self.patience, OURS_S)
+
+    @property
+    def code(self) -> CodeType | None:
+        """That of the pass; an object that can be called has it in its class."""
+        found: CodeType | None = getattr(self.decide, "__code__", None)
+        return found or getattr(type(self.decide).__call__, "__code__", None)
 
     @property
     def orders(self) -> tuple[int, ...]:

@@ -1,293 +1,565 @@
 """The waiting jobs in one or two orders, and the one walk over them that every policy uses.
 
-A short queue is an array in order. A long one whose order is static is searched by a segment tree: its leaves are
-buckets of jobs in rank order, and a node holds, for each class of walltimes, the least need per resource among the
-waiting jobs below it that are of that class or shorter. So the next job that can start is about one descent. A dynamic
-order is sorted before each pass and always walked.
+An order is by (key, job): the key is the score of a static order when the job becomes eligible. Beside each job lies a
+copy of its walltime and need, so that a walk reads on in one stretch of memory.
+
+A short queue is one dense stretch. A deep one, if its orders are static, lies in blocks, dense at their beginning and
+with room at their end, under a tree. A node of the tree knows for each class of sizes the least walltime and the least
+need of the jobs below it, so the next job that can start is about one descent. A block that is full shares with its
+neighbours; the smallest subtree that has room is spread evenly. The classes are quantiles of the sizes that wait, found
+anew whenever a whole order is laid out anew: when the queue has doubled, has shrunk, or has used up its last block.
+
+A walk stands behind the last job that it gave, wherever that is now. A dynamic order is sorted before each pass and is
+always one dense stretch. Slow twin: tests/reference/queue.py.
 """
 
-import math
 from typing import Any
 
 import numpy as np
-from numba import int8, int16, int32, int64
+from numba import float32, float64, int8, int32, int64
 
-from backfill.core.errors import NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
-from backfill.core.order import rank_changes, ranks, score
-from backfill.core.profile import FUTURE
-from backfill.core.record import kernel, record, zeros
+from backfill.core.errors import BY_IS_FIRST, NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
+from backfill.core.order import FCFS, rank_changes, score
+from backfill.core.record import doubled, kernel, record, zeros
 from backfill.core.trace import LOOKS
 from backfill.core.wall import verb
-from backfill.model.workload import Ints, Jobs
 
-DEEP = 512  # queue length, for each two resources, from which a static order is searched by its tree
-SHALLOW = 128  # a deep queue this short goes back to the array
-BUCKET = 16  # jobs at a leaf of the tree
-CLASSES = 32  # of walltimes
-ANYBODY = np.int64(-1)  # as a span: any waiting job will do
-NOBODY = 2**15 - 1  # least need where nobody waits
+BLOCK = 32  # jobs that a block can hold
+CLASSES = 32  # of sizes
+DEEP = 256  # queue length from which static orders lie in blocks
+SHALLOW = 64  # a deep queue this short is one stretch again
+FIRST = 256  # places of an order at the beginning
+SAMPLE = 4096  # sizes that the quantiles are taken from, at most
+NOBODY = np.float32(np.inf)  # least walltime or need where nobody waits
+END = np.int64(2**62)  # behind every job
 
 QUEUE = [
     ("waiting", int64),
+    ("waits", int8[::1]),  # (n,)
+    ("fresh", int64[::1]),  # those that have become eligible since the last pass
+    ("fresh_count", int64),
     ("slots", int64),
     ("order", int64[::1]),  # (slots,): code of an order, see order.py
-    ("line", int64[:, ::1]),  # (slots, n): jobs in order, from front to back
-    ("front", int64[::1]),
-    ("back", int64[::1]),
-    ("at", int64[::1]),  # (slots,): where a walk goes on
-    ("rank", int32[:, ::1]),  # (slots, n): place of a job in a static order of all jobs
-    ("ranked", int32[:, ::1]),  # (slots, n): job at a place
-    ("deep", int64),  # 1: the tree is in use
-    ("deep_at", int64),  # queue length from which it is
-    ("waits", int8[::1]),
-    ("length", int8[::1]),  # (n,): class of a walltime, of the jobs in the tree
-    ("first", int64[::1]),  # (slots,): no job of the tree waits at an earlier place
-    ("buckets", int64),
-    ("tree", int16[:, ::1]),  # (slots * 2 * buckets, k * classes): least need of jobs of a walltime class or shorter
-    ("class_bound", int64[::1]),  # (classes - 1,): the longest walltime of each class but the last
+    # places: those of order s are s * places to (s + 1) * places, and so are the positions below
+    ("places", int64),  # of one order: a power of two
+    ("line", int64[::1]),  # job at a place
+    ("key", float64[::1]),
+    ("walltime", int64[::1]),
+    ("need", int64[:, ::1]),  # (k, slots * places)
+    ("front", int64[::1]),  # (slots,): nobody waits before; in blocks the begin of a block
+    ("back", int64[::1]),  # behind the last job of a dense stretch; else the begin of the last block with a least key
+    ("at", int64[::1]),  # where a walk goes on
+    ("passed_key", float64[::1]),  # what it gave last: key
+    ("passed_job", int64[::1]),  # and job
+    # blocks
+    ("indexed", int64),  # 1: a deep queue lies in blocks
+    ("deep", int64),  # 1: it does now
+    ("block", int32[:, ::1]),  # (slots, n): where a job of a deep queue lies
+    ("count", int64[::1]),  # (blocks,): jobs in it
+    ("least_key", float64[::1]),  # (blocks,): no job before a block has this key and job or a later one,
+    ("least_job", int64[::1]),  # and no job from it on an earlier one
+    ("size", int8[::1]),  # class of the job at a place
+    ("scarce", int64[::1]),  # (slots,): the resource whose needs are the sizes
+    ("bound", int64[:, ::1]),  # (slots, classes - 1): the greatest size of each class but the last
+    ("tree", float32[:, ::1]),  # (2 * blocks, classes * (1 + k)): least walltime, then needs, of each class
     ("limits", int64[:, ::1]),  # (2, k): what a candidate may need at most; if it does not end in time
-    ("short", int16[:, ::1]),  # (2, k): the same as the tree counts it
+    ("most", float32[:, ::1]),  # (3, k): the span, and the limits, as the tree counts
 ]
 Queue, QueueT = record("Queue", QUEUE, globals())
 
 
-def new_queue(jobs: Jobs, orders: tuple[int, ...], index: bool, need: Ints, estimate: Ints) -> Any:
-    """Nobody waits. index: whether a deep queue is searched by a tree."""
-    slots, (n, k) = len(orders), need.shape
-    buckets = 1 << max((n - 1) // BUCKET, 1).bit_length() if index else 1
-    rank = np.empty((slots, n), np.int32)
-    ranked = np.empty((slots, n), np.int32)
-    for slot, order in enumerate(orders):
-        rank[slot], ranked[slot] = ranks(order, estimate, np.ascontiguousarray(need[:, 0]), jobs.submit, jobs.priority)
+def new_queue(jobs: int, resources: int, orders: tuple[int, ...], index: bool) -> Any:
+    """Nobody waits. index: whether a deep queue is searched by a tree; its orders must be static then."""
+    slots = len(orders)
+    begin = np.arange(slots) * FIRST
     return Queue(
         waiting=0,
+        waits=np.zeros(jobs, np.int8),
+        fresh=zeros(FIRST),
+        fresh_count=0,
         slots=slots,
         order=np.array(orders, np.int64),
-        line=np.empty((slots, n + 1), np.int64),
-        front=zeros(slots),
-        back=zeros(slots),
-        at=zeros(slots),
-        rank=rank,
-        ranked=ranked,
+        places=FIRST,
+        line=zeros(slots * FIRST),
+        key=np.zeros(slots * FIRST),
+        walltime=zeros(slots * FIRST),
+        need=zeros(resources, slots * FIRST),
+        front=begin.copy(),
+        back=begin.copy(),
+        at=begin.copy(),
+        passed_key=np.full(slots, -np.inf),
+        passed_job=np.full(slots, NONE),
+        indexed=int(index),
         deep=0,
-        deep_at=DEEP * max(k // 2, 1) if index else FUTURE,
-        waits=np.zeros(n, np.int8),
-        length=np.zeros(n, np.int8),
-        first=zeros(slots),
-        buckets=buckets,
-        tree=np.full((slots * 2 * buckets, CLASSES * k), NOBODY, np.int16),
-        class_bound=_class_bounds(estimate),
-        limits=zeros(2, k),
-        short=np.zeros((2, k), np.int16),
+        block=np.zeros((slots, jobs if index else 0), np.int32),
+        count=zeros(0),
+        least_key=np.zeros(0),
+        least_job=zeros(0),
+        size=np.zeros(0, np.int8),
+        scarce=zeros(slots),
+        bound=zeros(slots, CLASSES - 1),
+        tree=np.zeros((0, CLASSES * (1 + resources)), np.float32),
+        limits=zeros(2, resources),
+        most=np.zeros((3, resources), np.float32),
     )
-
-
-def _class_bounds(walltime: Ints) -> Ints:
-    """Bounds that part the walltimes into CLASSES classes of about equal size."""
-    if not len(walltime):
-        return np.zeros(CLASSES - 1, np.int64)
-    sample = np.sort(walltime[:: max(len(walltime) // 4096, 1)])
-    return np.ascontiguousarray(sample[np.arange(1, CLASSES) ** 2 * len(sample) // CLASSES**2])
 
 
 @kernel(inline=True)
 def enqueue(state, job):
-    """Put a job that has become eligible into every order."""
-    state.queue.waiting += 1
-    state.queue.waits[job] = 1
-    for slot in range(state.queue.slots):
-        if state.queue.deep:
-            _plant(state, slot, job)
-        else:
-            _insert(state, slot, job)
-    if not state.queue.deep and state.queue.waiting >= state.queue.deep_at:
-        _deepen(state)
-
-
-@kernel(inline=True)
-def dequeue(state, job):
-    """Take a job that starts out of every order."""
-    state.queue.waiting -= 1
-    state.queue.waits[job] = 0
-    for slot in range(state.queue.slots):
-        if state.queue.deep:
-            _uproot(state, slot, job)
-        else:
-            _remove(state, slot, job)
-    if state.queue.deep and state.queue.waiting < SHALLOW:
-        _flatten(state)
-
-
-@kernel(inline=True)
-def _insert(state, slot, job):
-    if state.queue.back[slot] == state.queue.line.shape[1]:
-        _move_up(state, slot)
-    i = state.queue.back[slot]
-    rank = state.queue.rank[slot, job]
-    while i > state.queue.front[slot] and state.queue.rank[slot, state.queue.line[slot, i - 1]] > rank:
-        state.queue.line[slot, i] = state.queue.line[slot, i - 1]
-        i -= 1
-    state.queue.line[slot, i] = job
-    state.queue.back[slot] += 1
+    """Let a job that has become eligible wait; `take_in` finds its places before the next pass."""
+    q = state.queue
+    if q.fresh_count == len(q.fresh):
+        q.fresh = doubled(q.fresh)
+    q.fresh[q.fresh_count] = job
+    q.fresh_count += 1
+    q.waiting += 1
+    q.waits[job] = 1
 
 
 @kernel()
-def _move_up(state, slot):
-    """Jobs that came back have used up the end of the line: let it begin at the front again."""
-    front, line = state.queue.front[slot], state.queue.line
-    for i in range(front, state.queue.back[slot]):
-        line[slot, i - front] = line[slot, i]
-    state.queue.front[slot], state.queue.back[slot] = 0, state.queue.back[slot] - front
-    state.queue.at[slot] -= front
+def dequeue(state, job):
+    """Take a job out of every order: it starts, or leaves."""
+    q = state.queue
+    q.waiting -= 1
+    q.waits[job] = 0
+    for i in range(q.fresh_count):
+        if q.fresh[i] == job:
+            q.fresh_count -= 1
+            q.fresh[i] = q.fresh[q.fresh_count]
+            return
+    for slot in range(q.slots):
+        if q.deep:
+            _remove_deep(state, slot, job)
+        else:
+            _remove(state, slot, job)
+
+
+@kernel()
+def reorder(state, job):
+    """Move a waiting job to where its walltime, need and priority of now belong, in every order."""
+    dequeue(state, job)
+    enqueue(state, job)
+    take_in(state)
+
+
+@kernel()
+def take_in(state):
+    """Put the jobs that have become eligible into every order, and lay the queue out as its length asks for.
+
+    The loop does this before each pass. All that is rare and long is here, so that no policy compiles it.
+    """
+    q = state.queue
+    if q.deep and (q.waiting < SHALLOW or 16 * q.waiting < q.places):
+        _lay_out(state, 2 * q.waiting, q.waiting >= SHALLOW)
+    if q.fresh_count == 0:
+        return
+    if q.deep or (q.indexed and q.waiting >= DEEP):
+        if not q.deep or 2 * q.waiting > q.places:
+            _lay_out(state, 2 * q.waiting, True)
+    else:
+        for slot in range(q.slots):
+            if q.back[slot] + q.fresh_count > (slot + 1) * q.places:
+                _lay_out(state, 2 * q.waiting, False)
+    for i in range(q.fresh_count):
+        job = q.fresh[i]
+        for slot in range(q.slots):
+            if q.deep:
+                _insert_deep(state, slot, job, _key(state, slot, job))
+            else:
+                _insert(state, slot, job, _key(state, slot, job))
+    q.fresh_count = 0
+
+
+@kernel(inline=True)
+def _key(state, slot, job):
+    """What a job is ordered by; where the order is dynamic, until it is sorted, by submit."""
+    order = state.queue.order[slot]
+    since = state.jobs.submit[job] - state.jobs.submit[0]
+    if order == FCFS or rank_changes(order):
+        return float(since)
+    return _score(state, order, job, since)
+
+
+@kernel()
+def _score(state, order, job, since):
+    wait = state.now - state.jobs.submit[job]
+    return score(order, wait, state.jobs.walltime[job], state.jobs.need[job, 0], since, state.jobs.priority[job])
+
+
+@kernel(inline=True)
+def _before(key, job, other_key, other):
+    """Whether one job lies before another in an order."""
+    return key < other_key or (key == other_key and job < other)
+
+
+@kernel(inline=True)
+def _write(state, place, job, key):
+    """Put a job at a place, with what a walk asks of it."""
+    q = state.queue
+    q.line[place] = job
+    q.key[place] = key
+    q.walltime[place] = state.jobs.walltime[job]
+    for k in range(state.machine.resources):
+        q.need[k, place] = state.jobs.need[job, k]
+
+
+@kernel(inline=True)
+def _shift_back(array, begin, end):
+    """Move what lies at places begin to end one place further."""
+    for i in range(end, begin, -1):
+        array[i] = array[i - 1]
+
+
+@kernel(inline=True)
+def _shift_forward(array, begin, end):
+    """Move what lies at places begin + 1 to end one place nearer."""
+    for i in range(begin, end - 1):
+        array[i] = array[i + 1]
+
+
+@kernel(inline=True)
+def _open(state, begin, end):
+    """Make a place free among those from begin to end."""
+    q = state.queue
+    _shift_back(q.line, begin, end)
+    _shift_back(q.key, begin, end)
+    _shift_back(q.walltime, begin, end)
+    for k in range(state.machine.resources):
+        for i in range(end, begin, -1):
+            q.need[k, i] = q.need[k, i - 1]
+
+
+@kernel(inline=True)
+def _close(state, begin, end):
+    """Give up a place: those behind it, up to end, come nearer."""
+    q = state.queue
+    _shift_forward(q.line, begin, end)
+    _shift_forward(q.key, begin, end)
+    _shift_forward(q.walltime, begin, end)
+    for k in range(state.machine.resources):
+        for i in range(begin, end - 1):
+            q.need[k, i] = q.need[k, i + 1]
+
+
+@kernel(inline=True)
+def _insert(state, slot, job, key):
+    q = state.queue
+    back = q.back[slot]
+    i = back
+    while i > q.front[slot] and _before(key, job, q.key[i - 1], q.line[i - 1]):
+        i -= 1
+    if i < back:
+        _open(state, i, back)
+    _write(state, i, job, key)
+    q.back[slot] = back + 1
+    if _before(key, job, q.passed_key[slot], q.passed_job[slot]):
+        q.at[slot] += i <= q.at[slot]
+    elif i < q.at[slot]:
+        q.at[slot] = i
 
 
 @kernel(inline=True)
 def _remove(state, slot, job):
-    front, back = state.queue.front[slot], state.queue.back[slot]
+    q = state.queue
+    front, back = q.front[slot], q.back[slot]
     i = front
-    if state.queue.line[slot, i] == job:
-        state.queue.front[slot] = front + 1
-        state.queue.at[slot] = max(state.queue.at[slot], front + 1)
-        return
-    if state.queue.at[slot] > front and state.queue.line[slot, state.queue.at[slot] - 1] == job:
-        i = state.queue.at[slot] - 1
-    while state.queue.line[slot, i] != job:
-        i += 1
-    for k in range(i, back - 1):
-        state.queue.line[slot, k] = state.queue.line[slot, k + 1]
-    state.queue.back[slot] = back - 1
-    if state.queue.at[slot] > i:
-        state.queue.at[slot] -= 1
+    if q.line[i] != job:
+        if q.at[slot] > front and q.line[q.at[slot] - 1] == job:
+            i = q.at[slot] - 1
+        while q.line[i] != job:
+            i += 1
+    if i - front < back - i:  # the shorter part moves
+        if i > front:
+            _open(state, front, i)
+        q.front[slot] = front + 1
+        q.at[slot] += q.at[slot] <= i
+    else:
+        _close(state, i, back)
+        q.back[slot] = back - 1
+        q.at[slot] -= q.at[slot] > i
 
 
 @kernel()
-def _class_of(state, walltime):
-    """The class of a walltime: how many of the bounds lie below it."""
+def _lay_out(state, least, deep):
+    """Lay every order out anew, with so many places at least, in blocks or as one stretch."""
+    q = state.queue
+    places = FIRST
+    while places < least:
+        places *= 2
+    n = q.waiting - q.fresh_count
+    jobs, keys, passed = np.empty((q.slots, n), np.int64), np.empty((q.slots, n)), np.empty(q.slots, np.int64)
+    for slot in range(q.slots):
+        passed[slot] = _gather(state, slot, slot * q.places, (slot + 1) * q.places, jobs[slot], keys[slot])
+    many, resources = q.slots * places, state.machine.resources
+    if places != q.places:
+        q.places = places
+        q.line, q.key = np.empty(many, np.int64), np.empty(many, np.float64)
+        q.walltime, q.need = np.empty(many, np.int64), np.empty((resources, many), np.int64)
+    if deep and len(q.size) != many:
+        q.size, q.count = np.empty(many, np.int8), np.zeros(many // BLOCK, np.int64)
+        q.least_key, q.least_job = np.empty(many // BLOCK, np.float64), np.empty(many // BLOCK, np.int64)
+        q.tree = np.empty((2 * (many // BLOCK), CLASSES * (1 + resources)), np.float32)
+    q.deep = deep
+    for slot in range(q.slots):
+        if deep:
+            _fill(state, slot, jobs[slot], keys[slot], passed[slot])
+        else:
+            begin = slot * places
+            for i in range(n):
+                _write(state, begin + i, jobs[slot, i], keys[slot, i])
+            q.front[slot], q.back[slot], q.at[slot] = begin, begin + n, begin + passed[slot]
+
+
+@kernel()
+def _gather(state, slot, begin, end, jobs, keys):
+    """Write the jobs at these places, and their keys, in order. Returns how many of them the walk has passed."""
+    q = state.queue
+    n = passed = 0
+    for stretch in range(begin // BLOCK if q.deep else 0, end // BLOCK if q.deep else 1):
+        first = stretch * BLOCK if q.deep else q.front[slot]
+        for i in range(first, first + q.count[stretch] if q.deep else q.back[slot]):
+            jobs[n], keys[n] = q.line[i], q.key[i]
+            n += 1
+            passed += i < q.at[slot]
+    return passed
+
+
+@kernel()
+def _fill(state, slot, jobs, keys, passed):
+    """Lay out one order in blocks: by submit with the room at the end, where new jobs come; any other evenly."""
+    q = state.queue
+    blocks = q.places // BLOCK
+    q.least_key[slot * blocks], q.least_job[slot * blocks] = -np.inf, NONE
+    q.front[slot] = q.at[slot] = slot * q.places
+    _find_classes(state, slot, jobs)
+    used = len(jobs) // BLOCK + 1 if q.order[slot] == FCFS else blocks
+    _spread(state, slot, slot * blocks, blocks, used, jobs, keys, passed)
+
+
+@kernel(once=True)
+def _find_classes(state, slot, jobs):
+    """Part these jobs into classes of about equal number by their need of the resource that they want most of."""
+    q = state.queue
+    most = -1.0
+    for k in range(state.machine.resources):
+        want, there = 0.0, 0.0
+        for job in jobs:
+            want += state.jobs.need[job, k]
+        for node in range(state.machine.nodes):
+            there += state.machine.capacity[node, k]
+        if there > 0.0 and want / there > most:
+            most = want / there
+            q.scarce[slot] = k
+    step = len(jobs) // SAMPLE + 1
+    sizes = np.empty((len(jobs) + step - 1) // step, np.int64)
+    for i in range(len(sizes)):
+        sizes[i] = state.jobs.need[jobs[i * step], q.scarce[slot]]
+    sizes.sort()
+    i = 0
+    for c in range(CLASSES - 1):
+        if i == len(sizes):
+            q.bound[slot, c] = END
+            continue
+        q.bound[slot, c] = sizes[i + max((len(sizes) - i) // (CLASSES - c), 1) - 1]
+        while i < len(sizes) and sizes[i] <= q.bound[slot, c]:
+            i += 1
+
+
+@kernel(inline=True)
+def _class_of(state, slot, place):
+    """The class of the job at a place: how many of the bounds lie below its size."""
+    size = state.queue.need[state.queue.scarce[slot], place]
     c = 0
-    while c < CLASSES - 1 and state.queue.class_bound[c] < walltime:
-        c += 1
+    for i in range(state.queue.bound.shape[1]):
+        c += state.queue.bound[slot, i] < size
     return c
 
 
 @kernel(inline=True)
-def _short(amount):
-    """An amount in 16 bits, rounded down: exact below 1,024, to ten leading bits above; in the order of the amounts."""
-    if amount < 1024:
-        return np.int16(max(amount, -1))
-    mantissa, exponent = math.frexp(amount)
-    return np.int16(1024 + int((2 * mantissa - 1 + exponent - 11) * 512))
+def _amount(state, column, place):
+    """What a column of the tree counts of the job at a place: 0 its walltime, then its needs.
+
+    Rounding to 24 bits keeps the order of any two amounts, so no job that fits is missed; it is asked exactly itself.
+    """
+    q = state.queue
+    return np.float32(q.walltime[place] if column == 0 else q.need[column - 1, place])
 
 
 @kernel()
-def _plant(state, slot, job):
-    """Let the bucket of a job, and every node above it, know its need."""
-    state.queue.length[job] = _class_of(state, state.jobs.walltime[job])
-    state.queue.first[slot] = min(state.queue.first[slot], state.queue.rank[slot, job])
-    base = slot * 2 * state.queue.buckets
-    for k in range(state.machine.resources):
-        need = _short(state.jobs.need[job, k])
-        node = state.queue.buckets + state.queue.rank[slot, job] // BUCKET
-        while node > 0 and _lower(state, base + node, k, state.queue.length[job], need):
-            node >>= 1
+def _spread(state, slot, first, blocks, used, jobs, keys, passed):
+    """Lay jobs evenly on the first `used` of some blocks, which are a subtree, and let the tree know.
+
+    passed: how many of them the walk has passed, if it is there.
+    """
+    q = state.queue
+    leaves, columns = q.places // BLOCK, q.tree.shape[1]
+    root = 2 * leaves * slot
+    walks = first * BLOCK <= q.at[slot] < (first + blocks) * BLOCK
+    done = 0
+    for b in range(blocks):
+        block = first + b
+        here = len(jobs) * min(b + 1, used) // used - done
+        q.count[block] = here
+        if b > 0:
+            if done < len(jobs):
+                q.least_key[block], q.least_job[block] = keys[done], jobs[done]
+            else:  # as the next block behind these has it, see below
+                q.least_key[block], q.least_job[block] = np.inf, END
+        row = root + leaves + block - slot * leaves
+        for i in range(columns):
+            q.tree[row, i] = NOBODY
+        for i in range(here):
+            place = block * BLOCK + i
+            _write(state, place, jobs[done + i], keys[done + i])
+            q.block[slot, jobs[done + i]] = block
+            c = q.size[place] = _class_of(state, slot, place)
+            for column in range(1 + state.machine.resources):
+                if _amount(state, column, place) < q.tree[row, column * CLASSES + c]:
+                    q.tree[row, column * CLASSES + c] = _amount(state, column, place)
+        if walks and (done <= passed < done + here or (passed == done + here and here > 0)):
+            q.at[slot] = block * BLOCK + passed - done
+        done += here
+    if first * BLOCK <= q.front[slot]:
+        q.front[slot] = min(q.front[slot], first * BLOCK)
+    behind = first + blocks
+    at_end = behind == (slot + 1) * leaves or q.least_job[behind] == END
+    for block in range(behind - 1, first - 1, -1):
+        if block == first or q.least_job[block] < END:
+            if at_end:
+                q.back[slot] = block * BLOCK
+            break
+        if not at_end:
+            q.least_key[block], q.least_job[block] = q.least_key[behind], q.least_job[behind]
+    low, high = leaves + first - slot * leaves, leaves + first - slot * leaves + blocks - 1
+    while low > 1:
+        low, high = low >> 1, high >> 1
+        for node in range(low, high + 1):
+            for i in range(columns):
+                left, right = q.tree[root + 2 * node, i], q.tree[root + 2 * node + 1, i]
+                q.tree[root + node, i] = left if left < right else right
 
 
-@kernel()
-def _uproot(state, slot, job):
-    """Forget the need of a job that waits no longer."""
-    c = state.queue.length[job]
-    base = slot * 2 * state.queue.buckets
-    bucket = state.queue.rank[slot, job] // BUCKET
-    for k in range(state.machine.resources):
-        node = state.queue.buckets + bucket
-        # Where the job was not the least of its class, it was not the least of any longer class either.
-        if _short(state.jobs.need[job, k]) > state.queue.tree[base + node, k * CLASSES + c]:
-            continue
-        for i in range(k * CLASSES + c, (k + 1) * CLASSES):
-            state.queue.tree[base + node, i] = NOBODY
-        for place in range(bucket * BUCKET, min((bucket + 1) * BUCKET, state.jobs.rows)):
-            other = state.queue.ranked[slot, place]
-            if state.queue.waits[other]:
-                _lower(state, base + node, k, max(c, state.queue.length[other]), _short(state.jobs.need[other, k]))
+@kernel(once=True)
+def _insert_deep(state, slot, job, key):
+    q = state.queue
+    block = _find_block(state, slot, job, key)
+    while q.count[block] == BLOCK:
+        last, leaves = block * BLOCK + BLOCK - 1, q.places // BLOCK
+        at_end = _before(q.key[last], q.line[last], key, job)
+        is_last = block + 1 == (slot + 1) * leaves
+        if at_end and not is_last and q.count[block + 1] < BLOCK:
+            block += 1
+            q.least_key[block], q.least_job[block] = key, job
+            q.back[slot] = max(q.back[slot], block * BLOCK)
+        else:
+            _make_room_deep(state, slot, block, at_end and is_last and q.order[slot] == FCFS)
+            block = _find_block(state, slot, job, key)
+    begin, end = block * BLOCK, block * BLOCK + q.count[block]
+    place = end
+    while place > begin and _before(key, job, q.key[place - 1], q.line[place - 1]):
+        place -= 1
+    _open(state, place, end)
+    for i in range(end, place, -1):
+        q.size[i] = q.size[i - 1]
+    _write(state, place, job, key)
+    c = q.size[place] = _class_of(state, slot, place)
+    q.block[slot, job] = block
+    q.count[block] += 1
+    q.front[slot] = min(q.front[slot], begin)
+    if _before(key, job, q.passed_key[slot], q.passed_job[slot]):
+        q.at[slot] += place <= q.at[slot] <= end
+    elif place < q.at[slot]:
+        q.at[slot] = place
+    _add_to_tree(state, slot, block, place, c)
+
+
+@kernel(inline=True)
+def _find_block(state, slot, job, key):
+    """The block that a job belongs into: the last whose least key is not behind it."""
+    q = state.queue
+    step = q.places // BLOCK
+    last = q.back[slot] // BLOCK
+    if not _before(key, job, q.least_key[last], q.least_job[last]):
+        return last
+    block = slot * step
+    while step > 1:
+        step >>= 1
+        if not _before(key, job, q.least_key[block + step], q.least_job[block + step]):
+            block += step
+    return block
+
+
+@kernel(inline=True)
+def _add_to_tree(state, slot, block, place, c):
+    """Let a block, and every node above it, know the job at a place."""
+    q = state.queue
+    leaves = q.places // BLOCK
+    node = leaves + block - slot * leaves
+    news = True
+    while node > 0 and news:
+        news = False
+        row = 2 * leaves * slot + node
+        for column in range(1 + state.machine.resources):
+            amount = _amount(state, column, place)
+            if amount < q.tree[row, column * CLASSES + c]:
+                q.tree[row, column * CLASSES + c] = amount
+                news = True
         node >>= 1
-        while node > 0 and _gather(state, base + node, base + 2 * node, k, c):
-            node >>= 1
 
 
-@kernel(inline=True)
-def _lower(state, node, resource, c, need):
-    """Let a node know a need of class c; whether that is news to it."""
-    news = False
-    for i in range(resource * CLASSES + c, (resource + 1) * CLASSES):
-        news |= need < state.queue.tree[node, i]
-        state.queue.tree[node, i] = min(state.queue.tree[node, i], need)
-    return news
-
-
-@kernel(inline=True)
-def _gather(state, node, left, resource, c):
-    """Make a node the least of those below it, from class c on; whether that changed it."""
-    changed = False
-    for i in range(resource * CLASSES + c, (resource + 1) * CLASSES):
-        least = min(state.queue.tree[left, i], state.queue.tree[left + 1, i])
-        changed |= least != state.queue.tree[node, i]
-        state.queue.tree[node, i] = least
-    return changed
-
-
-@kernel()
-def _deepen(state):
-    for slot in range(state.queue.slots):
-        state.queue.first[slot] = state.jobs.rows
-        for i in range(state.queue.front[slot], state.queue.back[slot]):
-            _plant(state, slot, state.queue.line[slot, i])
-        state.queue.front[slot] = state.queue.back[slot] = 0
-    state.queue.deep = 1
-
-
-@kernel()
-def _flatten(state):
-    """Back to the array. A walk that is under way goes on behind the place that it had reached."""
-    for slot in range(state.queue.slots):
+@kernel(once=True)
+def _make_room_deep(state, slot, block, by_submit):
+    """A block is full: spread the smallest subtree around it that has room; by submit, move all to the front."""
+    q = state.queue
+    leaves = q.places // BLOCK
+    width, full = 2, 0.875
+    while True:
+        if by_submit or width > leaves:
+            width = leaves
+        first = slot * leaves + (block - slot * leaves) // width * width
         n = 0
-        reached = state.queue.at[slot]
-        at = 0
-        place = _next_place(state, slot, np.int64(0), ANYBODY)
-        while place >= 0:
-            state.queue.line[slot, n] = state.queue.ranked[slot, place]
-            n += 1
-            if place < reached:
-                at = n
-            place = _next_place(state, slot, place + 1, ANYBODY)
-        for i in range(n):
-            node = (
-                slot * 2 * state.queue.buckets
-                + state.queue.buckets
-                + state.queue.rank[slot, state.queue.line[slot, i]] // BUCKET
-            )
-            while node > slot * 2 * state.queue.buckets:
-                for c in range(CLASSES * state.machine.resources):
-                    state.queue.tree[node, c] = NOBODY
-                node = slot * 2 * state.queue.buckets + ((node - slot * 2 * state.queue.buckets) >> 1)
-        state.queue.front[slot] = 0
-        state.queue.back[slot] = n
-        state.queue.at[slot] = at
-    state.queue.deep = 0
+        for b in range(first, first + width):
+            n += q.count[b]
+        if n <= full * width * BLOCK or width == leaves:
+            jobs, keys = np.empty(n, np.int64), np.empty(n)
+            passed = _gather(state, slot, first * BLOCK, (first + width) * BLOCK, jobs, keys)
+            if width == leaves:
+                _fill(state, slot, jobs, keys, passed)
+            else:
+                _spread(state, slot, first, width, width, jobs, keys, passed)
+            return
+        width *= 2
+        full = max(full - 0.03125, 0.5)
 
 
-@kernel(inline=True)
-def _may_start(state, job, span):
-    """Whether a job could start now: it fits in what is free, and ends in time or fits in the extra as well."""
-    if not state.machine.pool:
-        return _may_sit(state, job)
-    for k in range(state.machine.resources):
-        if state.jobs.need[job, k] > state.queue.limits[0, k]:
-            return False
-    if state.jobs.walltime[job] <= span:
-        return True
-    for k in range(state.machine.resources):
-        if state.jobs.need[job, k] > state.queue.limits[1, k]:
-            return False
-    return True
+@kernel()
+def _remove_deep(state, slot, job):
+    q = state.queue
+    leaves = q.places // BLOCK
+    block = np.int64(q.block[slot, job])
+    begin, end = block * BLOCK, block * BLOCK + q.count[block]
+    place = begin
+    while q.line[place] != job:
+        place += 1
+    root, leaf, c = 2 * leaves * slot, leaves + block - slot * leaves, np.int64(q.size[place])
+    q.size[place] = CLASSES
+    for column in range(1 + state.machine.resources):
+        i = column * CLASSES + c
+        if _amount(state, column, place) > q.tree[root + leaf, i]:
+            continue
+        least = NOBODY
+        for other in range(begin, end):
+            if q.size[other] == c and _amount(state, column, other) < least:
+                least = _amount(state, column, other)
+        node = leaf
+        while node > 0 and least != q.tree[root + node, i]:
+            q.tree[root + node, i] = least
+            node >>= 1
+            least = min(q.tree[root + 2 * node, i], q.tree[root + 2 * node + 1, i])
+    _close(state, place, end)
+    _shift_forward(q.size, place, end)
+    q.count[block] -= 1
+    q.at[slot] -= place < q.at[slot] <= end and q.at[slot] < begin + BLOCK
 
 
 @kernel(inline=True)
@@ -312,89 +584,113 @@ def _may_sit(state, job):
     return True
 
 
-@kernel()
-def _may_hold(state, node, c):
-    """Whether a node of the tree may hold a job that could start: one of class c or shorter, or one for the extra."""
-    fits = True
-    for k in range(state.machine.resources):
-        fits = fits and state.queue.tree[node, k * CLASSES + c] <= state.queue.short[0, k]
-    if fits:
-        return True
-    for k in range(state.machine.resources):
-        if state.queue.tree[node, (k + 1) * CLASSES - 1] > state.queue.short[1, k]:
-            return False
-    return True
+@kernel(inline=True)
+def _first_that_may(state, place, end, span):
+    """The first of some places whose job could start now; `end` where there is none.
 
-
-@kernel()
-def _next_place(state, slot, place, span):
-    """The first place from `place` on of a waiting job that may start; -1 if there is none. ANYBODY: that waits."""
-    base = slot * 2 * state.queue.buckets
-    c = CLASSES - 1 if span == ANYBODY else _class_of(state, span)
-    if span != ANYBODY and not _may_hold(state, base + 1, c):
-        return NONE
-    bucket = place // BUCKET
-    looks = 0
-    if span != ANYBODY and place == state.queue.first[slot]:  # nobody waits before it: down from the top is shorter
-        bucket = _down(state, base, np.int64(1), span, c) - state.queue.buckets
-        place = max(place, bucket * BUCKET)
-    while bucket < state.queue.buckets:
-        last = min((bucket + 1) * BUCKET, state.jobs.rows)
-        while place < last:
-            job = state.queue.ranked[slot, place]
-            if state.queue.waits[job]:
-                looks += 1
-                if span == ANYBODY or _may_start(state, job, span):
-                    state.trace.counters[LOOKS] += looks
-                    return place
+    It fits in what is free, and ends within the span or fits in the extra as well.
+    """
+    q = state.queue
+    if not state.machine.pool:
+        while place < end and not _may_sit(state, q.line[place]):
             place += 1
-        node = state.queue.buckets + bucket
-        down = False
-        while not down:
-            while node & 1:
-                node >>= 1
-            if node == 0:
-                state.trace.counters[LOOKS] += looks
-                return NONE
-            node += 1
-            looks += 1
-            down = _somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)
-        bucket = _down(state, base, node, span, c) - state.queue.buckets
-        place = bucket * BUCKET
+        return place
+    resources, free, extra = state.machine.resources, q.limits[0, 0], q.limits[1, 0]
+    while place < end:
+        need = q.need[0, place]
+        if need <= free and (q.walltime[place] <= span or need <= extra):
+            limit = 0 if q.walltime[place] <= span else 1
+            k = 1
+            while k < resources and q.need[k, place] <= q.limits[limit, k]:
+                k += 1
+            if k == resources:
+                return place
+        place += 1
+    return place
+
+
+@kernel(inline=True)
+def _may_hold(state, row):
+    """Whether a node of the tree may hold a job that could start now: of some class that could."""
+    q = state.queue
+    tree, resources = q.tree, state.machine.resources
+    n = q.bound.shape[1] + 1  # a constant would be unrolled, and not compared all at once
+    span, free, extra = q.most[0, 0], q.most[1, 0], q.most[2, 0]
+    found = False
+    if resources == 1:
+        for c in range(n):
+            found |= (tree[row, n + c] <= free) & ((tree[row, c] <= span) | (tree[row, n + c] <= extra))
+        return found
+    free_1, extra_1 = q.most[1, 1], q.most[2, 1]
+    for c in range(n):
+        one, two = tree[row, n + c], tree[row, 2 * n + c]
+        found |= (one <= free) & (two <= free_1) & ((tree[row, c] <= span) | ((one <= extra) & (two <= extra_1)))
+    if not found or resources == 2:
+        return found
+    for c in range(n):
+        limit = 1 if tree[row, c] <= span else 2
+        k = 0
+        while k < resources and tree[row, (1 + k) * n + c] <= q.most[limit, k]:
+            k += 1
+        if k == resources:
+            return True
+    return False
+
+
+@kernel()
+def _search(state, slot, span):
+    """The place of the next job of the walk that could start now; -1 where there is none."""
+    q = state.queue
+    leaves = q.places // BLOCK
+    root, blocks = 2 * leaves * slot, slot * leaves
+    looks, node, resumes = 0, 1, q.at[slot] > q.front[slot]
+    while node > 0:
+        looks += 1
+        if _may_hold(state, root + node):
+            if resumes:  # with the rest of a block
+                if q.at[slot] == (slot + 1) * q.places:
+                    break
+                place = q.at[slot]
+                block = place // BLOCK
+                node, resumes = leaves + block - blocks, False
+            elif node < leaves:
+                node *= 2
+                continue
+            else:
+                block = node - leaves + blocks
+                place = block * BLOCK
+            begin, end = place, block * BLOCK + q.count[block]
+            place = _first_that_may(state, begin, end, span)
+            looks += place - begin
+            if place < end:
+                state.trace.counters[LOOKS] += looks + 1
+                return place
+        elif resumes:
+            break
+        while node & 1:
+            node >>= 1
+        node += node > 0
     state.trace.counters[LOOKS] += looks
     return NONE
 
 
 @kernel(inline=True)
-def _down(state, base, node, span, c):
-    """The first leaf below a node that may hold what is searched for."""
-    while node < state.queue.buckets:
-        node *= 2
-        state.trace.counters[LOOKS] += 1
-        if not (_somebody(state, base + node) if span == ANYBODY else _may_hold(state, base + node, c)):
-            node += 1
-    return node
-
-
-@kernel()
-def _somebody(state, node):
-    return state.queue.tree[node, CLASSES - 1] < NOBODY
-
-
-@kernel(inline=True)
-def _set_limits(state):
+def _set_limits(state, span):
     """What a candidate may need at most: of what is free, and if it does not end in time."""
+    q = state.queue
     for k in range(state.machine.resources):
         if state.machine.pool:
-            state.queue.limits[0, k] = state.free.nodes[0, k]
-            state.queue.limits[1, k] = min(state.free.nodes[0, k], state.shadow.extra[0, k])
+            q.limits[0, k] = state.free.nodes[0, k]
+            q.limits[1, k] = min(state.free.nodes[0, k], state.shadow.extra[0, k])
         else:
-            state.queue.limits[0, k] = state.queue.limits[1, k] = state.free.total[k]
+            q.limits[0, k] = q.limits[1, k] = state.free.total[k]
             state.free.most[k] = 0
             for block in range(state.free.peak.shape[0]):
                 state.free.most[k] = max(state.free.most[k], state.free.peak[block, k])
-        for i in range(2):
-            state.queue.short[i, k] = _short(state.queue.limits[i, k])
+    if q.deep:
+        q.most[0, 0] = span
+        for k in range(state.machine.resources):
+            q.most[1, k], q.most[2, k] = q.limits[0, k], q.limits[1, k]
 
 
 @kernel(inline=True)
@@ -407,10 +703,10 @@ def _is_order(state, slot):
 
 
 @kernel(inline=True)
-def is_waiting(state, job):
-    """Whether a number is that of a waiting job; any other is a misuse."""
+def is_waiting(state, job, by):
+    """Whether a number is that of a waiting job; any other is a misuse. by: the verb that asks, see errors.py."""
     if job < 0 or job >= state.jobs.count or state.queue.waits[job] == 0:
-        fail(state, NOT_WAITING, job, NONE, NONE, NONE)
+        fail(state, NOT_WAITING, job, by, NONE, NONE)
         return False
     return True
 
@@ -420,7 +716,22 @@ def rewind(state, slot):
     """Begin a walk at the first job of an order."""
     if not _is_order(state, slot):
         return
-    state.queue.at[slot] = state.queue.first[slot] if state.queue.deep else state.queue.front[slot]
+    q = state.queue
+    q.at[slot] = q.front[slot]
+    q.passed_key[slot], q.passed_job[slot] = -np.inf, NONE
+
+
+@kernel(inline=True)
+def _give(state, slot, place):
+    """The walk gives the job at a place, -1 for none, and stands behind it."""
+    q = state.queue
+    if place < 0:
+        q.at[slot] = (slot + 1) * q.places if q.deep else q.back[slot]
+        q.passed_key[slot], q.passed_job[slot] = np.inf, END
+        return NONE
+    q.at[slot] = place + 1
+    q.passed_key[slot], q.passed_job[slot] = q.key[place], q.line[place]
+    return q.line[place]
 
 
 @verb(inline=True)
@@ -428,15 +739,23 @@ def following(state, slot):
     """The next waiting job of the walk; -1 at the end."""
     if not _is_order(state, slot):
         return NONE
-    if state.queue.deep:
-        place = _next_place(state, slot, state.queue.at[slot], ANYBODY)
-        if place < 0:
-            return NONE
-        state.queue.at[slot] = place + 1
-        return np.int64(state.queue.ranked[slot, place])
-    if state.queue.at[slot] < state.queue.back[slot]:
-        state.queue.at[slot] += 1
-        return state.queue.line[slot, state.queue.at[slot] - 1]
+    q = state.queue
+    if q.deep:
+        return _give(state, slot, _next_deep(state, slot))
+    return _give(state, slot, q.at[slot] if q.at[slot] < q.back[slot] else NONE)
+
+
+@kernel()
+def _next_deep(state, slot):
+    """The place of the next job of the walk; -1 at the end."""
+    q = state.queue
+    place = q.at[slot]
+    block = place // BLOCK
+    while block < (slot + 1) * (q.places // BLOCK):
+        if place < block * BLOCK + q.count[block]:
+            return place
+        block += 1
+        place = block * BLOCK
     return NONE
 
 
@@ -449,50 +768,47 @@ def candidate(state, slot, span):
     """
     if not _is_order(state, slot):
         return NONE
-    _set_limits(state)
-    if state.queue.deep:
-        place = _next_place(state, slot, state.queue.at[slot], max(span, 0))
-        if place < 0:
-            return NONE
-        state.queue.at[slot] = place + 1
-        return np.int64(state.queue.ranked[slot, place])
-    i, back = state.queue.at[slot], state.queue.back[slot]
-    begin = i
-    while i < back:
-        job = state.queue.line[slot, i]
-        i += 1
-        if _may_start(state, job, span):
-            state.queue.at[slot] = i
-            state.trace.counters[LOOKS] += i - begin
-            return job
-    state.queue.at[slot] = i
-    state.trace.counters[LOOKS] += i - begin
-    return NONE
+    q = state.queue
+    _set_limits(state, span)
+    if q.deep:
+        return _give(state, slot, _search(state, slot, span))
+    at, back = q.at[slot], q.back[slot]
+    place = _first_that_may(state, at, back, span)
+    found = place < back
+    state.trace.counters[LOOKS] += place - at + found
+    return _give(state, slot, place if found else NONE)
 
 
 @verb(inline=True)
 def head(state):
     """The first waiting job in the policy's order; -1 when nobody waits."""
-    if state.queue.waiting == 0:
+    q = state.queue
+    if q.waiting == 0:
         return NONE
-    if state.queue.deep:
-        state.queue.first[0] = _next_place(state, 0, state.queue.first[0], ANYBODY)
-        return np.int64(state.queue.ranked[0, state.queue.first[0]])
-    return state.queue.line[0, state.queue.front[0]]
+    if q.deep:
+        while q.count[q.front[0] // BLOCK] == 0:
+            q.front[0] += BLOCK
+    return q.line[q.front[0]]
 
 
 @verb(inline=True)
 def is_first(state, job):
     """Whether no job waits before this one in the policy's order."""
-    return head(state) == job
+    return is_waiting(state, job, BY_IS_FIRST) and head(state) == job
 
 
 @kernel()
 def arrange(state):
-    """Sort the queue in every order that changes with time. The loop does this before each pass."""
-    for slot in range(state.queue.slots):
-        if rank_changes(state.queue.order[slot]):
-            _sort(state, slot)
+    """Sort the queue in every order that changes with time."""
+    q = state.queue
+    for slot in range(q.slots):
+        if rank_changes(q.order[slot]):
+            jobs = np.sort(q.line[q.front[slot] : q.back[slot]])
+            keys = np.empty(len(jobs), np.float64)
+            for i in range(len(jobs)):
+                since = state.jobs.submit[jobs[i]] - state.jobs.submit[0]
+                keys[i] = _score(state, q.order[slot], jobs[i], since)
+            _put(state, slot, jobs, keys)
 
 
 @verb()
@@ -506,48 +822,33 @@ def arrange_by(state, slot, keys):
     if len(keys) < state.jobs.count:
         fail(state, NO_KEYS, NONE, NONE, len(keys), state.jobs.count)
         return
-    front, back = state.queue.front[slot], state.queue.back[slot]
+    q = state.queue
+    front, back = q.front[slot], q.back[slot]
     moves, most = 0, 8 * (back - front)
+    low = high = back
     for i in range(front + 1, back):
-        job = state.queue.line[slot, i]
+        job = q.line[i]
         key = keys[job]
         place = i
         while place > front and moves <= most:
-            other = state.queue.line[slot, place - 1]
+            other = q.line[place - 1]
             beside = keys[other]
             if beside < key or (beside == key and other < job):
                 break
-            state.queue.line[slot, place] = other
+            q.line[place] = other
             place -= 1
             moves += 1
-        state.queue.line[slot, place] = job
+        q.line[place] = job
+        if place < i:
+            low, high = min(low, place), i
         if moves > most:
-            _sort_by(state, slot, keys)
-            return
-
-
-@kernel()
-def _sort_by(state, slot, keys):
-    jobs = np.sort(state.queue.line[slot, state.queue.front[slot] : state.queue.back[slot]])
-    _put(state, slot, jobs, keys[jobs])
-
-
-@kernel()
-def _sort(state, slot):
-    """Put the waiting jobs in ascending order of their scores; equal ones by submit, then file order."""
-    jobs = np.sort(state.queue.line[slot, state.queue.front[slot] : state.queue.back[slot]])
-    keys = np.empty(len(jobs), np.float64)
-    for i in range(len(jobs)):
-        job = jobs[i]
-        keys[i] = score(
-            state.queue.order[slot],
-            state.now - state.jobs.submit[job],
-            state.jobs.walltime[job],
-            state.jobs.need[job, 0],
-            state.jobs.submit[job] - state.jobs.submit[0],
-            state.jobs.priority[job],
-        )
-    _put(state, slot, jobs, keys)
+            break
+    if moves > most:
+        jobs = np.sort(q.line[front:back])
+        _put(state, slot, jobs, keys[jobs])
+    elif low < back:
+        for i in range(low, high + 1):
+            _write(state, i, q.line[i], _key(state, slot, q.line[i]))
 
 
 @kernel()
@@ -555,6 +856,5 @@ def _put(state, slot, jobs, keys):
     """Make jobs the queue of a slot, in ascending order of their keys."""
     by = np.argsort(keys, kind="mergesort")
     for i in range(len(jobs)):
-        state.queue.line[slot, i] = jobs[by[i]]
-    state.queue.front[slot] = 0
-    state.queue.back[slot] = len(jobs)
+        job = jobs[by[i]]
+        _write(state, state.queue.front[slot] + i, job, _key(state, slot, job))

@@ -8,10 +8,12 @@ import numpy as np
 from numba import uint64
 
 from backfill import jit
+from backfill.core.errors import NO_CHOICE, NONE, fail
 from backfill.core.record import kernel
 from backfill.core.wall import verb
 
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+MOST = 2**32
 word = (lambda x: int(x) & 0xFFFF_FFFF_FFFF_FFFF) if jit.PLAIN else uint64  # plain whole numbers do not wrap around
 
 
@@ -27,6 +29,9 @@ def mix(seed, count):
 @verb()
 def pick(state, n):
     """A whole number from 0 to n - 1, for n up to 2**32; each equally likely to within 2**-32. Draws one number."""
+    if n < 1 or n > MOST:
+        fail(state, NO_CHOICE, NONE, NONE, n, NONE)
+        return np.int64(0)
     z = mix(state.own.random[0], np.int64(state.own.random[1]))
     state.own.random[1] += np.uint64(1)
     return np.int64(((z >> word(32)) * word(n)) >> word(32))

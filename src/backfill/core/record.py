@@ -86,7 +86,7 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
         if isinstance(kind, types.Array):
             members[field] = property(partial(_array_at, offset, kind.ndim, np.dtype(str(kind.dtype))))
         elif isinstance(kind, types.Number):
-            members[field] = property(partial(_number_at, offset))
+            members[field] = property(partial(_number_at, offset), partial(_set_number, offset))
         offset += 8 * (5 + 2 * kind.ndim if isinstance(kind, types.Array) else 1)
     pointer = pointer_type(name, owner, module)
     members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer}
@@ -116,6 +116,10 @@ def _write(address: int, words: list[list[int]]) -> None:
 
 def _number_at(offset: int, record: Any) -> int:
     return ctypes.c_int64.from_address(record.address + offset).value
+
+
+def _set_number(offset: int, record: Any, value: int) -> None:
+    ctypes.c_int64.from_address(record.address + offset).value = value
 
 
 def _array_at(offset: int, dimensions: int, kind: Any, record: Any) -> Any:

@@ -72,7 +72,7 @@ def _grow(state):
         runs.first, runs.many = doubled(runs.first), doubled(runs.many)
 
 
-@kernel(inline=True)
+@kernel()
 def open_run(state, job, reason):
     """A job begins to run now, where it was placed: what it holds is taken. Returns the run."""
     runs = state.runs
@@ -122,7 +122,7 @@ def add_by_limit(state, run, limit):
     runs.active += 1
 
 
-@kernel(inline=True)
+@kernel()
 def drop_by_limit(state, run):
     """Take a run out from among those that go on."""
     runs = state.runs
@@ -142,7 +142,7 @@ def drop_by_limit(state, run):
         limits[i] = limits[i + 1]
 
 
-@kernel(inline=True)
+@kernel()
 def take(state, run, sign):
     """Take (sign 1) or give back (-1) what a run holds, from nodes and licences."""
     machine, free, jobs = state.machine, state.free, state.jobs

@@ -40,7 +40,7 @@ def new_state(
         machine=machine,
         free=new_free(platform),
         runs=new_runs(n, nodes == 1 and not licences),
-        queue=new_queue(jobs, policy.orders, policy.index and not policy.dynamic, need, estimate),
+        queue=new_queue(n, k, policy.orders, policy.index and not policy.dynamic),
         placed=new_placed(nodes),
         shadow=new_shadow(nodes, k, licences),
         plan=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0])),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from backfill.core.errors import NONE, NOT_STARTED, fail
-from backfill.core.future import fits_planned, settle
+from backfill.core.errors import BY_PLACE_BESIDE, BY_SHADOW_TIME, NONE, NOT_STARTED, fail
+from backfill.core.far import call
 from backfill.core.placement import first_node, holds, licences_free, may_use
 from backfill.core.profile import FUTURE
 from backfill.core.queue import is_waiting
@@ -49,7 +49,7 @@ def shadow_time(state, job):
     What is left beside the job at that time goes to shadow.extra and shadow.licences: on the nodes and of the
     licences that it takes; the others have no bound.
     """
-    if not is_waiting(state, job):
+    if not is_waiting(state, job, BY_SHADOW_TIME):
         return FUTURE
     if state.machine.windows > 0:
         return _book_planned(state, job)
@@ -64,8 +64,7 @@ def _book_planned(state, job):
     for k in range(state.machine.resources if state.machine.pool else 0):
         state.shadow.extra[0, k] = UNBOUNDED
     _forget(state)
-    fits_planned(state, job)  # lays out the plan where it was not
-    return settle(state, job, state.now)
+    return call(state.plan.hold_place, state, job)
 
 
 @kernel()
@@ -202,6 +201,8 @@ def _give_room(state, run):
 @verb()
 def place_beside(state, job, span):
     """Like `place`, without touching what is reserved: a job that outlasts `span` must fit in the extra as well."""
+    if not is_waiting(state, job, BY_PLACE_BESIDE):
+        return False
     if state.machine.windows > 0 or state.machine.pool or state.jobs.walltime[job] <= span or state.shadow.job < 0:
         return place(state, job)
     _swap_free(state, True)

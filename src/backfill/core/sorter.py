@@ -2,12 +2,13 @@
 
 from numba import types
 
-from backfill.core.queue import arrange
+from backfill.core.queue import arrange, take_in
 from backfill.core.record import kernel
 from backfill.core.state import StateT
 
 
 @kernel(types.void, StateT)
 def sort_before_pass(state):
-    """Sort the queue in every order that changes with time."""
+    """Put the queue in order where an order changes with time."""
+    take_in(state)
     arrange(state)

@@ -4,8 +4,13 @@ import numpy as np
 
 from backfill.core.batch import note_start
 from backfill.core.errors import (
+    BY_PLACE,
+    BY_RESERVE,
+    BY_START,
+    BY_WITHDRAW,
     DOES_NOT_FIT,
     IN_THE_PAST,
+    NEVER,
     NO_LICENCE,
     NO_REASON,
     NONE,
@@ -13,10 +18,10 @@ from backfill.core.errors import (
     OK,
     fail,
 )
-from backfill.core.future import book_run, fits_planned
+from backfill.core.far import call
 from backfill.core.heaps import push_timer
 from backfill.core.placement import licences_free, place_gang
-from backfill.core.profile import TAKE
+from backfill.core.profile import FUTURE
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, head, is_waiting
 from backfill.core.record import doubled, doubled_rows, kernel
@@ -58,10 +63,10 @@ def place_in(state, job, room, peak, licence_room):
 @verb(inline=True)
 def place(state, job):
     """Whether a waiting job fits in what is free now; where, is left for `start`."""
-    if not is_waiting(state, job):
+    if not is_waiting(state, job, BY_PLACE):
         return False
     if state.machine.windows > 0:
-        return fits_planned(state, job)
+        return call(state.plan.fits, state, job) == 1
     if state.machine.pool:
         for k in range(state.machine.resources):
             if state.jobs.need[job, k] > state.free.nodes[0, k]:
@@ -70,12 +75,12 @@ def place(state, job):
     return place_in(state, job, state.free.nodes, state.free.peak, state.free.licences)
 
 
-@verb(inline=True)
+@verb()
 def start(state, job, reason):
     """Start a waiting job now, where the last `place` put it."""
     if state.trace.error[0] != OK:
         return
-    if not is_waiting(state, job):
+    if not is_waiting(state, job, BY_START):
         return
     if reason < HEAD or reason > RESUMED:
         fail(state, NO_REASON, job, NONE, reason, NONE)
@@ -85,11 +90,11 @@ def start(state, job, reason):
     run = open_run(state, job, reason)
     note_start(state.batch, run)
     if state.plan.live:
-        book_run(state, run, state.now, max(state.runs.limit[run], state.now + 1), TAKE)
+        call(state.plan.book_start, state, run)
     dequeue(state, job)
 
 
-@kernel(inline=True)
+@kernel()
 def _available(state, job):
     if state.machine.pool:
         for k in range(state.machine.resources):
@@ -117,10 +122,10 @@ def _available(state, job):
     return True
 
 
-@verb(inline=True)
+@verb()
 def reserve(state, job, t):
     """Promise a waiting job the start t. The first promise stays on record, and every change for the job watched."""
-    if not is_waiting(state, job):
+    if not is_waiting(state, job, BY_RESERVE):
         return
     if t < state.now:
         fail(state, IN_THE_PAST, job, NONE, t, state.now)
@@ -145,6 +150,9 @@ def wake(state, t):
     """Ask for a pass at t, even if nothing else happens then."""
     if t <= state.now:
         fail(state, IN_THE_PAST, NONE, NONE, t, state.now)
+        return
+    if t >= FUTURE:
+        fail(state, NEVER, NONE, NONE, NONE, NONE)
         return
     if state.batch.timed > 0 and state.batch.timers[0] == t:
         return
@@ -174,5 +182,5 @@ def start_heads(state):
 @verb()
 def withdraw(state, job):
     """Take back the start that a waiting job was promised, for want of capacity."""
-    if is_waiting(state, job):
+    if is_waiting(state, job, BY_WITHDRAW):
         state.promises.reserved[job] = NO_TIME

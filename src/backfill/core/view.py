@@ -16,7 +16,14 @@ from numba.core.extending import infer_getattr, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate
 
 from backfill import jit
+from backfill.core.batch import BATCH
+from backfill.core.jobs import JOBS as OF_JOBS
+from backfill.core.machine import FREE, MACHINE, PLACED
 from backfill.core.pointer import array_of, read_field
+from backfill.core.promises import PROMISES
+from backfill.core.queue import QUEUE
+from backfill.core.runs import RUNS
+from backfill.core.shadow import SHADOW
 from backfill.core.state import STATE, StateT
 
 Layout = tuple[tuple[str, str, int], ...]  # of the policy's own: name, kind (param, int or float), place among these
@@ -32,6 +39,17 @@ READABLE = {
     "shadow": "extra licences job",
     "promises": "reserved first",
     "batch": "arrived arrivals ended ends left leaves changes started starts",
+}
+FIELDS = {  # the numba type of every field, by room
+    "jobs": dict(OF_JOBS),
+    "machine": dict(MACHINE),
+    "free": dict(FREE),
+    "runs": dict(RUNS),
+    "queue": dict(QUEUE),
+    "placed": dict(PLACED),
+    "shadow": dict(SHADOW),
+    "promises": dict(PROMISES),
+    "batch": dict(BATCH),
 }
 ITEMS = ("licence", "licence_count")  # columns of the job table with a row per licence of a job
 
@@ -49,7 +67,11 @@ class View:
     def __init__(self, state: Any, layout: Layout) -> None:
         rooms = {room: _Room(room, getattr(state, room), state.jobs) for room in READABLE}
         self.__dict__.update(
-            _state=state, _meminfo=getattr(state, "_meminfo", None), **rooms, own=_Own(state.own, layout)
+            _state=state,
+            _error=state.trace.error,
+            _meminfo=getattr(state, "_meminfo", None),
+            **rooms,
+            own=_Own(state.own, layout),
         )
 
     @property

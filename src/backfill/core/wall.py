@@ -1,14 +1,21 @@
 """Verbs: the kernels that a policy may call. They open the wall of its view and get the State itself."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from operator import index
 from typing import Any
 
+import numpy as np
 from numba import njit
 from numba.core.extending import intrinsic
+from numba.core.registry import CPUDispatcher
 
 from backfill import jit
+from backfill.core.errors import OK, Misused
 from backfill.core.record import kernel
+
+NUMBERS = ("job", "slot", "reason", "t", "begin", "n")  # arguments of verbs that are whole numbers
 
 
 def opened(state: Any) -> Any:
@@ -29,6 +36,36 @@ if not jit.PLAIN:
         return StateT(state), generate
 
 
+class Verb(CPUDispatcher):
+    """A verb as Python calls it: a policy in plain Python is stopped at the call that breaks a rule."""
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """What the verb returns. Raises Misused where it was misused through a policy's view."""
+        return _from_python(super().__call__, list(inspect.signature(self.py_func).parameters), *given, **named)
+
+
+def _from_python(call: Callable[..., Any], names: Sequence[str], *given: Any, **named: Any) -> Any:
+    error = getattr(given[0], "_error", None) if given else None
+    if error is None:  # not a policy's view
+        return call(*given, **named)
+    arguments: Mapping[str, Any] = {**dict(zip(names, given, strict=False)), **named}
+    found = call(**{name: _argument(name, value) for name, value in arguments.items()})
+    if error[0] != OK:
+        raise Misused
+    return found
+
+
+def _argument(name: str, value: Any) -> Any:
+    """An argument that a verb can be called with. Raises TypeError for what it cannot."""
+    if name in NUMBERS:
+        if not hasattr(value, "__index__") or not -(2**63) <= index(value) < 2**63:
+            raise TypeError(f"{name} is {value!r}; expected a whole number")
+        return index(value)
+    if name == "keys" and not (isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "if"):
+        raise TypeError(f"keys is {type(value).__name__}; expected an array with a number for each job")
+    return value
+
+
 def verb(inline: bool = False, once: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Make a kernel one that policies may call with their view, as its first argument."""
 
@@ -41,6 +78,10 @@ def verb(inline: bool = False, once: bool = False) -> Callable[[Callable[..., An
         outer = scope["outer"]
         outer.__name__ = outer.__qualname__ = function.__name__
         outer.__doc__ = function.__doc__
-        return outer if jit.PLAIN else njit(forceinline=True, error_model="numpy")(outer)
+        if jit.PLAIN:
+            return wraps(outer)(partial(_from_python, outer, [state, *rest]))
+        compiled = njit(forceinline=True, error_model="numpy")(outer)
+        compiled.__class__ = Verb
+        return compiled
 
     return made

@@ -8,40 +8,18 @@ import numpy as np
 from numba import float64, int8, int64
 
 from backfill.core.errors import NONE, OK, OVERBOOKED, OVERBOOKED_LICENCE, TOO_LATE, fail
+from backfill.core.far import call
 from backfill.core.heaps import pop_end, push_end
 from backfill.core.profile import FUTURE
 from backfill.core.record import doubled, kernel, record
 from backfill.core.runs import RUNNING
-from backfill.core.transitions import (
-    PRIORITY,
-    WALLTIME,
-    announce,
-    ask,
-    change,
-    close_windows,
-    end,
-    end_vacated,
-    leave,
-    release,
-    set_capacity,
-    set_copies,
-    submit,
-    tick,
-    vacate,
-)
+from backfill.core.transitions import ask, end, end_vacated, release, submit, tick, vacate
 from backfill.model import schedule
 
-COMPLETED, TIMEOUT, CANCELLED, NODE_FAIL = (
-    np.int8(x) for x in (schedule.COMPLETED, schedule.TIMEOUT, schedule.CANCELLED, schedule.NODE_FAIL)
-)
+COMPLETED, TIMEOUT = np.int8(schedule.COMPLETED), np.int8(schedule.TIMEOUT)
 NOT_YET = RUNNING  # outcome of a job that is not over
 
 LATEST = FUTURE >> 2  # no job may end as late as that
-
-# What the file of events asks for, step by step: windows are announced, begin and end.
-ACTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "copies", "announce", "open", "close")
-CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, OPEN, CLOSE = range(10)
-WHOLE = np.int64(-1)  # as a resource: all of the node
 
 WORLD = [
     ("stepping", int64),  # --ties step: one pass per event
@@ -53,7 +31,12 @@ WORLD = [
     ("speed", float64[::1]),  # of each node
     ("outcome", int8[::1]),  # how each job ended, an index into model.schedule.STATES; NOT_YET
     ("linked", int64),  # 1: some jobs come after others
-    ("before", int64[::1]),  # jobs that must end before this one may wait
+    ("before", int64[::1]),  # jobs that must end before this one may wait; a think time counts as one more
+    ("think", int64[::1]),  # how long after the last of them it may
+    # heap of think times: when each is over, job
+    ("thought_time", int64[::1]),
+    ("thought_job", int64[::1]),
+    ("thoughts", int64),
     ("after_first", int64[::1]),  # the jobs that wait for job j are after_item[after_first[j]:after_first[j + 1]]
     ("after_item", int64[::1]),
     ("eligible", int64[::1]),
@@ -69,8 +52,9 @@ WORLD = [
     ("over_run", int64[::1]),
     ("overs", int64),
     # the file of events, in order of time
-    ("act", int64[:, ::1]),  # (acts, 8): time, what (ACTS), job, node, resource or licence, value, until, amount
+    ("act", int64[:, ::1]),  # (acts, 8): time, what (acts.ACTS), job, node, resource or licence, value, until, amount
     ("act_priority", float64[::1]),  # (acts,): that it gives
+    ("do_act", int64),  # address of acts.do_act, which does the next one
     ("acts", int64),  # done so far
     ("acts_left", int64),
     ("base", int64[:, ::1]),  # (m, k): capacity of nodes that are up
@@ -96,6 +80,8 @@ def next_instant(state, world):
         t = min(t, world.end_time[0])
     if world.overs > 0:
         t = min(t, world.over_time[0])
+    if world.thoughts > 0:
+        t = min(t, world.thought_time[0])
     if t < FUTURE or state.queue.waiting > 0:
         if state.batch.timed > 0:
             t = min(t, state.batch.timers[0])
@@ -119,33 +105,35 @@ def open_instant(state, world):
         while world.overs > 0 and world.over_time[0] <= t:
             world.overs = pop_end(world.over_time, world.over_run, world.overs)
         while world.acts_left > 0 and world.act[world.acts, 0] <= t:
-            _act(state, world)
+            call(world.do_act, state, world)
+        while world.thoughts > 0 and world.thought_time[0] <= t:
+            _end_thought(state, world)
         while state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= t:
             _come(state, world)
     return True
 
 
-@kernel(inline=True)
+@kernel()
 def _end_first(state, world):
     run, t = world.end_run[0], world.end_time[0]
     world.ends = pop_end(world.end_time, world.end_run, world.ends)
     if state.runs.how[run] == RUNNING and world.due[run] == t:
-        _finish(state, world, run, TIMEOUT if world.cut[run] else COMPLETED)
+        finish(state, world, run, TIMEOUT if world.cut[run] else COMPLETED)
 
 
-@kernel(inline=True)
-def _finish(state, world, run, how):
+@kernel()
+def finish(state, world, run, how):
     """A run ends now, and its job with it."""
     if world.stepping and world.gone[run]:
         end_vacated(state, run, how)
     else:
-        _write_off(state, world, run)
+        write_off(state, world, run)
         end(state, run, how)
-    _over(state, world, np.int64(state.runs.job[run]), how)
+    close_job(state, world, np.int64(state.runs.job[run]), how)
 
 
 @kernel(inline=True)
-def _over(state, world, job, how):
+def close_job(state, world, job, how):
     """A job has ended, or will never run."""
     world.outcome[job] = how
     if world.linked:
@@ -158,11 +146,26 @@ def _let_follow(state, world, job):
     for i in range(world.after_first[job], world.after_first[job + 1]):
         later = world.after_item[i]
         world.before[later] -= 1
-        if world.before[later] == 0 and later < state.jobs.count:
+        if world.before[later] == 1 and world.think[later] > 0:
+            if world.thoughts == len(world.thought_time):
+                world.thought_time, world.thought_job = doubled(world.thought_time), doubled(world.thought_job)
+            over = state.now + world.think[later]
+            world.thoughts = push_end(world.thought_time, world.thought_job, world.thoughts, over, later)
+        elif world.before[later] == 0 and later < state.jobs.count:
             _admit(state, world, later)
 
 
-@kernel(inline=True)
+@kernel()
+def _end_thought(state, world):
+    """The first think time is over."""
+    later = world.thought_job[0]
+    world.thoughts = pop_end(world.thought_time, world.thought_job, world.thoughts)
+    world.before[later] -= 1
+    if later < state.jobs.count:
+        _admit(state, world, later)
+
+
+@kernel()
 def _come(state, world):
     """The next job is submitted, unless it was cancelled before."""
     job = submit(state)
@@ -171,7 +174,7 @@ def _come(state, world):
         _admit(state, world, job)
 
 
-@kernel(inline=True)
+@kernel()
 def _admit(state, world, job):
     """A job joins the queue, unless it is rejected, cancelled, or others must end first."""
     if world.outcome[job] != NOT_YET or (world.linked and world.before[job] > 0):
@@ -184,7 +187,9 @@ def _admit(state, world, job):
 def _step(state, world):
     """One event: submits of an instant come before its ends; runs that end at their limit are gone from the books."""
     _leave_books(state, world)
-    if state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= state.now:
+    if world.thoughts > 0 and world.thought_time[0] <= state.now:
+        _end_thought(state, world)
+    elif state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= state.now:
         _come(state, world)
     elif world.ends > 0 and world.end_time[0] <= state.now:
         _end_first(state, world)
@@ -197,180 +202,10 @@ def _leave_books(state, world):
         run = state.runs.by_limit[i]
         if world.due[run] <= state.now:
             world.gone[run] = 1
-            _write_off(state, world, run)
+            write_off(state, world, run)
             vacate(state, run)
         else:
             i += 1
-
-
-@kernel()
-def _act(state, world):
-    """Do what the next line of the file of events asks for."""
-    row = world.act[world.acts]
-    what, job, node, k, value = row[1], row[2], row[3], row[4], row[5]
-    world.acts += 1
-    world.acts_left -= 1
-    if what <= NEW_PRIORITY:
-        _change_job(state, world, what, job, value, world.act_priority[world.acts - 1])
-    elif what == DOWN or what == UP:
-        if world.down[node] != (what == DOWN):
-            world.down[node] = what == DOWN
-            state.batch.changes += 1
-            _shut(state, world, node)
-    elif what == CAPACITY:
-        if world.base[node, k] != value:
-            world.base[node, k] = value
-            state.batch.changes += 1
-            _fit(state, world, node, k)
-    elif what == COPIES:
-        if world.base_copies[k, 0] != value:
-            world.base_copies[k, 0] = value
-            state.batch.changes += 1
-            _fit_licence(state, world, k)
-    elif what == ANNOUNCE:
-        announce(state, node, k, row[7], value, row[6])
-    else:
-        if what == CLOSE:
-            close_windows(state)
-        state.batch.changes += 1
-        more = np.int64(1 if what == OPEN else -1)
-        if node < 0:
-            world.less_copies[-1 - node] += more * row[7]
-            _fit_licence(state, world, -1 - node)
-        elif k == WHOLE:
-            world.shut[node] += more
-            _shut(state, world, node)
-        else:
-            world.less[node, k] += more * row[7]
-            _fit(state, world, node, k)
-
-
-@kernel()
-def _change_job(state, world, what, job, value, priority):
-    """Cancel a job, or give it another walltime or priority; nothing where it has ended."""
-    if world.outcome[job] != NOT_YET:
-        return
-    known = job < state.jobs.count
-    run = np.int64(state.runs.last[job])
-    runs = run != NONE and state.runs.how[run] == RUNNING
-    if what == CANCEL:
-        if runs:
-            _finish(state, world, run, CANCELLED)
-        else:
-            if state.queue.waits[job]:
-                leave(state, job)
-            _over(state, world, job, CANCELLED)
-        return
-    if what == NEW_WALLTIME:
-        world.kill[job] = value
-    if known:
-        change(state, job, WALLTIME if what == NEW_WALLTIME else PRIORITY, value, priority)
-    elif what == NEW_WALLTIME:
-        state.jobs.walltime[job] = value
-    else:
-        state.jobs.priority[job] = priority
-    if runs and what == NEW_WALLTIME:
-        _set_end(state, world, run)
-        if world.due[run] <= state.now:
-            _finish(state, world, run, TIMEOUT)
-
-
-@kernel()
-def _shut(state, world, node):
-    """A node went down or was shut by a window, or came back. What runs there is lost with it."""
-    if world.down[node] or world.shut[node] > 0:
-        i = 0
-        while i < state.runs.active:
-            run = state.runs.by_limit[i]
-            if _is_on(state, run, node):
-                _lose(state, world, run)
-                i = 0
-            else:
-                i += 1
-    for k in range(state.machine.resources):
-        _fit(state, world, node, k)
-
-
-@kernel()
-def _is_on(state, run, node):
-    if state.machine.pool:
-        return True
-    for pair in range(state.runs.first[run], state.runs.first[run] + state.runs.many[run]):
-        if state.runs.held[pair, 0] == node:
-            return True
-    return False
-
-
-@kernel()
-def _held(state, run, node, k):
-    """How much of a resource of a node a run holds."""
-    job, runs = state.runs.job[run], state.runs
-    if state.machine.pool:
-        return state.jobs.need[job, k]
-    found = np.int64(0)
-    for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
-        if runs.held[pair, 0] == node:
-            found += runs.held[pair, 1] * state.jobs.demand[job, k]
-    return found
-
-
-@kernel()
-def _copies_held(state, run, licence):
-    job, jobs = state.runs.job[run], state.jobs
-    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
-        if jobs.licence[item] == licence:
-            return jobs.licence_count[item, 0]
-    return np.int64(0)
-
-
-@kernel()
-def _later(state, run, other):
-    """Whether a run started after another; of equals that of the higher job."""
-    start, job = state.runs.start, state.runs.job
-    return other == NONE or start[run] > start[other] or (start[run] == start[other] and job[run] > job[other])
-
-
-@kernel()
-def _fit(state, world, node, k):
-    """Give a node what it should have of a resource; runs are lost, the last started first, until the rest fits."""
-    base = np.int64(0) if world.down[node] else world.base[node, k]
-    amount = np.int64(0) if world.shut[node] > 0 else max(base - world.less[node, k], 0)
-    while state.machine.capacity[node, k] - state.free.nodes[node, k] > amount:
-        last = NONE
-        for i in range(state.runs.active):
-            run = state.runs.by_limit[i]
-            if _held(state, run, node, k) > 0 and _later(state, run, last):
-                last = run
-        _lose(state, world, last)
-    world.book[node, k] += amount - state.machine.capacity[node, k]
-    set_capacity(state, node, k, amount, base)
-
-
-@kernel()
-def _fit_licence(state, world, licence):
-    base = world.base_copies[licence, 0]
-    copies = max(base - world.less_copies[licence], 0)
-    while state.machine.copies[licence] - state.free.licences[licence] > copies:
-        last = NONE
-        for i in range(state.runs.active):
-            run = state.runs.by_limit[i]
-            if _copies_held(state, run, licence) > 0 and _later(state, run, last):
-                last = run
-        _lose(state, world, last)
-    world.book_licences[licence] += copies - state.machine.copies[licence]
-    set_copies(state, licence, copies, base)
-
-
-@kernel()
-def _lose(state, world, run):
-    """A run ends because what it held is gone. Its job waits again, or has failed."""
-    job = np.int64(state.runs.job[run])
-    _write_off(state, world, run)
-    end(state, run, NODE_FAIL)
-    if world.requeue:
-        release(state, job)
-    else:
-        _over(state, world, job, NODE_FAIL)
 
 
 @kernel(inline=True)
@@ -391,8 +226,8 @@ def _length(state, world, run, job):
     return hold if world.speed[0] == 1.0 else at_speed(hold, world.speed[0])
 
 
-@kernel(inline=True)
-def _set_end(state, world, run):
+@kernel()
+def set_end(state, world, run):
     """Find out when a run will end, and whether it will be killed."""
     job = np.int64(state.runs.job[run])
     hold, begin = _length(state, world, run, job), state.runs.start[run]
@@ -425,12 +260,12 @@ def close_instant(state, world):
                 world.gone = doubled(world.gone)
         if world.stepping:
             world.gone[run] = 0
-        _write_down(state, world, run)
-        _set_end(state, world, run)
+        write_down(state, world, run)
+        set_end(state, world, run)
 
 
 @kernel(inline=True)
-def _write_down(state, world, run):
+def write_down(state, world, run):
     """Note in the book what a run takes; an amount below 0 is the policy's, or the core's, mistake."""
     job, jobs = state.runs.job[run], state.jobs
     if state.machine.pool:
@@ -443,7 +278,7 @@ def _write_down(state, world, run):
 
 
 @kernel(inline=True)
-def _write_off(state, world, run):
+def write_off(state, world, run):
     """Note in the book what a run gives back."""
     if state.machine.pool:
         for k in range(state.machine.resources):

@@ -1,25 +1,33 @@
 """The simulated world: a virtual clock that jumps from event to event, and knows when each job will end."""
 
+import ctypes
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from backfill.core.errors import raise_misuse
-from backfill.core.loop import advance, count_pass, keep
+from backfill.core.acts import do_act
+from backfill.core.errors import OK, Misused, raise_misuse, story
+from backfill.core.explain import is_users
+from backfill.core.far import address_of
+from backfill.core.loop import advance, count_pass, take_in
+from backfill.core.planned import use_plan
 from backfill.core.policy import Policy
-from backfill.core.queue import arrange
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.setup import new_state
-from backfill.core.trace import LOOKS
+from backfill.core.state import StateT
+from backfill.core.trace import LOOKS, PASSES
 from backfill.core.verbs import fit_empty
 from backfill.core.view import View
-from backfill.core.world import NOT_YET, World, close_instant, open_instant
-from backfill.model.errors import PolicyError
+from backfill.core.world import NOT_YET, World, WorldT, close_instant, open_instant
+from backfill.model.errors import PolicyError, at
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
@@ -30,6 +38,8 @@ from backfill.worlds.admission import Causes, adapt, reject_hopeless
 from backfill.worlds.options import Options
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
+MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
+NOT_THE_POLICY = ("numba", "bdb", "pdb", "pydevd", "_pydevd_bundle")  # while a pass waits for these it may last
 ANSWER_S = 0.2  # between two looks at whether Ctrl-C was pressed
 PATIENCE_S = 0.1  # so that an interrupt is answered and the bar moves, however slow a pass is
 NO_ACTS = (zeros(0, 8), np.zeros(0))
@@ -82,26 +92,39 @@ def simulate(
     reject_hopeless(state, jobs, platform, causes, *most, never)
     asked = NO_ACTS if bound is None else acts(bound, platform, place)
     world = _new_world(jobs, platform, options, causes, *asked)
+    if bound is not None:
+        use_plan(state)
+        world.do_act = address_of(do_act, StateT, WorldT)
     run = _run_compiled if policy.compiled else _run_stepping
     begin = time.perf_counter()
-    passes = run(policy, decide, state, world, progress)
+    try:
+        passes = run(policy, decide, state, world, progress)
+    except Misused as error:
+        raise_misuse(policy.name, state, jobs.job, platform, *_line_of(policy, error))
+        raise
     elapsed = time.perf_counter() - begin
-    raise_misuse(policy.name, state.trace.error, jobs.job, platform)
+    raise_misuse(policy.name, state, jobs.job, platform)
     schedule = _schedule(jobs, platform, state, world, causes, bound is not None)
-    _check_all_started(policy.name, schedule, state)
+    _check_all_started(policy.name, schedule, state, jobs.job)
     if not sorted_already:
         schedule = schedule.take(place)
     history = state.promises.history[: state.promises.entries].copy()
     return Simulation(schedule, elapsed, passes, int(state.trace.counters[LOOKS]), history)
 
 
+def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
+    """File and line of the user's own code that an error came through last."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    return (frames[-1].filename, frames[-1].lineno) if frames else (f"policy {policy.name}", None)
+
+
 def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
-    before = sorter() if policy.sorted_for_it else keep
-    passes, budget = 0, FIRST_BUDGET
+    arrange = sorter() if policy.sorted_for_it else take_in
+    passes, budget, look = 0, FIRST_BUDGET, _patience(policy, state)
     while True:
         begin = time.perf_counter()
         try:
-            done = _interruptible(partial(advance, before, decide, state, world, budget))
+            done = _interruptible(partial(advance, arrange, decide, state, world, budget), look)
         except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
             when = f"policy {policy.name}, at {seconds_text(int(state.now))} s"
             hint = f"with @policy({policy.name!r}, compiled=False) the message has the line"
@@ -115,8 +138,8 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
         budget = int(min(max(budget * min(pace, 8), 1), LARGEST_BUDGET))
 
 
-def _interruptible(call: Callable[[], int]) -> int:
-    """What a call returns. Ctrl-C is answered at once: the call goes on, but nobody waits for it."""
+def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
+    """What a call returns. Ctrl-C is answered at once, and so is what `look` raises: nobody waits for the call then."""
     found: list[int] = []
     failed: list[BaseException] = []
 
@@ -130,6 +153,8 @@ def _interruptible(call: Callable[[], int]) -> int:
     worker.start()
     while worker.is_alive():
         worker.join(ANSWER_S)
+        if worker.is_alive():
+            look()
     if failed:
         raise failed[0]
     return found[0]
@@ -137,17 +162,84 @@ def _interruptible(call: Callable[[], int]) -> int:
 
 def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
     """The same transitions one by one, with a plain Python policy between them."""
+    arrange = sorter() if policy.sorted_for_it else take_in
     passes, view = 0, View(state, policy.layout)
-    while open_instant(state, world):
-        if policy.sorted_for_it:
+    with _stopped_when_stuck(policy, state):
+        while open_instant(state, world):
             arrange(state)
-        decide(view)
-        close_instant(state, world)
-        count_pass(state)
-        passes += 1
-        if progress is not None and passes % 1024 == 0:
-            progress(int(state.jobs.count))
+            decide(view)
+            close_instant(state, world)
+            count_pass(state)
+            passes += 1
+            if progress is not None and passes % 1024 == 0:
+                progress(int(state.jobs.count))
     return passes
+
+
+def _patience(policy: Policy, state: Any, may_last: Callable[[], bool] = lambda: False) -> Callable[[], None]:
+    """What raises where a pass does not return, if it is called every ANSWER_S. It counts calls: clocks may jump."""
+    seen, looks = -1, 0
+
+    def look() -> None:
+        nonlocal seen, looks
+        passes = int(state.trace.counters[PASSES])
+        seen, looks = passes, looks + 1 if passes == seen and not may_last() else 0
+        if looks * ANSWER_S >= MISUSED_S and state.trace.error[0] != OK:
+            raise Misused  # it goes on and on after a verb refused what it wanted
+        if looks * ANSWER_S >= policy.patience_s:
+            when = f"at {seconds_text(int(state.now))} s for {policy.patience_s:g} s"
+            hint = f"expected less, or @policy({policy.name!r}, patience=SECONDS)"
+            raise PolicyError(f"policy {policy.name} has not returned from its pass {when}; {hint}")
+
+    return look
+
+
+class _Stuck(BaseException):
+    """Raised in the middle of a pass, by the thread that watches it."""
+
+
+@contextmanager
+def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
+    """Stop what this thread does once a pass in plain Python does not return, and say in which line that was."""
+    here = threading.get_ident()
+    look, over, lock = _patience(policy, state, partial(_may_last, here)), threading.Event(), threading.Lock()
+    found: list[BaseException] = []
+    stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+    def watch() -> None:
+        while not over.wait(ANSWER_S):
+            try:
+                look()
+            except (PolicyError, Misused) as error:
+                with lock:
+                    if not over.is_set():
+                        found.append(error)
+                        stop(ctypes.c_ulong(here), ctypes.py_object(_Stuck))
+                over.wait(MISUSED_S)  # and once more where a bare `except:` swallowed it
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        try:
+            yield
+        finally:
+            with lock:
+                over.set()
+                stop(ctypes.c_ulong(here), None)  # one that is on its way is not wanted any more
+    except _Stuck as stuck:
+        if isinstance(found[0], Misused):
+            raise found[0].with_traceback(stuck.__traceback__) from None
+        raise PolicyError(at(*_line_of(policy, stuck), str(found[0]))) from None
+
+
+def _may_last(thread: int) -> bool:
+    """Whether a thread stands in a debugger, or compiles a verb that it calls for the first time."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).split(".")[0] in NOT_THE_POLICY:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def sorter() -> Any:
@@ -163,6 +255,7 @@ def _new_world(
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
     nodes, runs = len(platform.nodes), max(n, 1)
+    think = np.where(np.diff(jobs.after.first) > 0, jobs.think, 0)
     return World(
         stepping=int(options.ties == "step"),
         overrun=int(options.overrun == "extend"),
@@ -173,7 +266,11 @@ def _new_world(
         speed=column(platform.speed, np.float64),
         outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
         linked=int(len(after.items) > 0),
-        before=np.diff(jobs.after.first).astype(np.int64),
+        before=np.diff(jobs.after.first) + (think > 0),
+        think=think,
+        thought_time=zeros(SMALL),
+        thought_job=zeros(SMALL),
+        thoughts=0,
         after_first=after.first,
         after_item=after.items,
         eligible=jobs.submit.copy(),
@@ -188,6 +285,7 @@ def _new_world(
         overs=0,
         act=steps,
         act_priority=priorities,
+        do_act=0,
         acts=0,
         acts_left=len(steps),
         base=platform.capacity.copy(),
@@ -256,7 +354,7 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
     return Ragged(first, held.items[index])
 
 
-def _check_all_started(name: str, schedule: Schedule, state: Any) -> None:
+def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any) -> None:
     """Jobs that wait for ever are the policy's fault, unless one of them lacks capacity that never came back."""
     stuck = np.flatnonzero(schedule.state == PENDING)
     if not len(stuck):
@@ -265,4 +363,4 @@ def _check_all_started(name: str, schedule: Schedule, state: Any) -> None:
     fit_empty(state, state.machine.capacity, state.machine.copies, fits)
     if fits[stuck].all():
         some = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
-        raise PolicyError(f"policy {name}: {some} (the first is job {schedule.job[stuck[0]]})")
+        raise PolicyError(f"policy {name}: {some} (the first is {story(state, int(stuck[0]), ids)})")

@@ -37,7 +37,7 @@ def mine(state):
     rewind(state, 0)
     job = candidate(state, 0, shadow - state.now)
     while job >= 0:
-        if state.jobs.walltime[job] <= state.own.param[0] * SECOND and place_beside(state, job, shadow - state.now):
+        if state.jobs.walltime[job] <= state.own.short * SECOND and place_beside(state, job, shadow - state.now):
             start(state, job, BACKFILL)
             if state.jobs.walltime[job] > shadow - state.now:
                 use_extra(state, job)

@@ -1,0 +1,199 @@
+"""What the file of events does to the simulated world: one step at a time, called by address (far.py)."""
+
+import numpy as np
+from numba import int64
+
+from backfill.core.errors import NONE
+from backfill.core.record import kernel
+from backfill.core.runs import RUNNING
+from backfill.core.transitions import (
+    PRIORITY,
+    WALLTIME,
+    announce,
+    change,
+    close_windows,
+    end,
+    leave,
+    release,
+    set_capacity,
+    set_copies,
+)
+from backfill.core.world import NOT_YET, TIMEOUT, close_job, finish, set_end, write_off
+from backfill.model import schedule
+
+CANCELLED, NODE_FAIL = np.int8(schedule.CANCELLED), np.int8(schedule.NODE_FAIL)
+
+# What the file of events asks for, step by step: windows are announced, begin and end.
+ACTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "copies", "announce", "open", "close")
+CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, OPEN, CLOSE = range(10)
+WHOLE = np.int64(-1)  # as a resource: all of the node
+
+
+def do_act(state, world):
+    """Do what the next line of the file of events asks for."""
+    row = world.act[world.acts]
+    what, job, node, k, value = row[1], row[2], row[3], row[4], row[5]
+    world.acts += 1
+    world.acts_left -= 1
+    if what <= NEW_PRIORITY:
+        _change_job(state, world, what, job, value, world.act_priority[world.acts - 1])
+    elif what == DOWN or what == UP:
+        if world.down[node] != (what == DOWN):
+            world.down[node] = what == DOWN
+            state.batch.changes += 1
+            _shut(state, world, node)
+    elif what == CAPACITY:
+        if world.base[node, k] != value:
+            world.base[node, k] = value
+            state.batch.changes += 1
+            _fit(state, world, node, k)
+    elif what == COPIES:
+        if world.base_copies[k, 0] != value:
+            world.base_copies[k, 0] = value
+            state.batch.changes += 1
+            _fit_licence(state, world, k)
+    elif what == ANNOUNCE:
+        announce(state, node, k, row[7], value, row[6])
+    else:
+        if what == CLOSE:
+            close_windows(state)
+        state.batch.changes += 1
+        more = np.int64(1 if what == OPEN else -1)
+        if node < 0:
+            world.less_copies[-1 - node] += more * row[7]
+            _fit_licence(state, world, -1 - node)
+        elif k == WHOLE:
+            world.shut[node] += more
+            _shut(state, world, node)
+        else:
+            world.less[node, k] += more * row[7]
+            _fit(state, world, node, k)
+    return int64(0)
+
+
+@kernel()
+def _change_job(state, world, what, job, value, priority):
+    """Cancel a job, or give it another walltime or priority; nothing where it has ended."""
+    if world.outcome[job] != NOT_YET:
+        return
+    known = job < state.jobs.count
+    run = np.int64(state.runs.last[job])
+    runs = run != NONE and state.runs.how[run] == RUNNING
+    if what == CANCEL:
+        if runs:
+            finish(state, world, run, CANCELLED)
+        else:
+            if state.queue.waits[job]:
+                leave(state, job)
+            close_job(state, world, job, CANCELLED)
+        return
+    if what == NEW_WALLTIME:
+        world.kill[job] = value
+    if known:
+        change(state, job, WALLTIME if what == NEW_WALLTIME else PRIORITY, value, priority)
+    elif what == NEW_WALLTIME:
+        state.jobs.walltime[job] = value
+    else:
+        state.jobs.priority[job] = priority
+    if runs and what == NEW_WALLTIME:
+        set_end(state, world, run)
+        if world.due[run] <= state.now:
+            finish(state, world, run, TIMEOUT)
+
+
+@kernel()
+def _shut(state, world, node):
+    """A node went down or was shut by a window, or came back. What runs there is lost with it."""
+    if world.down[node] or world.shut[node] > 0:
+        i = 0
+        while i < state.runs.active:
+            run = state.runs.by_limit[i]
+            if _is_on(state, run, node):
+                _lose(state, world, run)
+                i = 0
+            else:
+                i += 1
+    for k in range(state.machine.resources):
+        _fit(state, world, node, k)
+
+
+@kernel()
+def _is_on(state, run, node):
+    if state.machine.pool:
+        return True
+    for pair in range(state.runs.first[run], state.runs.first[run] + state.runs.many[run]):
+        if state.runs.held[pair, 0] == node:
+            return True
+    return False
+
+
+@kernel()
+def _held(state, run, node, k):
+    """How much of a resource of a node a run holds."""
+    job, runs = state.runs.job[run], state.runs
+    if state.machine.pool:
+        return state.jobs.need[job, k]
+    found = np.int64(0)
+    for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
+        if runs.held[pair, 0] == node:
+            found += runs.held[pair, 1] * state.jobs.demand[job, k]
+    return found
+
+
+@kernel()
+def _copies_held(state, run, licence):
+    job, jobs = state.runs.job[run], state.jobs
+    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
+        if jobs.licence[item] == licence:
+            return jobs.licence_count[item, 0]
+    return np.int64(0)
+
+
+@kernel()
+def _later(state, run, other):
+    """Whether a run started after another; of equals that of the higher job."""
+    start, job = state.runs.start, state.runs.job
+    return other == NONE or start[run] > start[other] or (start[run] == start[other] and job[run] > job[other])
+
+
+@kernel()
+def _fit(state, world, node, k):
+    """Give a node what it should have of a resource; runs are lost, the last started first, until the rest fits."""
+    base = np.int64(0) if world.down[node] else world.base[node, k]
+    amount = np.int64(0) if world.shut[node] > 0 else max(base - world.less[node, k], 0)
+    while state.machine.capacity[node, k] - state.free.nodes[node, k] > amount:
+        last = NONE
+        for i in range(state.runs.active):
+            run = state.runs.by_limit[i]
+            if _held(state, run, node, k) > 0 and _later(state, run, last):
+                last = run
+        _lose(state, world, last)
+    world.book[node, k] += amount - state.machine.capacity[node, k]
+    set_capacity(state, node, k, amount, base)
+
+
+@kernel()
+def _fit_licence(state, world, licence):
+    base = world.base_copies[licence, 0]
+    copies = max(base - world.less_copies[licence], 0)
+    while state.machine.copies[licence] - state.free.licences[licence] > copies:
+        last = NONE
+        for i in range(state.runs.active):
+            run = state.runs.by_limit[i]
+            if _copies_held(state, run, licence) > 0 and _later(state, run, last):
+                last = run
+        _lose(state, world, last)
+    world.book_licences[licence] += copies - state.machine.copies[licence]
+    set_copies(state, licence, copies, base)
+
+
+@kernel()
+def _lose(state, world, run):
+    """A run ends because what it held is gone. Its job waits again, or has failed."""
+    job = np.int64(state.runs.job[run])
+    write_off(state, world, run)
+    end(state, run, NODE_FAIL)
+    if world.requeue:
+        release(state, job)
+    else:
+        close_job(state, world, job, NODE_FAIL)

@@ -1,0 +1,46 @@
+"""Starts and reservations where windows are announced: the plan then holds what runs, what is announced, and what was
+decided in this pass. Called by address (far.py).
+"""
+
+from typing import Any
+
+from numba import int64
+
+from backfill.core.far import address_of
+from backfill.core.future import book_run, earliest_start, rebuild, settle
+from backfill.core.profile import TAKE
+from backfill.core.record import kernel
+from backfill.core.state import StateT
+
+
+def use_plan(state: Any) -> None:
+    """Let a State follow announced windows."""
+    state.plan.fits = address_of(fits, StateT, int64)
+    state.plan.hold_place = address_of(hold_place, StateT, int64)
+    state.plan.book_start = address_of(book_start, StateT, int64)
+
+
+@kernel()
+def _lay_out(state):
+    """Make the plan of this pass, where it was not made yet."""
+    if not state.plan.live:
+        rebuild(state)
+        state.plan.live = 1
+
+
+def fits(state, job):
+    """1 where a job fits from now on, else 0."""
+    _lay_out(state)
+    return int64(earliest_start(state, job, state.now) == state.now)
+
+
+def hold_place(state, job):
+    """Book a job at its earliest start; returns that start, FUTURE where it has none."""
+    _lay_out(state)
+    return settle(state, job, state.now)
+
+
+def book_start(state, run):
+    """Book a run that starts now."""
+    book_run(state, run, state.now, max(state.runs.limit[run], state.now + 1), TAKE)
+    return int64(0)
