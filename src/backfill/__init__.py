@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from backfill.comparison import compare as compare
     from backfill.core.policy import Param as Param
     from backfill.core.policy import policy as policy
+    from backfill.model.events import Events as Events
     from backfill.model.platform import Platform as Platform
     from backfill.model.workload import Workload as Workload
+    from backfill.traces.events import read_events as read_events
     from backfill.traces.formats import import_log as import_log
     from backfill.traces.read import read as read
     from backfill.traces.write import write as write
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 # Name -> where it lives. A name is imported when it is first used: `import backfill` costs nothing.
 _HOMES = {
     "Comparison": "backfill.comparison",
+    "Events": "backfill.model.events",
     "Param": "backfill.core.policy",
     "Platform": "backfill.model.platform",
     "Result": "backfill.api",
@@ -35,6 +38,7 @@ _HOMES = {
     "policy": "backfill.core.policy",
     "quality": "backfill.analysis.quality",
     "read": "backfill.traces.read",
+    "read_events": "backfill.traces.events",
     "replay": "backfill.analysis.replay",
     "simulate": "backfill.api",
     "verify": "backfill.api",
@@ -42,6 +46,7 @@ _HOMES = {
 }
 __all__ = [
     "Comparison",
+    "Events",
     "Param",
     "Platform",
     "Result",
@@ -52,6 +57,7 @@ __all__ = [
     "policy",
     "quality",
     "read",
+    "read_events",
     "replay",
     "simulate",
     "verify",

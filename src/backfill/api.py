@@ -3,12 +3,13 @@
 import traceback
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from backfill import __version__
+from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
@@ -16,8 +17,9 @@ from backfill.core.explain import NOT_YOURS
 from backfill.core.policy import Policy, json_value
 from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, at
+from backfill.model.events import Events, events_of
 from backfill.model.platform import Platform
-from backfill.model.schedule import TEXTS, Schedule
+from backfill.model.schedule import TEXTS, Runs, Schedule
 from backfill.model.units import SECOND, counted
 from backfill.model.workload import Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
@@ -105,7 +107,35 @@ class Result:
             found.append("features that jobs ask for are not judged: the platform does not say what its nodes have")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
             found.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
+        if self.happened is not None:
+            found += self.happened.notes
+        if self.no_bounds:
+            found.append("no lower bounds: events raise a capacity or change walltimes, which the bounds do not know")
         return found
+
+    @cached_property
+    def events(self) -> Events | None:
+        """The events of this run: those that were given, as far as they are about its jobs, and of jobs that leave."""
+        return events_of(self.workload, self.options.events)
+
+    @cached_property
+    def happened(self) -> Happened | None:
+        """What the events of this run were and did; None where there were none."""
+        if self.events is None:
+            return None
+        bound, given = self.events.bind(self.workload, self.platform), self.options.events
+        number = 0 if given is None else len(given)
+        return Happened.of(bound, self.workload, self.platform, self.schedule, self.metrics, number)
+
+    @property
+    def no_bounds(self) -> bool:
+        """Whether lower bounds that know only the platform and the log need not hold."""
+        return self.happened is not None and self.happened.bound_breaks
+
+    @property
+    def runs(self) -> Runs:
+        """Every run of every job: a job that was requeued has several."""
+        return self.schedule.all_runs
 
     @property
     def promises(self) -> list[tuple[float, float]]:
@@ -119,6 +149,7 @@ class Result:
         rows = [(self.name, self.metrics)]
         used = used_table(rows)
         more = [] if used is None else [f"{used[0]}\n{as_text(used[1])}"]
+        more += [] if self.happened is None else [self.happened.sentence]
         return "\n\n".join([self.title, as_text(result_table(rows)), *more])
 
     @property
@@ -172,6 +203,8 @@ class Result:
             "seed": self.options.seed,
             "options": {
                 **self.options.to_dict(),
+                **({"lost": self.options.lost} if self.events is not None else {}),
+                **{name: chosen[name] for name in ("cancelled", "think") if name in chosen},
                 "jobs": chosen.get("jobs"),
                 "load": chosen.get("load", 1.0),
                 "zero_run": chosen.get("zero_run", "keep"),
@@ -189,13 +222,16 @@ class Result:
             found["promise"] = {"job": self.watched, "history": [{"at_s": at, "start_s": s} for at, s in self.promises]}
         return found
 
-    def to_polars(self) -> Any:
-        """The schedule as a polars DataFrame, one row per job, times in seconds. Needs the extra `data`."""
-        return frames.to_polars(self.schedule.columns(), TEXTS)
+    def to_polars(self, runs: bool = False) -> Any:
+        """The schedule as a polars DataFrame, times in seconds: one row per job, or per run. Needs the extra `data`."""
+        return frames.to_polars(self._columns(runs), TEXTS)
 
-    def to_pandas(self) -> Any:
-        """The schedule as a pandas DataFrame, one row per job, times in seconds. Needs pandas."""
-        return frames.to_pandas(self.schedule.columns(), TEXTS)
+    def to_pandas(self, runs: bool = False) -> Any:
+        """The schedule as a pandas DataFrame, times in seconds: one row per job, or per run. Needs pandas."""
+        return frames.to_pandas(self._columns(runs), TEXTS)
+
+    def _columns(self, runs: bool) -> frames.Columns:
+        return self.schedule.run_columns() if runs else self.schedule.columns()
 
     def plot(self, kind: str = "utilization", ax: Any = None) -> Any:
         """Draw `gantt`, `utilization`, `queue`, `jobs`, `wait` or `slowdown` with matplotlib; returns the axes.
@@ -229,8 +265,13 @@ class Result:
         """What the independent checker finds wrong; empty when the schedule is lawful."""
         overrun: Any = self.options.overrun
         alone = not len(self.workload.jobs.after.items)  # else a job may enter the queue before one with a promise
-        binds = self.policy.binds and alone and self._walltimes_hold()
-        return check(self.workload, self.platform, self.schedule, overrun=overrun, promises_bind=binds)
+        lost: Any = self.options.lost
+        events = self.events
+        binds = self.policy.binds and alone and events is None and self._walltimes_hold()
+        more: dict[str, Any] = {}
+        if events is not None:
+            more = {"events": events, "lost": lost, "seen": self.options.estimates.of(self.workload.jobs, self.seed)}
+        return check(self.workload, self.platform, self.schedule, overrun=overrun, promises_bind=binds, **more)
 
 
 @shows_given
@@ -251,6 +292,8 @@ def simulate(
                gets the State, which runs without compilation.
     estimates: `requested`, `exact`, `inflate:F` or `uniform:F`; what policies see instead of the walltime.
     warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
+    events:    what happens besides: a file, an Events, or a table with the columns of such a file.
+    lost:      what becomes of a job whose run is lost with its node: `requeue` (it waits again) or `fail`.
     promise:   id of a job whose promised starts are written down, see Result.promises.
     progress:  is told now and then how many jobs were submitted so far.
     """
@@ -260,11 +303,11 @@ def simulate(
 def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Progress | None = None) -> Result:
     """Run what was described, over one workload. The other arguments are those of `simulate`."""
     pool = Platform.of(log) if pool is None else pool
-    policy = spec.policy
+    policy, options = spec.policy, spec.options
+    if (events := events_of(log, options.events)) is not options.events:
+        options = replace(options, events=events)
     try:
-        done = simulated.simulate(
-            log, pool, policy, spec.params, spec.options, watched=spec.watched, progress=progress
-        )  # fmt: skip
+        done = simulated.simulate(log, pool, policy, spec.params, options, watched=spec.watched, progress=progress)
     except BackfillError:
         raise
     except Exception as error:

@@ -21,7 +21,7 @@ from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.runs import Done, Plan, Run, Source, carry_out, held_back
-from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given
+from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
 from backfill.workloads import generate
 
 if TYPE_CHECKING:
@@ -67,6 +67,12 @@ class Comparison:
         return [*found, *([self.interrupted] if self.interrupted else [])]
 
     @property
+    def happened(self) -> list[str]:
+        """What the events were and did under each policy, a line each; empty without events."""
+        found = [(name, each.happened) for name, each in zip(self.names, self.results, strict=True)]
+        return [f"{name}: {each.sentence}" for name, each in found if each is not None]
+
+    @property
     def gaps(self) -> list[Gap]:
         """Every policy against every bound."""
         return gaps(self.names, self.metrics, self.bounds)
@@ -104,6 +110,7 @@ class Comparison:
                 "",
                 table,
                 "",
+                *([*self.happened, ""] if self.happened else []),
                 *compared_text(self.sentences, self.fairness, self.waits, self.gaps, self.reality),
             ]
         )
@@ -217,6 +224,7 @@ def compare(
     if replications > 1 and isinstance(log, Workload):
         raise UsageError("replications need a workload that can be made anew: a model, or a function of a seed")
     each = [policy if isinstance(policy, tuple) else (policy, None) for policy in policies]
+    given = with_events(given)  # read once
     specs = [RunSpec.of(policy, params, **given) for policy, params in each]
     where = executor or (Processes(workers) if workers > 1 else None)
     return compare_specs(log, pool, specs, replications, where, progress)

@@ -72,7 +72,7 @@ class Plan:
         found: Sequence[Bound] = ()
         if run.policy == 0:
             counted = Counted.of(workload, result.schedule, spec.warmup, spec.cooldown)
-            found = bounds(workload, result.platform, counted, spec.options.overrun)
+            found = () if result.no_bounds else bounds(workload, result.platform, counted, spec.options.overrun)
         return Done(result.metrics, None if run.replication else result.simulation, found)
 
 

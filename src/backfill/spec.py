@@ -23,6 +23,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Given(OptionsGiven, total=False):
     """What a caller can say of a run beside its policy, each as a text or as its value.
 
+    events: a file, an Events, or a table: a list of dicts, a dict of columns, a DataFrame.
+    lost: what becomes of a job whose run is lost with its node: `requeue` or `fail`.
     warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
     """
 
@@ -59,10 +61,7 @@ class RunSpec:
         """
         if unknown := [name for name in given if name not in Given.__annotations__]:
             raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
-        if isinstance(given.get("events"), str | Path):
-            from backfill.traces.events import read_events
-
-            given["events"] = read_events(given["events"])
+        given = with_events(given)
         options = Options.of(
             cast("OptionsGiven", {n: v for n, v in given.items() if n in OptionsGiven.__annotations__})
         )
@@ -111,6 +110,16 @@ class RunSpec:
         found = replace(self, options=replace(self.options, seed=self.options.seed + replication))
         vars(found)["policy"] = self.policy
         return found
+
+
+def with_events(given: Given) -> Given:
+    """The same with the events read, where a file of them is named. Raises EventsError."""
+    events = given.get("events")
+    if not isinstance(events, str | Path):
+        return given
+    from backfill.traces.events import read_events
+
+    return {**given, "events": read_events(events)}
 
 
 def names(specs: Sequence[RunSpec]) -> list[str]:

@@ -201,6 +201,7 @@ def test_jobs_that_ran_more_than_once_worked_out_by_hand():
         "requeues": 2,
         "cancelled_jobs": 2,
         "failed_jobs": 1,
+        "pending_jobs": 0,
     }
     assert metrics(log, POOL, schedule) == pytest.approx(expected, rel=1e-12)
 
@@ -225,9 +226,9 @@ def test_metrics_of_events_are_there_only_where_there_were_any():
     log = workload([0], [1])
     schedule = scheduled(log, POOL, [0])
     assert list(metrics(log, POOL, schedule)) == NAMES.split()
-    more = ["lost_cpu_hours", "requeues", "cancelled_jobs", "failed_jobs"]
+    more = ["lost_cpu_hours", "requeues", "cancelled_jobs", "failed_jobs", "pending_jobs"]
     told = metrics(log, POOL, several(schedule, (0, 0, 1, COMPLETED)))
-    assert [told[name] for name in more] == [0, 0, 0, 0]
+    assert [told[name] for name in more] == [0, 0, 0, 0, 0]
     for state in (CANCELLED, NODE_FAIL):
         assert set(more) < set(metrics(log, POOL, replace(schedule, state=np.array([state]))))
 

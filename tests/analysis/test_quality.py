@@ -65,7 +65,8 @@ def test_what_was_kept_dropped_assumed_and_is_odd(swf):
         ("odd", "no group, though others have one", 1, 1 / 6, "8"),
         ("odd", "no recorded wait, though others have one", 2, 2 / 6, "3"),
     ]
-    assert found.remarks == ()
+    cancelled = "cancelled before they ran, kept as jobs of 0 s: 1 of 6 jobs; --cancelled leave lets them leave"
+    assert found.remarks == (cancelled,)
 
 
 def test_the_platform_goes_before_what_the_log_says(swf):

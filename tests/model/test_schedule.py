@@ -9,6 +9,7 @@ from backfill.model.schedule import (
     FIT,
     NO_TIME,
     NODE_FAIL,
+    PENDING,
     PREEMPTED,
     REJECTED,
     RESUMED,
@@ -62,7 +63,9 @@ def table(runs: Runs) -> dict[str, list]:
 
 
 def test_the_states_have_their_codes():
-    assert [STATES[code] for code in (COMPLETED, TIMEOUT, REJECTED, CANCELLED, NODE_FAIL, PREEMPTED)] == list(STATES)
+    assert [STATES[code] for code in (COMPLETED, TIMEOUT, REJECTED, CANCELLED, NODE_FAIL, PREEMPTED, PENDING)] == list(
+        STATES
+    )
 
 
 def test_runs_know_their_number_their_length_and_what_was_lost():

@@ -279,3 +279,61 @@ def test_recorded_logs_read_as_their_description_says():
     lanl = read_swf(SHARED / "traces" / "LANL-CM5-1994-4.1-cln.swf.gz")
     assert (len(lanl), lanl.cpus, lanl.resources) == (122057, 1024, ("cpus", "memory"))
     assert lanl.dropped == {"processors <= 0": 3}
+
+
+def test_jobs_follow_their_preceding_ones_where_that_is_wanted():
+    log = (
+        line(f1=1, f2=10, f4=100, f9=60),
+        line(f1=2, f2=500, f3=7, f4=50, f9=90, f17=1, f18=5.5),
+        line(f1=3, f2=600, f17=2, f18=-1),
+        line(f1=4, f2=700, f3=7, f17=99, f18=5),
+        line(f1=5, f2=0, f4=-1),
+    )
+    as_recorded = read(*log)
+    assert (as_recorded.jobs.submit // SECOND).tolist() == [10, 500, 600, 700]
+    assert not len(as_recorded.jobs.after.items)
+    some = "3 of 4 jobs have one"
+    assert f"preceding jobs (field 17) are not looked at: {some}; --think lets them follow" in as_recorded.notes
+    follows = read_swf(b"".join(log), think=True)
+    assert [follows.jobs.after[row].tolist() for row in range(4)] == [[], [0], [1], []]
+    assert (follows.jobs.think / SECOND).tolist() == [0, 5.5, 0, 0]
+    # At the earliest: job 1 ends at its walltime at 70 s if it does not wait, job 2 then at 125.5 s.
+    assert (follows.jobs.submit / SECOND).tolist() == [10, 75.5, 125.5, 700]
+    assert (follows.jobs.waited // SECOND).tolist()[1::2] == [-1, 7]
+    assert "a preceding job that is not among the jobs, not waited for: 1 of 4 jobs" in follows.notes
+    assert "no think time after the preceding job, taken as 0: 1 of 4 jobs" in follows.notes
+
+
+def test_a_job_may_follow_one_that_stands_below_it():
+    jobs = read_swf(line(f1=1, f17=2, f18=3) + line(f1=2, f2=40, f4=8, f9=9), think=True).jobs
+    assert (jobs.submit // SECOND).tolist() == [51, 40]
+
+
+@pytest.mark.parametrize(
+    ("log", "complaint"),
+    [
+        ((line(f1=1, f17=2), line(f1=2, f17=1)), "<bytes>:1: field 17 (preceding job) is '2'; expected a job that"),
+        ((line(f1=1, f17=1),), "<bytes>:1: field 17 (preceding job) is '1'; expected a job that does not itself"),
+        ((line(f1=1, f17=0.5),), "<bytes>:1: field 17 (preceding job) is '0.5'; expected a whole number"),
+        ((line(f1=1, f17=1, f18="inf"),), "<bytes>:1: field 18 (think time) is 'inf'; expected a number"),
+    ],
+)
+def test_preceding_jobs_that_make_no_sense_are_refused_where_they_are_wanted(log, complaint):
+    assert len(read(*log)) == len(log)
+    with pytest.raises(WorkloadError) as refused:
+        read_swf(b"".join(log), think=True)
+    assert str(refused.value).startswith(complaint)
+
+
+def test_preceding_jobs_are_written_and_read_back(tmp_path):
+    follows = read_swf(line(f1=1, f4=9) + line(f1=2, f4=9, f17=1, f18=2.5), think=True)
+    write_swf(follows, tmp_path / "again.swf")
+    again = read_swf(tmp_path / "again.swf", think=True).jobs
+    assert again.after.items.tolist() == [0]
+    assert (again.think.tolist(), again.submit.tolist()) == (follows.jobs.think.tolist(), follows.jobs.submit.tolist())
+
+
+def test_the_ids_of_jobs_that_are_left_out_are_known():
+    log = (line(f1=1), line(f1=2, f4=-1), line(f1=3, f4=0, f11=5), line(f1=4))
+    assert read_swf(b"".join(log), zero_run="drop").left_out == {"2", "3"}
+    assert read(*log).head(1).left_out == {"2", "3", "4"}

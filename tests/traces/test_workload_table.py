@@ -288,3 +288,20 @@ def test_of_two_rows_with_one_id_the_first_stays_where_that_is_asked_for():
     assert workload.assumed == {"no processors, taken as 1": 2}
     assert workload.jobs.after[1].tolist() == [0]
     assert refusal(*lines) == "3: job is 'a'; expected an id of its own, and line 2 has it already"
+
+
+def test_a_think_time_stands_beside_what_a_job_comes_after(tmp_path):
+    text = "job,submit,runtime,after,think\na,0,10,,\nb,0,10,a,2.5\nc,0,10,a;b,\n"
+    (tmp_path / "log.csv").write_text(text)
+    log = read_table(tmp_path / "log.csv")
+    assert log.jobs.think.tolist() == [0, 2_500_000, 0]
+    write_csv(log, tmp_path / "again.csv")
+    assert read_table(tmp_path / "again.csv").jobs.think.tolist() == log.jobs.think.tolist()
+    assert log.head(1).jobs.think.tolist() == [0]
+    assert log.jobs.take(np.array([1])).think.tolist() == [0]
+
+
+def test_a_think_time_without_a_job_before_it_is_refused(tmp_path):
+    (tmp_path / "log.csv").write_text("job,submit,runtime,think\na,0,10,5\n")
+    with pytest.raises(WorkloadError, match=r"log.csv:2: think is '5'; expected nothing, as the job comes after no"):
+        read_table(tmp_path / "log.csv")

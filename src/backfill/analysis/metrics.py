@@ -17,6 +17,7 @@ from backfill.model.schedule import (
     BACKFILL,
     CANCELLED,
     NODE_FAIL,
+    PENDING,
     PREEMPTED,
     REJECTED,
     TIMEOUT,
@@ -165,8 +166,9 @@ def metrics(
     Of jobs, `jobs`, waits, responses, slowdowns and throughput are those that ran to their end or their walltime.
     Jobs that were cancelled, or failed with their node, while they ran held the machine all the same: they count in
     utilization, makespan, mean_running_jobs and max_queue. Rejected jobs and those cancelled before they started count
-    only in `rejected_jobs` and `cancelled_jobs`. makespan = last end - first submit, of the jobs that ran;
-    utilization = cpu time held over all runs / (cpus x makespan), cpus being those of the platform as it is described.
+    only in `rejected_jobs` and `cancelled_jobs`, and those that wait for ever only in `pending_jobs`.
+    makespan = last end - first submit, of the jobs that ran; utilization = cpu time held over all runs / (cpus x
+    makespan), cpus being those of the platform as it is described.
 
     Where jobs hold several resources, those of `resource_metrics` are added; where there are deadlines or licences,
     those of `farm_metrics`; where the schedule states runs, or a job was cancelled or failed, those of `event_metrics`.
@@ -218,9 +220,12 @@ def event_metrics(schedule: Schedule, there: NDArray[np.bool_], rows: Ints, proc
     lost_cpu_hours: processors x time held that did not bring a job nearer to its end: of runs that were lost with a
     node all of it, of preempted ones what was not kept. requeues: runs after which the job waited again.
     cancelled_jobs: by their users, before they started or while they ran. failed_jobs: those that ended with a node.
+    pending_jobs: those that wait for ever, since the capacity that they need never comes back.
     """
-    cancelled, failed = (int((there & (schedule.state == state)).sum()) for state in (CANCELLED, NODE_FAIL))
-    if schedule.runs is None and not (cancelled or failed):
+    cancelled, failed, pending = (
+        int((there & (schedule.state == state)).sum()) for state in (CANCELLED, NODE_FAIL, PENDING)
+    )
+    if schedule.runs is None and not (cancelled or failed or pending):
         return {}
     runs = schedule.runs_of(rows)
     return {
@@ -228,6 +233,7 @@ def event_metrics(schedule: Schedule, there: NDArray[np.bool_], rows: Ints, proc
         "requeues": int(((runs.state == NODE_FAIL) | (runs.state == PREEMPTED)).sum()) - failed,
         "cancelled_jobs": cancelled,
         "failed_jobs": failed,
+        "pending_jobs": pending,
     }
 
 

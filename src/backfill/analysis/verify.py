@@ -9,6 +9,7 @@
 | `state` | TIMEOUT exactly for killed jobs (a run just as long as the walltime is none), REJECTED without a start |
 | `reason` | the reason of a start is one of the closed list |
 | `rejected` | a job without a start could not run even alone with all that there ever is, or comes after such a one |
+| `pending` | jobs wait for ever only where one of them could not run even alone with what the events leave in the end |
 | `runs` | runs of a job do not overlap, it runs again exactly after it was lost or preempted, its row is its last run |
 | `progress` | a lost run keeps nothing, no run more than its length, and a job that completes was run whole |
 | `lost` | a run is lost exactly where capacity that it holds goes away; where some can stay, the last to start go |
@@ -45,6 +46,7 @@ from backfill.model.schedule import (
     COMPLETED,
     NO_TIME,
     NODE_FAIL,
+    PENDING,
     PREEMPTED,
     REASONS,
     REJECTED,
@@ -159,6 +161,7 @@ def verify(
         _check_runs(case, schedule, outcome, lost)
         _check_progress(case, lengths, outcome)
     if case.outages is not None:
+        _check_pending(case)
         _check_lost(case)
         _check_cancelled(case, until)
         _check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, lengths)
@@ -262,6 +265,7 @@ class _Case:
     place: Any  # the text of where a run is, by its place in `runs`
     report: _Report
     cancelled: Ints  # when an event cancels each job; NEVER where none does
+    pending: Mask  # which jobs wait for ever, as the schedule states
     outages: Outages | None = None
     replay: Replay | None = None
 
@@ -299,7 +303,10 @@ def _read(
         run, node, tasks = np.arange(len(runs)), np.zeros(len(runs), np.int64), workload.jobs.tasks[runs.job]
         placed = len(platform.nodes) == 1
     never = np.full(len(line), NEVER)
-    case = _Case(workload, platform, line, start, ran, runs, placed, run, node, tasks, place, report, never)
+    pending = np.zeros(len(line), np.bool_)
+    if events is not None and schedule.state is not None:
+        pending = np.append(_coded(schedule.state, STATES) == PENDING, False)[line]
+    case = _Case(workload, platform, line, start, ran, runs, placed, run, node, tasks, place, report, never, pending)
     return case if events is None else _with_events(case, events)
 
 
@@ -556,6 +563,7 @@ def _check_states(
     expected[idle] = CANCELLED
     again = ((expected == NODE_FAIL) & (lost == "requeue")) | (expected == PREEMPTED)
     expected[again & (case.cancelled < NEVER)] = CANCELLED  # while it waited again
+    expected[case.pending & (again | ~case.ran) & (case.cancelled == NEVER)] = PENDING
     if schedule.state is not None:
         state = case.column(_coded(schedule.state, STATES), -1)
         spared = either & ((state == TIMEOUT) | (state == COMPLETED))
@@ -584,7 +592,7 @@ def _check_runs(case: _Case, schedule: Schedule | ScheduleColumns, outcome: Ints
     goes_on = (outcome == PREEMPTED) | ((outcome == NODE_FAIL) & (lost == "requeue"))
     for i in report.each("runs", ~runs.last & ~goes_on):
         report.add("runs", ids[runs.job[i]], runs.end[i], f"runs again although it was {STATES[outcome[i]]}")
-    waits = runs.last & goes_on & (case.cancelled[runs.job] == NEVER)
+    waits = runs.last & goes_on & (case.cancelled[runs.job] == NEVER) & ~case.pending[runs.job]
     for i in report.each("runs", waits):
         report.add("runs", ids[runs.job[i]], runs.end[i], f"never runs again after it was {STATES[outcome[i]]}")
     if schedule.runs is None:
@@ -725,7 +733,7 @@ def _check_after(case: _Case, until: Ints) -> None:
 def _check_rejected(case: _Case, schedule: Schedule | ScheduleColumns) -> None:
     """A job stays without a start only where it must; one that was cancelled may be rejected before that."""
     jobs, report, platform = case.workload.jobs, case.report, case.platform
-    stays = ~case.ran & (case.cancelled == NEVER)
+    stays = ~case.ran & (case.cancelled == NEVER) & ~case.pending
     if schedule.state is not None and case.outages is not None:
         stays |= ~case.ran & (case.column(_coded(schedule.state, STATES), -1) == REJECTED)
     if case.outages is not None:
@@ -742,6 +750,19 @@ def _check_rejected(case: _Case, schedule: Schedule | ScheduleColumns) -> None:
         report.add("rejected", jobs.job[row], None, "is REJECTED, although it was cancelled before it came")
     for row in report.each("cancel", _too_late(case, stays, alone)):
         report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected when it came")
+
+
+def _check_pending(case: _Case) -> None:
+    """Somebody lacks what the events took for good; behind that one others may wait for ever."""
+    pending, replay = np.flatnonzero(case.pending), cast(Replay, case.replay)
+    if not len(pending):
+        return
+    capacity = np.array([steps[-1][1] for steps in replay.nodes])
+    copies = np.array([int(steps[-1][1][0]) for steps in replay.licences], np.int64)
+    alone = _Alone(case.workload, replace(case.platform, capacity=capacity, copies=copies))
+    all_fit = all(alone.runs(row) for row in pending.tolist())
+    for row in case.report.each("pending", case.pending & all_fit):
+        case.report.add("pending", case.workload.jobs.job[row], None, "waits for ever, although there is room for it")
 
 
 def _too_late(case: _Case, stays: Mask, alone: "_Alone") -> Mask:

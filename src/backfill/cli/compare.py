@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.inputs import Replicated, check_outputs, inputs
+from backfill.cli.inputs import Replicated, check_outputs, inputs, say_load
 from backfill.cli.options import (
     Check,
     Cluster,
@@ -19,7 +19,6 @@ from backfill.cli.options import (
     Save,
     Verbose,
     Workers,
-    ZeroRun,
     examples,
     grouped,
     known_policies,
@@ -57,7 +56,6 @@ def compare(
     ] = None,
     part: Part,
     options: RunOptions,
-    zero_run: ZeroRun = "keep",
     replications: Annotated[
         int, typer.Option("--replications", metavar="N", help="Draw a model's workload N times: seed, seed + 1, ...")
     ] = 1,
@@ -76,20 +74,21 @@ def compare(
             raise BadArgument(option, count, "a whole number >= 1")
     if replications > 1 and not log.startswith("model:"):
         raise UsageError(f"--replications {replications} needs a workload that can be drawn anew, model:NAME?...")
-    check_outputs(log, report=report)
+    check_outputs({"the log": log, "the events": options.events}, report=report)
     if save is not None:
         make_folder(save)
 
-    from backfill.cli.run import compare_all, described
+    from backfill.cli.run import all_described, compare_all
     from backfill.executors import executor
     from backfill.spec import names
 
-    specs = [described(text, options) for text in policies or []]
+    specs = all_described(policies or [], options)
     names(specs)
     with executor(workers, cluster) as where:
-        workload, pool = inputs(log, zero_run=zero_run, **vars(machine), **vars(part))
+        workload, pool = inputs(log, **vars(machine), **vars(part))
+        say_load(options.events, part.load)
         found = compare_all(
-            Replicated(log, options.seed, zero_run, **vars(part)) if replications > 1 else workload,
+            Replicated(log, options.seed, **vars(part)) if replications > 1 else workload,
             None if workload.platform is pool else pool,
             specs,
             replications,
@@ -121,6 +120,8 @@ def _print(found: "Comparison") -> None:
     print_lines(compared_table(found.names, found.metrics, found.gaps))
     print_used(list(zip(found.names, found.metrics, strict=True)))
     print()
+    for line in [*found.happened, ""] if found.happened else []:
+        print(line)
     for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps, found.reality):
         print(line)
 

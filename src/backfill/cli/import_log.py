@@ -72,7 +72,7 @@ def import_log(
     check_format(format)
     rules = Rules(zero_run=zero_run, machines=machines)
     suffix = "" if out is None else check_suffix(out)
-    check_outputs(file, machines, out=out)
+    check_outputs({"the log": file, "the table of machines": machines}, out=out)
 
     from backfill import __version__
     from backfill.analysis.quality import quality

@@ -1,8 +1,9 @@
 """From options to a workload and a platform."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill.cli import say
 from backfill.model.errors import BadArgument, UsageError
@@ -24,6 +25,8 @@ def inputs(
     jobs: int | None = None,
     load: float | None = None,
     zero_run: str = "keep",
+    cancelled: str = "run",
+    think: bool = False,
 ) -> "tuple[Workload, Platform]":
     """The workload and the platform that the options name; says what was assumed."""
     if platform is not None and (cpus, nodes, memory) != (None, None, None):
@@ -35,18 +38,21 @@ def inputs(
 
     from backfill.model.platform import Platform
     from backfill.model.workload import check_load
-    from backfill.traces.notes import check_zero_run
+    from backfill.traces.notes import check_cancelled, check_zero_run
 
     if load is not None:
         check_load(load)
     check_zero_run(zero_run)
+    check_cancelled(cancelled, zero_run)
     pool = None
     if platform is not None:
         pool = Platform.read(platform)
     elif cpus is not None:
         pool = Platform.pool(cpus, nodes or 1, size)
     resources = pool.resources if pool else ("memory",) if memory else ()
-    workload = read(log, zero_run, tuple(r for r in resources if r != "cpus"), machines=pool if platform else None)
+    rules: dict[str, Any] = {"zero_run": zero_run, "cancelled": cancelled, "think": think}
+    named = tuple(r for r in resources if r != "cpus")
+    workload = read(log, resources=named, machines=pool if platform else None, **rules)
     workload = _changed(workload, jobs, load)
     if pool is None and workload.platform is not None and (nodes, memory) == (None, None):
         pool = Platform.of(workload)
@@ -65,31 +71,39 @@ class Replicated:
 
     log: str
     seed: int  # of the first one, which is drawn with the model's own seed
-    zero_run: str
     jobs: int | None
     load: float | None
+    zero_run: str
+    cancelled: str
+    think: bool
 
     def __call__(self, seed: int) -> "Workload":
         """The one of this seed."""
-        return _changed(read(self.log, self.zero_run, more_seed=seed - self.seed), self.jobs, self.load)
+        rules: dict[str, Any] = {"zero_run": self.zero_run, "cancelled": self.cancelled, "think": self.think}
+        return _changed(read(self.log, more_seed=seed - self.seed, **rules), self.jobs, self.load)
 
 
 def read(
     log: str,
+    *,
     zero_run: str = "keep",
+    cancelled: str = "run",
+    think: bool = False,
     resources: tuple[str, ...] = (),
     more_seed: int = 0,
     machines: "Platform | None" = None,
 ) -> "Workload":
     """A file, standard input, or a generated workload; more_seed is added to the seed of the latter."""
     from backfill.traces.read import read as read_file
-    from backfill.traces.read import without_zero_runs
+    from backfill.traces.read import under_rules
 
     if log.startswith("model:"):
         from backfill.workloads import generate
 
-        return without_zero_runs(generate(log, more_seed), zero_run)
-    return read_file(log, zero_run=zero_run, resources=resources, machines=machines)
+        return under_rules(generate(log, more_seed), zero_run, cancelled)
+    return read_file(
+        log, zero_run=zero_run, cancelled=cancelled, think=think, resources=resources, machines=machines
+    )  # fmt: skip
 
 
 def _changed(workload: "Workload", jobs: int | None, load: float | None) -> "Workload":
@@ -114,11 +128,18 @@ def _size(text: str) -> int:
         raise BadArgument("memory", text, "a whole number below 2^62 that may carry K, M, G, T or P") from None
 
 
-def check_outputs(log: str, machines: str | None = None, /, **paths: str | None) -> None:
-    """Complain before the work rather than after it about files that cannot be written or stand for something else."""
-    taken = {os.path.realpath(log): "the log"}
-    if machines is not None:
-        taken[os.path.realpath(machines)] = "the table of machines"
+def say_load(events: object, load: float | None) -> None:
+    """Say that the times of events stay where they are when the jobs of a log come faster."""
+    if events is not None and load not in (None, 1.0):
+        say.note(f"--load {load:g} moves the submits of jobs; the times of the events stay as they are")
+
+
+def check_outputs(read: Mapping[str, str | None], /, **paths: str | None) -> None:
+    """Complain before the work rather than after it about files that cannot be written or stand for something else.
+
+    read: what the files that are read are called, and their paths.
+    """
+    taken = {os.path.realpath(path): name for name, path in read.items() if path is not None}
     for option, path in paths.items():
         if path is None:
             continue

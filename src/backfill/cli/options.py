@@ -89,6 +89,32 @@ Seen = Annotated[
 Overrun = Annotated[
     str, typer.Option("--overrun", metavar="RULE", help="At its walltime a job is killed (kill) or stays (extend).")
 ]
+EventsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--events",
+        metavar="FILE",
+        help="Outages, maintenance windows, cancelled jobs: CSV or JSON lines. --load does not move their times.",
+    ),
+]
+Lost = Annotated[
+    str,
+    typer.Option(
+        "--lost", metavar="RULE", help="A job whose run is lost with its node waits again (requeue) or fails (fail)."
+    ),
+]
+Cancelled = Annotated[
+    str,
+    typer.Option(
+        "--cancelled",
+        metavar="RULE",
+        help="Cancelled jobs of run time 0 run for 0 s (run), or leave after their recorded wait (leave).",
+    ),
+]
+Think = Annotated[
+    bool,
+    typer.Option("--think", help="SWF: fields 17 and 18 (preceding job, think time) in place of the recorded submit."),
+]
 Ties = Annotated[str, typer.Option("--ties", metavar="RULE", help="One pass per instant (batch) or per event (step).")]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn.")]
 Warmup = Annotated[str, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")]
@@ -117,10 +143,13 @@ class Machine:
 
 @dataclass(frozen=True)
 class Part:
-    """Which jobs of the log are taken, and how fast they come."""
+    """Which jobs of the log are taken, how fast they come, and what becomes of odd ones."""
 
     jobs: JobCount = None
     load: Load = None
+    zero_run: ZeroRun = "keep"
+    cancelled: Cancelled = "run"
+    think: Think = False
 
 
 @dataclass(frozen=True)
@@ -130,6 +159,8 @@ class RunOptions:
     estimates: Seen = "requested"
     overrun: Overrun = "kill"
     ties: Ties = "batch"
+    events: EventsFile = None
+    lost: Lost = "requeue"
     seed: Seed = 0
     warmup: Warmup = "0"
     cooldown: Cooldown = "0"

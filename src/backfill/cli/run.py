@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,25 @@ def compiling(what: str) -> str:
 
 def described(policy: str, run: "RunOptions", settings: Sequence[str] = (), promise: str | None = None) -> "RunSpec":
     """The run that a policy and the options of a command line mean. Only a policy in a file is compiled for it."""
+    return _described(policy, vars(run), settings, promise)
+
+
+def all_described(policies: Sequence[str], run: "RunOptions") -> "list[RunSpec]":
+    """The runs of several policies with the same options; a file of events is read once."""
+    from backfill.spec import with_events
+
+    given: Any = vars(run)
+    given = with_events(given)
+    return [_described(policy, given) for policy in policies]
+
+
+def _described(
+    policy: str, given: Mapping[str, Any], settings: Sequence[str] = (), promise: str | None = None
+) -> "RunSpec":
     from backfill.spec import RunSpec
 
     with say.busy(compiling(policy)) if ".py" in policy else nullcontext():
-        return RunSpec.of(policy, settings, promise=promise, **vars(run))
+        return RunSpec.of(policy, settings, promise=promise, **given)
 
 
 def compile_one(policy: "Policy") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.inputs import check_outputs, inputs
+from backfill.cli.inputs import check_outputs, inputs, say_load
 from backfill.cli.options import (
     Check,
     Json,
@@ -19,7 +19,6 @@ from backfill.cli.options import (
     RunOptions,
     Save,
     Verbose,
-    ZeroRun,
     examples,
     grouped,
     known_policies,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     "backfill simulate jobs.csv --platform farm.toml --policy k-reservations --set k=8",
     "backfill simulate 'model:lublin?jobs=10000&cpus=128' --policy easy-sjbf --json",
     "backfill simulate jobs.swf --policy mine.py:mine --schedule out.csv",
+    "backfill simulate jobs.swf --events outages.csv --lost fail --runs runs.csv",
 )
 @grouped
 def simulate(
@@ -58,13 +58,16 @@ def simulate(
     ] = None,
     part: Part,
     options: RunOptions,
-    zero_run: ZeroRun = "keep",
     promise: Annotated[
         str | None, typer.Option("--promise", metavar="JOB", help="Print which starts this job was promised, and when.")
     ] = None,
     check: Check = False,
     schedule: Annotated[
         str | None, typer.Option("--schedule", metavar="OUT.csv", help="Write the schedule; - is standard output.")
+    ] = None,
+    runs: Annotated[
+        str | None,
+        typer.Option("--runs", metavar="OUT.csv", help="Write every run: a job that was requeued has several."),
     ] = None,
     as_json: Json = False,
     report: Report = None,
@@ -75,23 +78,27 @@ def simulate(
     """Run one policy over one workload, and print how it did."""
     if schedule == "-" and as_json:
         raise UsageError("--schedule - and --json both want standard output; give the schedule a file")
-    check_outputs(log, schedule=None if schedule == "-" else schedule, report=report)
+    read = {"the log": log, "the events": options.events}
+    check_outputs(read, schedule=None if schedule == "-" else schedule, runs=runs, report=report)
     if save is not None:
         make_folder(save)
 
     from backfill.cli.run import described, run
-    from backfill.traces.schedules import write_schedule
+    from backfill.traces.schedules import write_runs, write_schedule
 
     spec = described(policy, options, settings or [], promise)
-    workload, pool = inputs(log, zero_run=zero_run, **vars(machine), **vars(part))
+    workload, pool = inputs(log, **vars(machine), **vars(part))
     if promise is not None:
         workload.row_of(promise)
+    say_load(options.events, part.load)
     result = run(workload, pool, spec)
     for text in result.notes:
         say.note(text)
     violations = [str(violation) for violation in result.verify()] if check else []
     if schedule is not None:
         write_schedule(result.schedule, sys.stdout if schedule == "-" else schedule)
+    if runs is not None:
+        write_runs(result.schedule, runs)
     keep(result, report, save)
     if as_json:
         print_json(result.to_dict() | ({"violations": violations} if check else {}))
@@ -104,15 +111,23 @@ def simulate(
     if check:
         say.note(f"lawful: {len(workload):,} jobs checked")
     same: dict[str, object] = {
-        **{f"--{name}": value for name, value in (vars(machine) | vars(part)).items()},
-        "--overrun": None if options.overrun == "kill" else options.overrun,
-        "--zero-run": None if zero_run == "keep" else zero_run,
+        **{f"--{name.replace('_', '-')}": value for name, value in (vars(machine) | vars(part)).items()},
+        **{f"--{name}": getattr(options, name) for name in ("overrun", "events", "lost", "estimates", "seed")},
+        "--runs": runs,
+    }
+    usual = (vars(Part()) | vars(RunOptions())).items()
+    same = {
+        option: value
+        for option, value in same.items()
+        if value not in (None, False) and (option[2:].replace("-", "_"), value) not in usual
     }
     _following(log, schedule, report, same)
 
 
 def _print(result: "Result") -> None:
     print_table([(result.policy.name, result.metrics)], ", ".join([result.title, *result.variant]))
+    if result.happened is not None:
+        print(f"\n{result.happened.sentence}")
     if result.replay is not None:
         print(f"\n{result.replay.short}")
     if result.watched is not None:
@@ -127,7 +142,7 @@ def _following(log: str, schedule: str | None, report: str | None, same: dict[st
     if log == "-":
         return
     if schedule not in (None, "-"):
-        words = [text for key, value in same.items() if value is not None for text in (key, str(value))]
+        words = [text for key, value in same.items() for text in ([key] if value is True else [key, str(value)])]
         say.following(shlex.join(["backfill", "verify", say.path(log), say.path(str(schedule)), *words]))
     elif report is None:
         say.following(say.command("--report", "out.html"))

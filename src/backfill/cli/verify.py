@@ -1,19 +1,23 @@
 """backfill verify: the independent checker on any schedule CSV."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from backfill.cli.inputs import inputs
 from backfill.cli.options import (
+    EventsFile,
     Json,
     Log,
+    Lost,
     Machine,
     Overrun,
     Part,
     Quiet,
+    Seed,
+    Seen,
     Verbose,
-    ZeroRun,
     examples,
     grouped,
 )
@@ -24,6 +28,7 @@ from backfill.model.errors import NotLawful, UsageError
 @examples(
     "backfill verify KTH-SP2.swf.gz out.csv",
     "backfill verify jobs.csv theirs.csv --cpus 64 --overrun extend",
+    "backfill verify jobs.swf out.csv --events outages.csv --runs runs.csv",
 )
 @grouped
 def verify(
@@ -35,24 +40,40 @@ def verify(
     machine: Machine,
     part: Part,
     overrun: Overrun = "kill",
-    zero_run: ZeroRun = "keep",
+    events: EventsFile = None,
+    lost: Lost = "requeue",
+    runs: Annotated[
+        str | None, typer.Option("--runs", metavar="FILE", help="Its runs, where jobs ran more than once.")
+    ] = None,
+    estimates: Seen = "requested",
+    seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Check a schedule, ours or another tool's, against its workload and platform."""
-    if log == schedule == "-":
-        raise UsageError("only one of LOG and SCHEDULE can come from standard input")
+    if [log, schedule, runs].count("-") > 1:
+        raise UsageError("only one of LOG, SCHEDULE and --runs can come from standard input")
 
+    from backfill.traces.events import read_events
     from backfill.worlds.options import Options
 
-    rule: Any = Options(overrun=overrun).overrun
-    workload, pool = inputs(log, zero_run=zero_run, **vars(machine), **vars(part))
+    found = None if events is None else read_events(events)
+    options = Options.of({"overrun": overrun, "events": found, "lost": lost, "estimates": estimates, "seed": seed})
+    workload, pool = inputs(log, **vars(machine), **vars(part))
 
     from backfill.analysis.verify import verify as check
-    from backfill.traces.schedules import read_schedule
+    from backfill.model.events import events_of
+    from backfill.traces.schedules import read_runs, read_schedule
 
-    violations = [str(violation) for violation in check(workload, pool, read_schedule(schedule), overrun=rule)]
+    table = read_schedule(schedule)
+    if runs is not None:
+        table = replace(table, runs=read_runs(runs))
+    rules: Any = {"overrun": options.overrun, "lost": options.lost}
+    seen = options.estimates.of(workload.jobs, seed)
+    violations = [
+        str(each) for each in check(workload, pool, table, events=events_of(workload, found), seen=seen, **rules)
+    ]
     if as_json:
         print_json({"schema": 1, "lawful": not violations, "jobs": len(workload), "violations": violations})
     else:

@@ -6,6 +6,7 @@ does not need it.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -18,12 +19,12 @@ from backfill.core.record import kernel
 _KNOWN: list[Callable[..., int]] = []  # without the compiler an address is a place in this list
 
 
+@cache
 def address_of(function: Callable[..., int], *arguments: Any) -> int:
     """Where the machine code of a function of two arguments of these numba types lies; it returns an int64."""
     if jit.PLAIN:
-        if function not in _KNOWN:
-            _KNOWN.append(function)
-        return _KNOWN.index(function) + 1
+        _KNOWN.append(function)
+        return len(_KNOWN)
     made = kernel(int64, *arguments)(function)
     result = made.overloads[arguments]
     _KNOWN.append(made)  # it must not go away

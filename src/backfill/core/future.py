@@ -115,10 +115,11 @@ def new_plan(platform: Platform, jobs: Jobs, need: Ints) -> Any:
 def _levels(need: Ints) -> Ints:
     """The needs of most jobs and the least of all, ascending, at most LEVELS."""
     if not len(need):
-        return zeros(1)
+        return np.zeros(1, np.int64)
     values, counts = np.unique(need[:: max(len(need) // 4096, 1)], return_counts=True)
     often = values[np.argsort(-counts, kind="stable")[: LEVELS - 1]]
-    return np.unique(np.append(often, need.min()))
+    found: Ints = np.unique(np.append(often, need.min()))
+    return found
 
 
 @kernel()

@@ -31,7 +31,12 @@ WORLD = [
     ("speed", float64[::1]),  # of each node
     ("outcome", int8[::1]),  # how each job ended, an index into model.schedule.STATES; NOT_YET
     ("linked", int64),  # 1: some jobs come after others
-    ("before", int64[::1]),  # jobs that must end before this one may wait
+    ("before", int64[::1]),  # jobs that must end before this one may wait; a think time counts as one more
+    ("think", int64[::1]),  # how long after the last of them it may
+    # heap of think times: when each is over, job
+    ("thought_time", int64[::1]),
+    ("thought_job", int64[::1]),
+    ("thoughts", int64),
     ("after_first", int64[::1]),  # the jobs that wait for job j are after_item[after_first[j]:after_first[j + 1]]
     ("after_item", int64[::1]),
     ("eligible", int64[::1]),
@@ -75,6 +80,8 @@ def next_instant(state, world):
         t = min(t, world.end_time[0])
     if world.overs > 0:
         t = min(t, world.over_time[0])
+    if world.thoughts > 0:
+        t = min(t, world.thought_time[0])
     if t < FUTURE or state.queue.waiting > 0:
         if state.batch.timed > 0:
             t = min(t, state.batch.timers[0])
@@ -99,6 +106,8 @@ def open_instant(state, world):
             world.overs = pop_end(world.over_time, world.over_run, world.overs)
         while world.acts_left > 0 and world.act[world.acts, 0] <= t:
             call(world.do_act, state, world)
+        while world.thoughts > 0 and world.thought_time[0] <= t:
+            _end_thought(state, world)
         while state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= t:
             _come(state, world)
     return True
@@ -137,8 +146,23 @@ def _let_follow(state, world, job):
     for i in range(world.after_first[job], world.after_first[job + 1]):
         later = world.after_item[i]
         world.before[later] -= 1
-        if world.before[later] == 0 and later < state.jobs.count:
+        if world.before[later] == 1 and world.think[later] > 0:
+            if world.thoughts == len(world.thought_time):
+                world.thought_time, world.thought_job = doubled(world.thought_time), doubled(world.thought_job)
+            over = state.now + world.think[later]
+            world.thoughts = push_end(world.thought_time, world.thought_job, world.thoughts, over, later)
+        elif world.before[later] == 0 and later < state.jobs.count:
             _admit(state, world, later)
+
+
+@kernel()
+def _end_thought(state, world):
+    """The first think time is over."""
+    later = world.thought_job[0]
+    world.thoughts = pop_end(world.thought_time, world.thought_job, world.thoughts)
+    world.before[later] -= 1
+    if later < state.jobs.count:
+        _admit(state, world, later)
 
 
 @kernel()
@@ -163,7 +187,9 @@ def _admit(state, world, job):
 def _step(state, world):
     """One event: submits of an instant come before its ends; runs that end at their limit are gone from the books."""
     _leave_books(state, world)
-    if state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= state.now:
+    if world.thoughts > 0 and world.thought_time[0] <= state.now:
+        _end_thought(state, world)
+    elif state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= state.now:
         _come(state, world)
     elif world.ends > 0 and world.end_time[0] <= state.now:
         _end_first(state, world)

@@ -155,6 +155,18 @@ class Events:
     def __len__(self) -> int:
         return len(self.cells["event"])
 
+    def rows(self, rows: Sequence[int]) -> "Events":
+        """These events, in this order; messages call them as before. Name and hash stay."""
+        cells = {name: [texts[row] for row in rows] for name, texts in self.cells.items()}
+        lines = range(1, len(self) + 1) if self.lines is None else self.lines
+        return Events(cells, self.name, self.sha256, self.file, [lines[row] for row in rows])
+
+    def __add__(self, other: "Events") -> "Events":
+        """These events and then the others, under the name of these."""
+        cells = {name: [*self.cells[name], *other.cells[name]] for name in COLUMNS}
+        lines = None if self.lines is None else [*self.lines, *([0] * len(other))]
+        return Events(cells, self.name, "", self.file, lines)
+
     def bind(self, workload: Workload, platform: Platform) -> BoundEvents:
         """The same events in the numbers of a workload and a platform, in order of time. Raises EventsError."""
         order = np.argsort(self.time, kind="stable")
@@ -271,6 +283,27 @@ class Events:
 
     def _refused(self, row: int, what: str) -> EventsError:
         return _refused(self.file, self.lines, row, what)
+
+
+def events_of(workload: Workload, given: Events | None) -> Events | None:
+    """The events of a run: those that were given, without those of jobs left out, and those of jobs that leave.
+
+    With `--cancelled leave` a job that never ran is cancelled when it has waited as long as the log says.
+    """
+    found = given
+    if given is not None and workload.left_out:
+        there = [row for row, job in enumerate(given.cells["job"]) if job not in workload.left_out]
+        found = given if len(there) == len(given) else given.rows(there)
+    if workload.chosen.get("cancelled") != "leave":
+        return found
+    jobs = workload.jobs
+    rows = np.flatnonzero(workload.never_ran & (jobs.waited >= 0))
+    cells = {name: [""] * len(rows) for name in COLUMNS}
+    cells["time"] = [seconds_text(time) for time in np.minimum(jobs.submit + jobs.waited, TIME_MAX)[rows].tolist()]
+    cells["event"] = ["cancel"] * len(rows)
+    cells["job"] = [str(job) for job in jobs.job[rows].tolist()]
+    leaving = Events(cells, workload.name)
+    return leaving if found is None else found + leaving
 
 
 def _refused(file: str, lines: Sequence[int] | None, row: int, what: str) -> EventsError:

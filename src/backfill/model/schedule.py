@@ -126,7 +126,7 @@ class Schedule:
     @property
     def finished(self) -> NDArray[np.bool_]:
         """Which jobs ran to their end or their walltime: all that ran, without those cancelled or lost with a node."""
-        finished: NDArray[np.bool_] = self.ran & (self.state != CANCELLED) & (self.state != NODE_FAIL)
+        finished: NDArray[np.bool_] = self.ran & ~np.isin(self.state, (CANCELLED, NODE_FAIL, PENDING))
         return finished
 
     def take(self, rows: Ints) -> "Schedule":
@@ -147,6 +147,18 @@ class Schedule:
             "state": [STATES[state] for state in self.state.tolist()],
             "reason": [why[code] or cause for code, cause in reasons],
             "node": [self.node_text(row) for row in range(len(self))],
+        }
+
+    def run_columns(self) -> frames.Columns:
+        """Every run of every job, for a table; times in seconds."""
+        runs = self.all_runs
+        return {
+            "job": [str(job) for job in self.job[runs.job].tolist()],
+            "run": runs.number.tolist(),
+            **{name: frames.seconds(getattr(runs, name).tolist(), NO_TIME) for name in ("start", "end", "progress")},
+            "state": [STATES[state] for state in runs.state.tolist()],
+            "reason": [REASONS[code] for code in runs.reason.tolist()],
+            "node": [place_text(self.nodes, runs.held[row]) for row in range(len(runs))],
         }
 
     def node_text(self, row: int) -> str:

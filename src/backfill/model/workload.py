@@ -115,6 +115,7 @@ class Jobs:
     site: Labels = None  # type: ignore[assignment]  # pins the job to a site
     constraint: Labels = None  # type: ignore[assignment]  # which nodes it may run on, see constraint.py
     after: Ragged = None  # type: ignore[assignment]  # rows of the jobs that must have ended
+    think: Ints = None  # type: ignore[assignment]  # how long after the last of them it may wait for nodes; default 0
     waited: Ints = None  # type: ignore[assignment]  # the wait that the log recorded; -1 = unknown
     status: Labels = None  # type: ignore[assignment]  # how the log says that it ended: completed, failed, cancelled
 
@@ -129,6 +130,7 @@ class Jobs:
             "priority": lambda: np.zeros(n),
             "admin_priority": lambda: np.zeros(n),
             "after": lambda: Ragged.empty(n),
+            "think": lambda: np.zeros(n, np.int64),
             "waited": lambda: np.full(n, -1, np.int64),
         }
         for column in fields(self):
@@ -147,6 +149,7 @@ class Jobs:
             ("submit", -TIME_MAX, TIME_MAX),
             ("runtime", 0, TIME_MAX),
             ("walltime", 0, TIME_MAX),
+            ("think", 0, TIME_MAX),
             ("tasks", 1, 2**40),
             ("demand", 0, 2**62),
         ):
@@ -182,6 +185,7 @@ class Jobs:
         if len(self.after.items):
             place = {int(row): i for i, row in enumerate(rows)}
             columns["after"] = Ragged.of([[place[r] for r in self.after[row].tolist() if r in place] for row in rows])
+            columns["think"] = np.where(np.diff(columns["after"].first) > 0, columns["think"], 0)
         return Jobs(**columns)
 
     def replace(self, **columns: Any) -> "Jobs":
@@ -208,7 +212,9 @@ class Workload:
     assumed: dict[str, int] = field(default_factory=dict)  # what was taken for a missing value -> jobs
     notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each; `assumed` is told here too
     platform: Any = None  # the Platform that it was made for, where there is one
-    chosen: dict[str, Any] = field(default_factory=dict)  # what was asked of it: `jobs`, `load`, `zero_run`
+    # What was asked of it, where it is not the usual: `jobs`, `load`, `zero_run`, `cancelled`, `think`.
+    chosen: dict[str, Any] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()  # ids of jobs of the source that are not in the table
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
@@ -257,6 +263,13 @@ class Workload:
             **{name: [jobs[name][row] for row in range(len(jobs))] for name in LABELS[1:]},
         }
 
+    @property
+    def never_ran(self) -> NDArray[np.bool_]:
+        """Which jobs the log calls cancelled with a run time of 0."""
+        cancelled = [name.lower().startswith("cancel") for name in self.jobs.status.names]
+        never: NDArray[np.bool_] = (self.jobs.runtime == 0) & np.array([*cancelled, False])[self.jobs.status.codes]
+        return never
+
     def licences_of(self, row: int) -> list[str]:
         """What licences a job asks for, `name:copies` each, as in a workload CSV."""
         return [f"{self.licences[k]}:{n}" for k, n in Counter(self.jobs.licences[row].tolist()).items()]
@@ -279,7 +292,12 @@ class Workload:
 
     def head(self, count: int) -> "Workload":
         """The first `count` jobs in file order."""
-        return self.with_jobs(self.jobs.take(np.arange(count)) if count < len(self) else self.jobs, jobs=count)
+        return self.with_rows(np.arange(min(count, len(self))), jobs=count)
+
+    def with_rows(self, rows: Ints, **chosen: Any) -> "Workload":
+        """The jobs of these rows; the ids of the others are kept as left out."""
+        found = self.with_jobs(self.jobs if len(rows) == len(self) else self.jobs.take(rows), **chosen)
+        return replace(found, left_out=self.left_out | ids_without(self.jobs.job, rows))
 
     def at_load(self, factor: float) -> "Workload":
         """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond. Raises UsageError.
@@ -298,6 +316,13 @@ class Workload:
         deadline = np.where(self.jobs.deadline < NEVER, self.jobs.deadline - self.jobs.submit + submit, NEVER)
         jobs = self.jobs.replace(submit=submit, deadline=deadline)
         return self.with_jobs(jobs, f"inter-arrival times divided by {factor:g}", load=factor)
+
+
+def ids_without(ids: NDArray[Any], rows: Ints) -> frozenset[str]:
+    """The ids of all but these rows, as texts."""
+    others = np.ones(len(ids), np.bool_)
+    others[rows] = False
+    return frozenset(str(job) for job in ids[others].tolist())
 
 
 def remarks(dropped: Mapping[str, int], notes: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from backfill.analysis.outages import Holders, Outages
 from backfill.analysis.series import window
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
-from backfill.model.schedule import CANCELLED, REASONS, REJECTED, STATES, TIMEOUT, Schedule
+from backfill.model.schedule import CANCELLED, PENDING, REASONS, REJECTED, STATES, TIMEOUT, Schedule
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Ints, Ragged, Workload
 from backfill.report.rows import boxes, lanes, licence_lanes, licences_of
@@ -160,9 +160,8 @@ def _why(schedule: Schedule, rows: Ints, words: dict[str, int], deadline: Ints) 
     """Four times the index of why a job started, or of what stood against it; +1 if killed, +2 if late."""
     codes: Ints = schedule.reason[rows].astype(np.int64)
     for at in np.flatnonzero(codes < 0).tolist():
-        cause = (
-            STATES[CANCELLED] if schedule.state[rows[at]] == CANCELLED else cut(str(schedule.rejected_for[rows[at]]))
-        )
+        state = schedule.state[rows[at]]
+        cause = STATES[state] if state in (CANCELLED, PENDING) else cut(str(schedule.rejected_for[rows[at]]))
         codes[at] = words.setdefault(cause, len(words))
     killed = schedule.state[rows] == TIMEOUT
     late = schedule.ran[rows] & (schedule.end[rows] > deadline)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from backfill.analysis.metrics import NOTHING, Trim
 from backfill.analysis.replay import Run
+from backfill.model.events import Events
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.workload import Workload
@@ -16,6 +17,8 @@ class Finished(Run, Protocol):
 
     @property
     def title(self) -> str: ...  # noqa: D102
+    @property
+    def events(self) -> Events | None: ...  # noqa: D102
     def to_dict(self) -> dict[str, Any]: ...  # noqa: D102
 
 
@@ -27,6 +30,7 @@ class Details:
     platform: Platform
     schedules: Sequence[Schedule]  # in the order of the names
     trims: tuple[Trim, Trim] = (NOTHING, NOTHING)  # the jobs left out of the metrics, first and last
+    events: Events | None = None  # of the run, whose outages the chart shows
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,7 +59,6 @@ class Outcome:
         first = results[0]
         head = {"title": title or first.title, "command": command, "names": list(names or [r.name for r in results])}
         told = {"results": [result.to_dict() for result in results]} if told is None else told
-        details = Details(
-            first.workload, first.platform, [r.schedule for r in results], (first.warmup, first.cooldown)
-        )  # fmt: skip
+        schedules, trims = [r.schedule for r in results], (first.warmup, first.cooldown)
+        details = Details(first.workload, first.platform, schedules, trims, first.events)
         return cls({**head, **told}, details)

@@ -2,7 +2,8 @@
 
 `result.json`: what `--json` prints, with title, command and the names of the policies. `jobs.csv.gz`: the workload as
 it was run. `platform.toml`: the platform. `schedule-1.csv.gz`, `schedule-2.csv.gz` ...: the schedules in the order of
-the names; `runs-1.csv.gz` ... beside those in which jobs ran more than once.
+the names; `runs-1.csv.gz` ... beside those in which jobs ran more than once. `events.csv.gz`: the events of the run,
+where there were some.
 """
 
 import hashlib
@@ -22,13 +23,14 @@ from backfill.model.workload import Ints, Ragged, Workload
 from backfill.report.outcome import Details, Outcome
 from backfill.report.page import Page, write_page
 from backfill.report.write import page_of
+from backfill.traces.events import read_events, write_events
 from backfill.traces.files import make_folder, written_text
 from backfill.traces.schedules import read_runs, read_schedule, write_runs, write_schedule
 from backfill.traces.table import read_table, write_csv
 
 SCHEMA = 1  # of the JSON that it reads
 HEAD = ("title", "command", "names")  # what stands in the JSON before the hashes of the files
-RESULT, JOBS, PLATFORM = "result.json", "jobs.csv.gz", "platform.toml"
+RESULT, JOBS, PLATFORM, EVENTS = "result.json", "jobs.csv.gz", "platform.toml", "events.csv.gz"
 
 
 class SavedError(InputError):
@@ -50,6 +52,9 @@ def save(folder: str | Path, outcome: Outcome) -> None:
         if schedule.runs is not None:
             write_runs(schedule, folder / _runs(number))
             files.append(_runs(number))
+    if details.events is not None:
+        write_events(details.events, folder / EVENTS)
+        files.append(EVENTS)
     head = {name: outcome.told[name] for name in HEAD}
     hashes = {name: _sha256(folder / name) for name in files}
     with written_text(folder / RESULT) as out:
@@ -113,7 +118,7 @@ def _details(found: dict[str, Any], folder: Path | None) -> Details | None:
         for n in range(1, len(results) + 1)
     ]
     trims = (Trim.parse(options["warmup"]), Trim.parse(options["cooldown"]))
-    return Details(workload, platform, schedules, trims)
+    return Details(workload, platform, schedules, trims, read_events(folder / EVENTS) if EVENTS in listed else None)
 
 
 def _read(workload: Workload, platform: Platform, file: Path, runs: Path | None) -> Schedule:

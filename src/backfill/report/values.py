@@ -9,7 +9,7 @@ from backfill.model.units import SECOND, span_text
 HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization", "max_queue")
 FARM = ("out_deadline", "licence_usage")  # told where a workload or a platform has them
 SHARES = ("utilization", "fragmentation", "out_deadline", "system_usage", "licence_usage")  # so their names begin
-TROUBLE = ("killed_jobs", "rejected_jobs")  # told where there are any
+TROUBLE = ("killed_jobs", "rejected_jobs", "lost_cpu_hours", "failed_jobs", "pending_jobs")  # told where there are any
 
 NONE = "-"
 NAME_MAX = 80  # characters of a name that a table shows

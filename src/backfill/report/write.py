@@ -35,7 +35,7 @@ def page_of(outcome: Outcome) -> Page:
     made = provenance(
         results[0]["seed"],
         told.get("command", ""),
-        {workload["name"]: workload["sha256"], f"platform {on['name']}": on["sha256"]},
+        {workload["name"]: workload["sha256"], f"platform {on['name']}": on["sha256"], **_of_events(results[0])},
         [
             machine_note(workload.get("cpus"), on),
             *([] if real else [NO_WAITS]),
@@ -49,7 +49,15 @@ def page_of(outcome: Outcome) -> Page:
     said: dict[str, Any] = {"findings": Findings.told(told), "sentences": told.get("sentences", []), "reality": real}
     if details is None:
         return Page.of(title, runs, made, **said)
-    return Page.of(title, runs, made, details.workload, details.platform, trims=details.trims, **said)
+    jobs, machines, events = details.workload, details.platform, details.events
+    bound = None if events is None else events.bind(jobs, machines)
+    return Page.of(title, runs, made, jobs, machines, trims=details.trims, events=bound, **said)
+
+
+def _of_events(result: Mapping[str, Any]) -> dict[str, str]:
+    """What its events are called, and their hash; nothing where it has none."""
+    events = result.get("options", {}).get("events")
+    return {f"events {events['name']}": events["sha256"]} if events else {}
 
 
 def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 
 from backfill.model.errors import BadArgument, EventsError, at, quote
 from backfill.model.events import COLUMNS, Events
-from backfill.traces.columns import Columns
-from backfill.traces.files import Source
+from backfill.traces.columns import Columns, write_rows
+from backfill.traces.files import Source, written_text
 
 JSON = (".jsonl", ".ndjson", ".json")
 SUFFIXES = (".csv", *JSON)
@@ -26,6 +26,12 @@ def read_events(source: Source | bytes | str | Path) -> Events:
     found = Source.of(source, EventsError)
     suffix = suffix_of(found.file) or (JSON[0] if found.data.lstrip().startswith(b"{") else ".csv")
     return _json(found) if suffix in JSON else _csv(found)
+
+
+def write_events(events: Events, path: str | Path) -> None:
+    """Write as CSV, packed where the path ends in .gz, as their file states them."""
+    with written_text(path) as out:
+        write_rows(out, COLUMNS, zip(*(events.cells[name] for name in COLUMNS), strict=True))
 
 
 def suffix_of(path: str) -> str:

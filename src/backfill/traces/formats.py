@@ -10,7 +10,7 @@ from backfill.traces.alibaba import read_alibaba
 from backfill.traces.files import Source
 from backfill.traces.mwf import is_mwf, read_mwf
 from backfill.traces.notes import check_zero_run
-from backfill.traces.read import read_any_swf, without_zero_runs
+from backfill.traces.read import read_any_swf, under_rules, with_cancelled
 from backfill.traces.table import read_table
 
 
@@ -29,23 +29,24 @@ class Rules:
 
 def _mwf(source: Source, rules: Rules) -> Workload:
     found = read_mwf(source, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
-    return replace(found, chosen={"zero_run": rules.zero_run})
+    return with_cancelled(replace(found, chosen={"zero_run": rules.zero_run}), "run")
 
 
 def _swf(source: Source, rules: Rules) -> Workload:
     if not is_mwf(source):
         _check_no_machines(rules, "SWF of 18 fields")
-    return read_any_swf(source, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
+    found = read_any_swf(source, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
+    return with_cancelled(found, "run")
 
 
 def _csv(source: Source, rules: Rules) -> Workload:
     _check_no_machines(rules, "CSV")
     found = read_table(source, rules.resources, repeats=rules.repeats)
-    return without_zero_runs(found, rules.zero_run)
+    return under_rules(found, rules.zero_run)
 
 
 def _alibaba(source: Source, rules: Rules) -> Workload:
-    return without_zero_runs(read_alibaba(source, rules.machines, repeats=rules.repeats), rules.zero_run)
+    return under_rules(read_alibaba(source, rules.machines, repeats=rules.repeats), rules.zero_run)
 
 
 def _check_no_machines(rules: Rules, format: str) -> None:

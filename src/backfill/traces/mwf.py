@@ -31,15 +31,20 @@ def is_mwf(source: Source) -> bool:
 
 
 def read_mwf(
-    source: Source, machines: Platform | str | Path | None = None, *, zero_run: str = "keep", repeats: str = "refuse"
+    source: Source,
+    machines: Platform | str | Path | None = None,
+    *,
+    zero_run: str = "keep",
+    repeats: str = "refuse",
+    think: bool = False,
 ) -> Workload:
     """The jobs of a log with 21 fields, and the platform of its table of machines.
 
     machines: the table, or the platform itself; without it LOG.machines is taken where it stands beside the log.
-    zero_run, repeats: as for SWF. Raises WorkloadError and PlatformError with file, line and field.
+    zero_run, repeats, think: as for SWF. Raises WorkloadError and PlatformError with file, line and field.
     """
     platform = _platform(source, machines)
-    lines = Lines.of(source, zero_run, repeats, METACENTRUM)
+    lines = Lines.of(source, zero_run, repeats, METACENTRUM, think)
     texts = lines.texts(19)
     metacentrum = not texts or not _is_alea(texts[0][2])
     specs = _specs(lines, [cells[2] for cells in texts], metacentrum)

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.errors import BadArgument
+from backfill.model.errors import BadArgument, UsageError
 from backfill.model.units import NEVER
 from backfill.model.workload import ANY, Jobs, Labels, Ragged
 
 ZERO_RUN = ("keep", "drop-cancelled", "drop")  # what becomes of jobs with run time 0
+CANCELLED = ("run", "leave")  # what becomes of cancelled jobs with run time 0
 REPEATS = ("refuse", "drop")  # what becomes of a file with an id that stands twice, or of the later jobs
 REPEATED = "id stands above already"  # why a job is dropped
 
@@ -39,6 +40,14 @@ def check_zero_run(rule: str) -> None:
     """Raise UsageError unless it is a rule about jobs with run time 0."""
     if rule not in ZERO_RUN:
         raise BadArgument("zero_run", rule, ", ".join(ZERO_RUN))
+
+
+def check_cancelled(rule: str, zero_run: str = "keep") -> None:
+    """Raise UsageError unless it is a rule about cancelled jobs that goes with the one about jobs with run time 0."""
+    if rule not in CANCELLED:
+        raise BadArgument("cancelled", rule, " or ".join(CANCELLED))
+    if rule == "leave" and zero_run != "keep":
+        raise UsageError(f"cancelled leave is about jobs that zero_run {zero_run} drops; give one of them")
 
 
 def check_repeats(rule: str) -> None:
@@ -72,5 +81,5 @@ def in_use(jobs: Jobs, column: str) -> bool:
         return len(values.items) > 0
     if isinstance(values, Labels):
         return bool((values.codes >= 0).any())
-    default = {"spread": ANY, "deadline": NEVER, "priority": 0, "admin_priority": 0, "waited": -1}[column]
+    default = {"spread": ANY, "deadline": NEVER, "priority": 0, "admin_priority": 0, "think": 0, "waited": -1}[column]
     return bool((values != default).any())

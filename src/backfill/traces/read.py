@@ -11,46 +11,79 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.files import SUFFIXES, Source, suffix_of
 from backfill.traces.mwf import is_mwf, read_mwf
-from backfill.traces.notes import check_zero_run
+from backfill.traces.notes import check_cancelled, check_zero_run
 from backfill.traces.swf import read_swf
 from backfill.traces.table import read_table
 
 
 def read(
-    path: str | Path, *, zero_run: str = "keep", resources: Sequence[str] = (), machines: Platform | None = None
+    path: str | Path,
+    *,
+    zero_run: str = "keep",
+    cancelled: str = "run",
+    think: bool = False,
+    resources: Sequence[str] = (),
+    machines: Platform | None = None,
 ) -> Workload:
     """The workload in a file, by its suffix: .swf, .swf.gz, .csv, .csv.gz or .parquet; `-` is standard input.
 
     zero_run: what becomes of jobs with run time 0: `keep`, `drop-cancelled` or `drop`.
+    cancelled: what becomes of cancelled jobs with run time 0: they `run` like the others, or `leave` the queue after
+    their recorded wait.
+    think: jobs of an SWF log come after the preceding job and think time of fields 17 and 18, not at their submit.
     resources: names of further columns of a CSV or Parquet file that are resources, as the platform has them.
     machines: the nodes by which the node specs of a log of 21 fields are read, where they are not those beside it.
     Raises WorkloadError, and UsageError for an unknown `zero_run`.
     """
     check_zero_run(zero_run)
+    check_cancelled(cancelled, zero_run)
     suffix = suffix_of(str(path))
     if not suffix and str(path) != "-":
         raise WorkloadError(at(str(path), None, f"unknown suffix; expected {', '.join(SUFFIXES)}, or - for stdin"))
     source = Source.of(path)
     if suffix.startswith(".swf") or (not suffix and _looks_like_swf(source.data)):
-        return read_any_swf(source, machines, zero_run=zero_run)
-    return without_zero_runs(read_table(source, resources), zero_run)
+        return with_cancelled(read_any_swf(source, machines, zero_run=zero_run, think=think), cancelled)
+    return under_rules(read_table(source, resources), zero_run, cancelled)
 
 
 def read_any_swf(
-    source: Source, machines: Platform | str | None = None, *, zero_run: str = "keep", repeats: str = "refuse"
+    source: Source,
+    machines: Platform | str | None = None,
+    *,
+    zero_run: str = "keep",
+    repeats: str = "refuse",
+    think: bool = False,
 ) -> Workload:
     """The jobs of an SWF log of 18 or 21 fields. machines: of the latter, see read_mwf. Raises WorkloadError."""
     if is_mwf(source):
-        found = read_mwf(source, machines, zero_run=zero_run, repeats=repeats)
+        found = read_mwf(source, machines, zero_run=zero_run, repeats=repeats, think=think)
     else:
-        found = read_swf(source, zero_run=zero_run, repeats=repeats)
-    return replace(found, chosen={"zero_run": zero_run})
+        found = read_swf(source, zero_run=zero_run, repeats=repeats, think=think)
+    return replace(found, chosen={"zero_run": zero_run, **({"think": True} if think else {})})
 
 
 def _looks_like_swf(data: bytes) -> bool:
     """Comments in front, or a first line of numbers without a comma."""
     text = data.lstrip()
     return text.startswith(b";") or (text[:1] in b"+-.0123456789" and b"," not in text.partition(b"\n")[0])
+
+
+def under_rules(workload: Workload, zero_run: str, cancelled: str = "run") -> Workload:
+    """A workload under the rules about jobs with run time 0."""
+    return with_cancelled(without_zero_runs(workload, zero_run), cancelled)
+
+
+def with_cancelled(workload: Workload, rule: str) -> Workload:
+    """A workload under a rule about cancelled jobs with run time 0; a note says how many there are."""
+    count = int(workload.never_ran.sum())
+    some = f"{count:,} of {len(workload):,} jobs"
+    if rule == "run":
+        note = f"cancelled before they ran, kept as jobs of 0 s: {some}; --cancelled leave lets them leave"
+        return replace(workload, notes=(*workload.notes, note)) if count else workload
+    note = f"cancelled before they ran, leave after their recorded wait: {some}"
+    unknown = int((workload.never_ran & (workload.jobs.waited < 0)).sum())
+    note += f", but {unknown:,} without a recorded wait, kept as jobs of 0 s" if unknown else ""
+    return workload.with_jobs(workload.jobs, note, cancelled=rule)
 
 
 def without_zero_runs(workload: Workload, zero_run: str) -> Workload:
@@ -65,7 +98,6 @@ def without_zero_runs(workload: Workload, zero_run: str) -> Workload:
         if not status.names:
             note = "the log does not say which jobs were cancelled: those with run time 0 are kept"
             return replace(workload, notes=(*workload.notes, note))
-        cancelled = [name.lower().startswith("cancel") for name in status.names]
-        zero, reason = zero & np.array([*cancelled, False])[status.codes], "run time 0, cancelled"
-    kept = workload.with_jobs(workload.jobs.take(np.flatnonzero(~zero)))
+        zero, reason = workload.never_ran, "run time 0, cancelled"
+    kept = workload.with_rows(np.flatnonzero(~zero))
     return replace(kept, dropped=workload.dropped | {reason: int(np.count_nonzero(zero))})

@@ -3,6 +3,7 @@
 Source: Chapin et al. 1999 (JSSPP), and the Parallel Workloads Archive.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +19,18 @@ from backfill.traces.swf_lines import FIELDS, KB, STATUS, Lines
 _CODES = {text: code for code, text in STATUS.items()}
 
 
-def read_swf(source: Source | bytes | str | Path, *, zero_run: str = "keep", repeats: str = "refuse") -> Workload:
+def read_swf(
+    source: Source | bytes | str | Path, *, zero_run: str = "keep", repeats: str = "refuse", think: bool = False
+) -> Workload:
     """The jobs of an SWF log, plain or gzip; docs/reference/files.md has the rules.
 
     zero_run: what becomes of jobs with run time 0: `keep`, `drop-cancelled` (those with status 5 go) or `drop`.
     repeats: `refuse` a log in which a job number stands twice, or `drop` the later jobs.
+    think: a job with a preceding job (field 17) comes when that has ended and the think time (field 18) is over.
     Times carry fractions of a second exactly, to the microsecond, up to 2^33 s (the year 2242 in Unix time).
     Raises WorkloadError with file, line and field.
     """
-    lines = Lines.of(Source.of(source), zero_run, repeats)
+    lines = Lines.of(Source.of(source), zero_run, repeats, think=think)
     field = lines.field
     memory = np.where(field[10] > 0, field[10], np.maximum(field[7], 0))
     demand = [np.ones(len(lines.rows), np.int64)]
@@ -81,6 +85,7 @@ def write_swf(workload: Workload, path: str | Path) -> None:
     columns[10] = [codes[code] for code in jobs.status.codes.tolist()]
     columns[11] = _numbers(jobs.user)
     columns[12] = _numbers(jobs.group)
+    columns[16], columns[17] = _preceding(workload, ids)
     with written(path) as out:
         out.write("".join(f"; {line}\n" for line in header).encode())
         out.write("".join(" ".join(row) + "\n" for row in zip(*columns, strict=True)).encode())
@@ -89,6 +94,17 @@ def write_swf(workload: Workload, path: str | Path) -> None:
 def _is_count(text: str) -> bool:
     """Whether an SWF reader gives this very text back."""
     return text.isascii() and text.isdigit() and len(text) <= 15 and str(int(text)) == text
+
+
+def _preceding(workload: Workload, ids: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Preceding job and think time of those that come after one job."""
+    after = workload.jobs.after
+    single = np.flatnonzero(np.diff(after.first) == 1)
+    before, think = ["-1"] * len(after), ["-1"] * len(after)
+    times = seconds_texts(workload.jobs.think[single])
+    for row, earlier, time in zip(single.tolist(), after.items[after.first[single]].tolist(), times, strict=True):
+        before[row], think[row] = ids[earlier], time
+    return before, think
 
 
 def _kilobytes(size: int, cpus: int) -> str:
@@ -104,9 +120,10 @@ def _numbers(labels: Labels) -> list[str]:
 
 
 def _lost(workload: Workload) -> list[str]:
-    columns = ("spread", "licences", "deadline", "priority", "admin_priority", "project", "site", "constraint", "after")
+    columns = ("spread", "licences", "deadline", "priority", "admin_priority", "project", "site", "constraint")
     return [
         *(column for column in columns if in_use(workload.jobs, column)),
+        *(["after of several jobs"] if (np.diff(workload.jobs.after.first) > 1).any() else []),
         *(["status"] if {*workload.jobs.status.names} - {*_CODES} else []),
         *(resource for resource in workload.resources if resource not in ("cpus", "memory")),
     ]

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model.errors import WorkloadError, at, in_file, quote
+from backfill.model.precedence import circle, in_order
 from backfill.model.units import SECOND, TIME_MAX
-from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload
+from backfill.model.workload import Floats, Ints, Jobs, Labels, Ragged, Workload, ids_without
 from backfill.traces.files import Source
 from backfill.traces.notes import (
     REPEATED,
@@ -38,7 +39,8 @@ KB = 1024
 _SECONDS = TIME_MAX / SECOND
 _LIMITS = {1: (2.0**53, True), 2: (_SECONDS, False), 3: (_SECONDS, False), 4: (_SECONDS, False), 5: (2.0**40, True),
            7: (2.0**50, False), 8: (2.0**40, True), 9: (_SECONDS, False), 10: (2.0**50, False), 11: (2.0**53, False),
-           12: (2.0**53, True), 13: (2.0**53, True)}  # fmt: skip
+           12: (2.0**53, True), 13: (2.0**53, True), 17: (2.0**53, True), 18: (_SECONDS, False)}  # fmt: skip
+_FEEDBACK = (17, 18)  # looked at only where they are wanted
 _SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*(\d{1,12})\b", re.ASCII)
 
 
@@ -50,20 +52,25 @@ class Lines:
     rows: Ints  # which lines of jobs these are, from 0
     field: dict[int, Floats]  # by number; those that are read
     dropped: dict[str, int]
+    think: bool  # whether jobs come after the preceding job of field 17
+    left_out: frozenset[str]  # job numbers of the lines that are not among these jobs
 
     @classmethod
-    def of(cls, log: Source, zero_run: str, repeats: str, fields: Sequence[str] = FIELDS) -> "Lines":
+    def of(
+        cls, log: Source, zero_run: str, repeats: str, fields: Sequence[str] = FIELDS, think: bool = False
+    ) -> "Lines":
         """Of a log whose lines have these fields. Raises WorkloadError with file, line and field."""
         check_zero_run(zero_run)
         check_repeats(repeats)
         table = _table(log, fields)
         field = {number: table[:, number - 1] for number in _LIMITS}
-        _check(log, field)
+        _check(log, {number: each for number, each in field.items() if think or number not in _FEEDBACK})
         kept, dropped = _kept(field, zero_run)
         rows = np.flatnonzero(kept)
         if repeats == "drop" and (again := repeated(field[1][rows].tolist())).any():
             rows, dropped[REPEATED] = rows[~again], int(again.sum())
-        lines = cls(log, rows, {number: values[rows] for number, values in field.items()}, dropped)
+        left_out = ids_without(field[1].astype(np.int64), rows) - {str(int(job)) for job in field[1][rows]}
+        lines = cls(log, rows, {number: values[rows] for number, values in field.items()}, dropped, think, left_out)
         if repeat := first_repeat(lines.field[1].tolist()):
             earlier, _ = _found(log, int(rows[repeat[1]]), 1)
             raise lines.refused(repeat[0], 1, f"a number of its own, and line {earlier} has it already")
@@ -102,17 +109,26 @@ class Lines:
         notes: Sequence[str] = (),
     ) -> Workload:
         """With what each job holds in these columns; the others are as SWF has them."""
-        field, assumed = self.field, counted(missing)
+        field, names = self.field, self.field[17] > 0
+        times = {
+            "submit": to_micros(field[2]),
+            "runtime": to_micros(field[4]),
+            "walltime": to_micros(np.where(field[9] > 0, field[9], field[4])),
+            "waited": np.where(field[3] >= 0, to_micros(field[3]), -1),
+        } | columns
+        if self.think:
+            missing = missing | self._follow(times)
+        elif names.any():
+            some = f"{int(names.sum()):,} of {len(names):,} jobs"
+            notes = (*notes, f"preceding jobs (field 17) are not looked at: {some} have one; --think lets them follow")
+        assumed = counted(missing)
         with in_file(self.log.file):
             jobs = Jobs(
                 job=field[1].astype(np.int64),
-                submit=to_micros(field[2]),
-                runtime=to_micros(field[4]),
-                walltime=to_micros(np.where(field[9] > 0, field[9], field[4])),
                 user=_labels(field[12]),
                 group=_labels(field[13]),
                 status=_status(field[11]),
-                **{"waited": np.where(field[3] >= 0, to_micros(field[3]), -1)} | columns,
+                **times,
             )
         return Workload(
             jobs,
@@ -123,7 +139,33 @@ class Lines:
             dropped=self.dropped,
             assumed=assumed,
             notes=(*told(assumed, len(jobs)), *notes, *oddities(jobs)),
+            left_out=self.left_out,
         )
+
+    def _follow(self, times: dict[str, Any]) -> dict[str, NDArray[np.bool_]]:
+        """Let jobs come after their preceding ones; says for which something had to stand for something else.
+
+        The submit of such a job is the earliest possible: when the job before it would end if that did not wait, and
+        the think time. The wait that the log recorded is not one from this instant on.
+        """
+        before, thinks = self.field[17], self.field[18]
+        places = {number: row for row, number in enumerate(self.field[1].tolist())}
+        place = np.array([places.get(number, -1) for number in before.tolist()], np.int64)
+        names = before > 0
+        follows = names & (place >= 0)
+        after = Ragged.of([[row] if there else [] for row, there in zip(place.tolist(), follows, strict=True)])
+        if rows := circle(after):
+            raise self.refused(rows[0], 17, "a job that does not itself come after this one")
+        think = np.where(follows, to_micros(np.maximum(thinks, 0)), 0)
+        submit, length = times["submit"].copy(), np.minimum(times["runtime"], times["walltime"])
+        for row in in_order(after):
+            if follows[row]:
+                submit[row] = submit[place[row]] + length[place[row]] + think[row]
+        times |= {"submit": submit, "after": after, "think": think, "waited": np.where(follows, -1, times["waited"])}
+        return {
+            "a preceding job that is not among the jobs, not waited for": names & ~follows,
+            "no think time after the preceding job, taken as 0": follows & (thinks < 0),
+        }
 
 
 def count_fields(log: Source) -> int:
@@ -194,10 +236,11 @@ def _table(log: Source, fields: Sequence[str]) -> Floats:
 def _check(log: Source, field: dict[int, Floats]) -> None:
     """Refuse the first value beyond its limits. NaN and infinite values are."""
     worst: tuple[int, int] | None = None
-    for number, (limit, whole) in _LIMITS.items():
-        bad = ~(np.abs(field[number]) <= limit)
+    for number, values in field.items():
+        limit, whole = _LIMITS[number]
+        bad = ~(np.abs(values) <= limit)
         if whole:
-            bad |= field[number] != np.floor(field[number])
+            bad |= values != np.floor(values)
         if bad.any():
             worst = min(worst or (len(bad), 0), (int(np.argmax(bad)), number))
     if worst:

@@ -22,7 +22,7 @@ _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
 _LABELS = ("user", "group", "project", "site", "constraint", "status")
 _PRIORITIES = ("priority", "admin_priority")
 _KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", "spread", "licences", "deadline", *_PRIORITIES,
-          *_LABELS, "after", "waited", "start")  # fmt: skip
+          *_LABELS, "after", "think", "waited", "start")  # fmt: skip
 _EXCLUSIVE = (
     ("procs", "tasks", "procs is short for tasks of one cpu"),
     ("procs", "cpus", "procs is short for tasks of one cpu"),
@@ -78,6 +78,8 @@ def read_table(
         columns["spread"] = _spread(table)
     columns["licences"], licences = _licences(table)
     columns["after"] = _after(table, names)
+    if "think" in table:
+        columns["think"] = _think(table, columns["after"])
     with in_file(table.file):
         jobs = Jobs(
             job=np.array(names, object),
@@ -175,6 +177,13 @@ def _after(table: Columns, names: list[str]) -> Ragged:
     return after
 
 
+def _think(table: Columns, after: Ragged) -> Ints:
+    think = table.times("think", low=0, blank=0)
+    if (alone := (think > 0) & (np.diff(after.first) == 0)).any():
+        raise table.fail("think", int(np.argmax(alone)), "nothing, as the job comes after no other")
+    return think
+
+
 def write_csv(workload: Workload, path: str | Path) -> None:
     """Write as workload CSV, packed where the path ends in .gz. Columns that hold nothing are left out."""
     columns = {
@@ -232,6 +241,8 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
             columns[name] = [names[code] for code in jobs[name].codes.tolist()]
     if in_use(jobs, "after"):
         columns["after"] = [_listed(str(jobs.job[k]) for k in jobs.after[row].tolist()) for row in range(len(jobs))]
+    if in_use(jobs, "think"):
+        columns["think"] = jobs.think
     if in_use(jobs, "waited"):
         columns["waited"] = np.where(jobs.waited < 0, NO_TIME, jobs.waited)
     return columns

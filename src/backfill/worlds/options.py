@@ -60,13 +60,25 @@ class Options:
         read: dict[str, Any] = {name: _READ[name](value) if name in _READ else value for name, value in given.items()}
         return cls(**read)
 
-    def to_dict(self) -> dict[str, str]:
-        """All but the seed, as in the JSON: those that make another algorithm of the same policy."""
-        hidden = ("seed",) if self.events is not None else ("seed", "events", "lost")
-        return {each.name: str(getattr(self, each.name)) for each in fields(self) if each.name not in hidden}
+    def to_dict(self) -> dict[str, Any]:
+        """All but the seed, as in the JSON: those that make another algorithm of the same policy.
+
+        The events are there as name, hash and number, and only where there are some.
+        """
+        hidden = ("seed", "events") if self.events is not None else ("seed", "events", "lost")
+        found: dict[str, Any] = {
+            each.name: str(getattr(self, each.name)) for each in fields(self) if each.name not in hidden
+        }
+        if self.events is not None:
+            found["events"] = {"name": self.events.name, "sha256": self.events.sha256, "count": len(self.events)}
+        return found
 
     @property
     def variant(self) -> list[str]:
         """Those that are not the default, a text each; the seed is none of them."""
         usual = Options().to_dict()
-        return [f"{name} {value}" for name, value in self.to_dict().items() if value != usual.get(name, LOST[0])]
+        given = {name: text for name, text in self.to_dict().items() if name != "events"}
+        found = [f"{name} {text}" for name, text in given.items() if text != usual.get(name, LOST[0])]
+        if self.events is not None:
+            found.append("events" if self.events.name == "events" else f"events {self.events.name}")
+        return found

@@ -255,6 +255,7 @@ def _new_world(
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
     nodes, runs = len(platform.nodes), max(n, 1)
+    think = np.where(np.diff(jobs.after.first) > 0, jobs.think, 0)
     return World(
         stepping=int(options.ties == "step"),
         overrun=int(options.overrun == "extend"),
@@ -265,7 +266,11 @@ def _new_world(
         speed=column(platform.speed, np.float64),
         outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
         linked=int(len(after.items) > 0),
-        before=np.diff(jobs.after.first).astype(np.int64),
+        before=np.diff(jobs.after.first) + (think > 0),
+        think=think,
+        thought_time=zeros(SMALL),
+        thought_job=zeros(SMALL),
+        thoughts=0,
         after_first=after.first,
         after_item=after.items,
         eligible=jobs.submit.copy(),

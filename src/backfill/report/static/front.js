@@ -82,17 +82,31 @@ function boxOf(chart, view, job, low, high) {
   return { x, y: (low * view.perRow - view.top) / scale, wide: end - x, tall: ((high - low) * view.perRow) / scale };
 }
 
-// What outages and windows take away: a veil over rows that are idle then.
+// What outages and windows take away: hatched rows, which are idle then.
 function shadeAway(chart, context, view) {
   const { scale, ink } = chart;
-  context.fillStyle = ink.soft;
-  context.globalAlpha = 0.35;
+  if (!chart.data.away.length) return;
+  context.fillStyle = hatching(context, ink.soft);
+  context.globalAlpha = 0.6;
   for (const [low, high, begin, end] of chart.data.away) {
     const x = (begin * view.perTick - view.left) / scale, y = (low * view.perRow - view.top) / scale;
     const wide = Math.max(((end - begin) * view.perTick) / scale, 1);
     context.fillRect(x, y, wide, ((high - low) * view.perRow) / scale);
   }
   context.globalAlpha = 1;
+}
+
+function hatching(context, colour) {
+  const tile = document.createElement("canvas"), pen = tile.getContext("2d");
+  tile.width = tile.height = 8;
+  pen.strokeStyle = colour;
+  pen.lineWidth = 1.5;
+  for (const x of [-8, 0, 8]) {
+    pen.moveTo(x, 8);
+    pen.lineTo(x + 8, 0);
+  }
+  pen.stroke();
+  return context.createPattern(tile, "repeat");
 }
 
 // Lines between nodes and between licences that are high enough for it, and a strong one between the two.

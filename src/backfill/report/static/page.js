@@ -230,6 +230,12 @@ class Section {
       item.append(text);
       return item;
     });
+    if (this.data.away.length) {
+      const item = document.createElement("li"), swatch = document.createElement("i");
+      swatch.className = "away";
+      item.append(swatch, "not there: an outage, or a window");
+      items.push(item);
+    }
     this.find(".key").replaceChildren(...items);
   }
 }

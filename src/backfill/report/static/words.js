@@ -37,7 +37,7 @@ function told(data, schedule, job) {
   if (licences.length) facts.push(["licences", licences.join(", ")]);
   if (data.users.length) facts.splice(1, 0, ["user", data.userName(job) || "not known"]);
   if (schedule.start[job] < 0) {
-    return [...facts, ["never ran", word === "CANCELLED" ? "cancelled before it started" : `rejected for ${word}`]];
+    return [...facts, ["never ran", NEVER[word] || `rejected for ${word}`]];
   }
   const ran = span(schedule.held[job] * data.tick), asked = span(data.walltime[job] * data.tick);
   const killed = schedule.why[job] & 1 ? ", killed at its limit" : ended(data, schedule, job);
@@ -53,7 +53,9 @@ function told(data, schedule, job) {
   ];
 }
 
-const ENDED = { CANCELLED: ", cancelled", NODE_FAIL: ", lost with its node", PREEMPTED: ", preempted" };
+const NEVER = { CANCELLED: "cancelled before it started", PENDING: "waits for capacity that never comes back" };
+const ENDED = { CANCELLED: ", cancelled", NODE_FAIL: ", lost with its node", PREEMPTED: ", preempted",
+  PENDING: ", lost with its node, and waits for ever" };
 
 function ended(data, schedule, box) { return (schedule.how && ENDED[data.states[schedule.how[box]]]) || ""; }
 
