@@ -15,7 +15,7 @@ from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from backfill import jit
-from backfill.core.explain import explain, is_users
+from backfill.core.explain import explain, is_ours
 from backfill.core.order import DYNAMIC, FCFS, ORDERS
 from backfill.core.record import kernel
 from backfill.core.view import Layout, View, view_type
@@ -122,8 +122,8 @@ class Policy:
     @property
     def patience_s(self) -> float:
         """How long one pass may take; one of this package may have to walk a very long queue."""
-        users = self.code is None or is_users(self.code.co_filename)
-        return self.patience if users else max(self.patience, OURS_S)
+        ours = self.code is not None and is_ours(self.code.co_filename)
+        return max(self.patience, OURS_S) if ours else self.patience
 
     @property
     def code(self) -> CodeType | None:
