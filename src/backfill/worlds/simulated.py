@@ -83,7 +83,7 @@ def simulate(
     estimate = options.estimates.of(jobs, options.seed)
     place = np.argsort(by_queue, kind="stable")  # where the core has each job of the workload
     bound = None if options.events is None else options.events.bind(workload, platform)
-    if bound is not None:  # it may change them
+    if bound is not None or policy.preempts:  # these may change them
         estimate = estimate.copy()
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
     state = new_state(jobs, platform, policy, values, estimate=estimate, seed=options.seed, watched=row)
