@@ -12,6 +12,24 @@ def compile_module(module: str) -> None:
         _ = get(name).entry
     import backfill.worlds.simulated  # noqa: F401
 
+    if module == "fcfs":
+        compile_far_calls()
+
+
+def compile_far_calls() -> None:
+    """What announced windows and a file of events need, which is called by address."""
+    from numba import int64
+
+    from backfill.core.acts import do_act
+    from backfill.core.far import address_of
+    from backfill.core.planned import book_start, fits, hold_place
+    from backfill.core.state import StateT
+    from backfill.core.world import WorldT
+
+    address_of(do_act, StateT, WorldT)
+    for function in (fits, hold_place, book_start):
+        address_of(function, StateT, int64)
+
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(os.cpu_count()) as pool:

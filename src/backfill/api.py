@@ -268,9 +268,9 @@ class Result:
         lost: Any = self.options.lost
         events = self.events
         binds = self.policy.binds and alone and events is None and self._walltimes_hold()
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {"overhead": self.policy.overhead(self.params)}
         if events is not None:
-            more = {"events": events, "lost": lost, "seen": self.options.estimates.of(self.workload.jobs, self.seed)}
+            more |= {"events": events, "lost": lost, "seen": self.options.estimates.of(self.workload.jobs, self.seed)}
         return check(self.workload, self.platform, self.schedule, overrun=overrun, promises_bind=binds, **more)
 
 

@@ -26,6 +26,7 @@ from backfill.core.promises import NO_TIME
 from backfill.core.queue import arrange_by, candidate, following, head, is_first, rewind
 from backfill.core.random import pick
 from backfill.core.record import kernel
+from backfill.core.runs import CHECKPOINT, REQUEUE, SUSPEND
 from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.verbs import (
     BACKFILL,
@@ -37,6 +38,7 @@ from backfill.core.verbs import (
     RESUMED,
     THREAD,
     place,
+    preempt,
     reserve,
     start,
     start_heads,
@@ -45,14 +47,17 @@ from backfill.core.verbs import (
 
 __all__ = [
     "BACKFILL",
+    "CHECKPOINT",
     "FIT",
     "FUTURE",
     "GANG",
     "HEAD",
     "MOVED_UP",
     "NO_TIME",
+    "REQUEUE",
     "RESERVED",
     "RESUMED",
+    "SUSPEND",
     "THREAD",
     "arrange_by",
     "candidate",
@@ -65,6 +70,7 @@ __all__ = [
     "pick",
     "place",
     "place_beside",
+    "preempt",
     "rebuild",
     "reserve",
     "rewind",

@@ -7,6 +7,8 @@ import pytest
 
 from backfill.api import run_spec
 from backfill.core.policy import Param, Policy
+from backfill.core.runs import CHECKPOINT, REQUEUE, SUSPEND
+from backfill.core.verbs import preempt
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
@@ -331,3 +333,61 @@ def test_what_was_placed_for_one_job_does_not_serve_another():
 def test_a_declaration_is_checked(answers, message):
     with pytest.raises(PolicyError, match=message):
         Policy(**{"name": "careless", "decide": sleeps} | answers)
+
+
+def preempts_who_waits(state):
+    preempt(state, 0, REQUEUE, 0)
+
+
+def preempts_nobody(state):
+    preempt(state, -1, REQUEUE, 0)
+
+
+def preempts_what_it_just_started(state):
+    if place(state, 0):
+        start(state, 0, HEAD)
+        preempt(state, 0, REQUEUE, 0)
+
+
+def preempts_in_no_known_way(state):
+    start_heads(state)
+    if state.now > 0:
+        preempt(state, 0, 3, 0)
+
+
+def preempts_at_a_gain(state):
+    start_heads(state)
+    if state.now > 0:
+        preempt(state, 0, CHECKPOINT, -1)
+
+
+def starts_what_it_just_preempted(state):
+    start_heads(state)
+    if state.now > 0:
+        preempt(state, 0, SUSPEND, 0)
+        if not place(state, 0):
+            start(state, 0, HEAD)
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+@pytest.mark.parametrize(
+    ("decide", "message"),
+    [
+        (preempts_who_waits, "at 0 s: preempts job a, which does not run"),
+        (preempts_nobody, "at 0 s: preempts job number -1, which does not run"),
+        (preempts_what_it_just_started, "at 0 s: preempts job a, which it started in this pass"),
+        (preempts_in_no_known_way, "at 3 s: preempts job a by 3; expected one of REQUEUE, CHECKPOINT, SUSPEND"),
+        (preempts_at_a_gain, "at 3 s: preempts job a at an overhead of -0.000001 s; expected 0 or more"),
+        (starts_what_it_just_preempted, "at 3 s: starts job a, which it preempted in this pass"),
+    ],
+)
+def test_a_wrong_preemption_is_told_with_names(decide, message, compiled):
+    jobs = JOBS.replace(submit=np.array([0, 3]) * SECOND)
+    with pytest.raises(PolicyError, match=r"policy careless") as caught:
+        simulate(Workload(jobs), Platform.pool(9), Policy("careless", decide, preempts=True, compiled=compiled))
+    assert message in str(caught.value)
+
+
+def test_a_policy_says_that_it_preempts():
+    with pytest.raises(PolicyError, match=r"preempts job a; a policy that does declares preempts=True"):
+        simulate(Workload(JOBS), Platform.pool(9), Policy("careless", preempts_who_waits, compiled=False))

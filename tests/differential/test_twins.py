@@ -38,6 +38,9 @@ PASSES = (
     "backfill-lowest",
     "ibb",
     "best-fit:fit=tightest",
+    "preemptive",
+    "preemptive:how=checkpoint,overhead=2",
+    "preemptive:how=suspend",
 )
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 every_pass = pytest.mark.parametrize("name", world.POLICIES if LONG else PASSES)

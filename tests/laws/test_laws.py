@@ -20,9 +20,15 @@ from backfill.worlds.simulated import Options, simulate
 from tests.compiled import policy
 from tests.reference.workloads import Case, as_model, general_cases, pool_cases, wide_cases
 
-every_policy = pytest.mark.parametrize("name", list(policies.TABLE))
+GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
+every_policy = pytest.mark.parametrize("name", [*policies.TABLE, *GOING_ON])
 BINDING = [name for name in policies.TABLE if policies.get(name).binds]
 TIES = [Options(), Options(ties="step")]
+
+
+def overhead(name):
+    chosen, params = policy(name)
+    return chosen.overhead(chosen.in_full(params))
 
 
 def scheduled(case, name, options=None):
@@ -34,21 +40,21 @@ def scheduled(case, name, options=None):
 @given(case=general_cases())
 def test_every_schedule_is_lawful(name, case):
     workload, platform, schedule = scheduled(case, name)
-    assert verify(workload, platform, schedule) == []
+    assert verify(workload, platform, schedule, overhead=overhead(name)) == []
 
 
 @every_policy
 @given(case=general_cases())
 def test_every_schedule_is_lawful_when_jobs_outlive_their_walltime(name, case):
     workload, platform, schedule = scheduled(case, name, Options(overrun="extend"))
-    assert verify(workload, platform, schedule, overrun="extend") == []
+    assert verify(workload, platform, schedule, overrun="extend", overhead=overhead(name)) == []
 
 
 @every_policy
 @given(case=pool_cases())
 def test_every_schedule_is_lawful_in_steps(name, case):
     workload, platform, schedule = scheduled(case, name, Options(ties="step"))
-    assert verify(workload, platform, schedule) == []
+    assert verify(workload, platform, schedule, overhead=overhead(name)) == []
 
 
 @every_policy
@@ -153,3 +159,15 @@ def test_no_reservation_is_first_fit_and_one_is_easy(case):
         workload, platform, expected = scheduled(case, name)
         got = simulate(workload, platform, policy("k-reservations")[0], {"k": k}).schedule
         assert got.start.tolist() == expected.start.tolist()
+
+
+@pytest.mark.parametrize("name", ["preemptive", *GOING_ON])
+@given(case=pool_cases(honest=True))
+def test_preempted_work_is_done_once_more_or_kept_and_a_checkpoint_adds_its_overhead(name, case):
+    workload, _, schedule = scheduled(case, name)
+    jobs, runs = workload.jobs, schedule.all_runs
+    count = np.bincount(runs.job, minlength=len(jobs))
+    done = runs.length * (runs.number == count[runs.job]) if name == "preemptive" else runs.length
+    found = np.bincount(runs.job, done, minlength=len(jobs))
+    wanted = np.minimum(jobs.runtime, jobs.walltime) + overhead(name) * (count - 1)
+    assert found[schedule.ran].tolist() == wanted[schedule.ran].tolist()

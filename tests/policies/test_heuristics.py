@@ -1,11 +1,16 @@
 """The terms of the farm's priority, branch by branch, against numbers worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from numba import types
 
-from backfill.core.queue import enqueue
+from backfill.core.queue import take_in
 from backfill.core.record import kernel
 from backfill.core.setup import new_state
+from backfill.core.state import PolicyT, StateT
+from backfill.core.transitions import release, submit, tick
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Jobs, Ragged
@@ -74,23 +79,28 @@ def waiting(asks, copies, **params):
 
 
 @kernel()
-def prioritise_all(state, out):
-    """P of every job, all of them waiting, into out (n,)."""
-    state.now = 0
-    for job in range(state.jobs.rows):
-        enqueue(state, job)
-        state.batch.arrived[job] = job
-    state.batch.arrivals = state.jobs.rows
-    prioritise(state)
-    for job in range(state.jobs.rows):
-        out[job] = -state.own.memory_float[job]
+def let_all_wait(state):
+    """All jobs are submitted, and become eligible, at 0."""
+    tick(state, np.int64(0))
+    for _ in range(state.jobs.rows):
+        release(state, submit(state))
+    take_in(state)
+
+
+@kernel(types.void, PolicyT, StateT)
+def ask_policy(decide, state):
+    decide(state)
 
 
 def licence_terms(asks, copies):
+    """P of every job, all of them waiting."""
     state, jobs = waiting(asks, copies, w_aging=0, w_deadline=0, w_wait=0)
-    found = np.zeros(len(jobs))
-    prioritise_all(state, found)
-    return found.tolist()
+    let_all_wait(state)
+    ask_policy(PRIORITISE.entry, state)
+    return (-state.own.memory_float[: len(jobs)]).tolist()
+
+
+PRIORITISE = replace(get("bf-mod"), decide=lambda state: prioritise(state))
 
 
 def test_three_asked_of_two_copies_is_critical():

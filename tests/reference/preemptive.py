@@ -81,7 +81,7 @@ class Pass:
     def make_way(self, head: Job) -> Placement | None:
         """Take preemptible jobs off, youngest first, until the head fits; give back each that need not leave."""
         before, taken = list(self.running), []
-        for r in sorted(before, key=lambda r: (r.start, r.job.row), reverse=True):
+        for r in sorted(before, key=lambda r: (r.start, r.job.submit, r.job.row), reverse=True):
             if r.preemptible and r.job.row not in self.started and behind(r.job, head) and not self.place_now(head):
                 self.running.remove(r)
                 taken.append(r)

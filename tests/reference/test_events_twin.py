@@ -28,7 +28,8 @@ from .workloads import (
     rich_pool_cases,
 )
 
-POLICIES = {**world.POLICIES, **world.ALONE}
+POLICIES = world.POLICIES
+PREEMPTIVE = [name for name in POLICIES if name.startswith("preemptive")]
 Runner = Callable[[list[Job], Platform, str, list[Event], str, str], list[world.Row]]
 
 
@@ -457,7 +458,7 @@ def test_the_balance_counts_the_resources_that_were_asked_for_so_far(name):
 
 every_twin = pytest.mark.parametrize("name", POLICIES)
 SOME = ("fcfs", "easy", "easy-lxf", "k-reservations:k=2", "first-fit", "conservative", "bb:per_event=until_empty",
-        "ibb", "bf-unmod", "flexible:w_user=10,w_wait=0,w_bypass=4", "best-fit:fit=tightest", *world.ALONE)  # fmt: skip
+        "ibb", "bf-unmod", "flexible:w_user=10,w_wait=0,w_bypass=4", "best-fit:fit=tightest", *PREEMPTIVE)  # fmt: skip
 some_twins = pytest.mark.parametrize("name", SOME)
 any_case = st.one_of(pool_cases(12), general_cases(12), rich_pool_cases(12), chained_cases())
 honest = st.one_of(pool_cases(12, honest=True), general_cases(12, honest=True))
@@ -530,7 +531,7 @@ def test_events_survive_the_way_to_the_model_and_back(given_case):
     assert [*capacity.flatten().tolist(), *copies.tolist()] == greatest
 
 
-@pytest.mark.parametrize("name", world.ALONE)
+@pytest.mark.parametrize("name", PREEMPTIVE)
 @settings(max_examples=50, deadline=None)
 @given(case=pool_cases(honest=True))
 def test_preempted_work_is_done_once_more_or_kept(name, case):

@@ -67,11 +67,6 @@ POLICIES: dict[str, Policy] = {
     "best-fit": best_fit(),
     "best-fit:fit=tightest": best_fit("tightest"),
     "bf-unmod:w_deadline=0,boost=40": bf_unmod(Weights(w_deadline="0", boost="40")),
-}
-
-
-# Twins of which there is no compiled form yet.
-ALONE: dict[str, Policy] = {
     "preemptive": preemptive(),
     "preemptive:how=checkpoint": preemptive("checkpoint"),
     "preemptive:how=checkpoint,overhead=2": preemptive("checkpoint", "2"),
@@ -161,7 +156,8 @@ class World:
         self.greatest = self.greatest_room()
         self.jobs = list(jobs)  # as they are now: events change walltimes and priorities
         self.done = [0] * len(jobs)  # how much of its run time a preempted job need not do again
-        self.used = [0] * len(jobs)  # how much of its walltime
+        self.used = [0] * len(jobs)  # how much of its walltime, less what it costs to go on
+        self.owed = [0] * len(jobs)  # what it costs to go on: time of its next run without progress
         self.paused: dict[int, Placement | None] = {}  # preempted with its progress kept -> its place, None = anywhere
         self.rows = [Row(job.name) for job in jobs]
         self.to_come = deque(sorted(range(len(jobs)), key=lambda row: (jobs[row].submit, row)))
@@ -387,7 +383,7 @@ class World:
     def lose(self, row: int) -> None:
         """The job begins anew, or is over."""
         self.changed = True
-        self.done[row] = self.used[row] = 0
+        self.done[row] = self.used[row] = self.owed[row] = 0
         self.paused.pop(row, None)
         if self.lost == "fail":
             if row in self.queue:
@@ -453,7 +449,7 @@ class World:
     def set_end(self, r: Run) -> None:
         """When the run will end, how, and when it reaches its limit."""
         job = self.job(r.row)
-        length, r.how = ceil(job.runtime / r.speed), "COMPLETED"
+        length, r.how = ceil(job.runtime / r.speed) + self.owed[r.row], "COMPLETED"
         if self.overrun == "kill" and length > job.walltime:
             length, r.how = job.walltime, "TIMEOUT"
         r.end = r.start + length
@@ -466,11 +462,13 @@ class World:
         assert r.preemptible
         self.leave(r, now, "PREEMPTED")
         self.enqueue(r.row)
+        length, owed = now - r.start, self.owed[r.row]
         if preempted.how == "requeue":
-            self.done[r.row] = self.used[r.row] = 0
+            self.done[r.row] = self.used[r.row] = self.owed[r.row] = 0
         else:
-            self.done[r.row] += floor((now - r.start) * r.speed) - preempted.overhead
-            self.used[r.row] += now - r.start - preempted.overhead
+            self.done[r.row] += floor(max(length - owed, 0) * r.speed)
+            self.used[r.row] += length - preempted.overhead
+            self.owed[r.row] = max(owed - length, 0) + preempted.overhead
             self.paused[r.row] = r.placement if preempted.how == "suspend" else None
         return r.held
 

@@ -156,9 +156,10 @@ def verify(
     outcome = _outcomes(case, lengths, schedule.runs is not None)
     _check_starts(case, schedule, promises_bind)
     until = _check_ends(case, schedule, lengths, outcome)
-    _check_states(case, schedule, lengths, outcome, lost)
+    waited = _lost_suspended(case, outcome, lost)
+    _check_states(case, schedule, lengths, outcome, lost, waited)
     if schedule.runs is not None or case.outages is not None:
-        _check_runs(case, schedule, outcome, lost)
+        _check_runs(case, schedule, outcome, lost, waited)
         _check_progress(case, lengths, outcome)
     if case.outages is not None:
         _check_pending(case)
@@ -350,15 +351,20 @@ def _with_events(case: _Case, events: BoundEvents) -> _Case:
     end = np.where(runs.end == NO_TIME, runs.start + workload.jobs.runtime[runs.job], runs.end)
     real = (case.seat_node >= 0) & case.placed
     job, tasks = case.seat_job[real], case.seat_tasks[real]
-    demand = np.zeros((len(workload), len(platform.resources)), np.int64)
-    for k, name in enumerate(platform.resources):
-        if name in workload.resources:
-            demand[:, k] = workload.jobs.demand[:, workload.resources.index(name)]
-    seats = (case.seat_node[real], case.seat_run[real], tasks[:, None] * demand[job])
+    seats = (case.seat_node[real], case.seat_run[real], tasks[:, None] * _demand(workload, platform)[job])
     run, licence, copies = _copies_held(case)
     nodes = Holders(*seats, runs.start, end, over)
     replay = outages.replay(nodes, Holders(licence, run, copies[:, None], runs.start, end, over), runs.job)
     return replace(case, cancelled=outages.cancelled, outages=outages, replay=replay)
+
+
+def _demand(workload: Workload, platform: Platform) -> Ints:
+    """What a task of each job asks for, in the order of the platform's resources."""
+    demand = np.zeros((len(workload), len(platform.resources)), np.int64)
+    for k, name in enumerate(platform.resources):
+        if name in workload.resources:
+            demand[:, k] = workload.jobs.demand[:, workload.resources.index(name)]
+    return demand
 
 
 def _copies_held(case: _Case) -> tuple[Ints, Ints, Ints]:
@@ -466,7 +472,7 @@ def _lengths(case: _Case, overrun: Overrun, overhead: int) -> _Lengths:
     if not runs.first.all():
         preempted = np.append(False, runs.state[:-1] == PREEMPTED)[: len(runs)] & ~runs.first
         kept = np.where(runs.kept == NO_TIME, 0, runs.kept)
-        extra, spent = np.where(preempted, overhead, 0), _before(runs, kept)
+        extra, spent = _overheads(runs, preempted, overhead), _before(runs, kept)
         done = np.where(slow == 1, kept, np.floor(kept * slow)).astype(np.int64)
         left = np.maximum(left - _before(runs, done), 0)
         number = (np.arange(1, len(runs) + 1) - np.searchsorted(runs.job, runs.job)).astype(np.int64)
@@ -485,15 +491,23 @@ def _lengths(case: _Case, overrun: Overrun, overhead: int) -> _Lengths:
     walltime = jobs.walltime[runs.job]
     if case.outages is not None:
         walltime = case.outages.walltime(runs.job, jobs.walltime, runs.start)
-    limit = np.maximum(walltime - spent, 0) + extra
+    limit = np.maximum(walltime - spent + extra, 0)
     shortest, longest = np.minimum(needed, limit), np.minimum(at_most, limit)
     for i in np.flatnonzero(np.isin(runs.job, list(case.outages.walltimes) if case.outages else [])).tolist():
         for time, value in cast(Outages, case.outages).walltimes[int(runs.job[i])]:
-            past, more = time - int(runs.start[i]), max(value - int(spent[i]), 0) + int(extra[i])
+            past, more = time - int(runs.start[i]), max(value - int(spent[i]) + int(extra[i]), 0)
             for each, whole in ((shortest, needed), (longest, at_most)):
                 if 0 < past < each[i]:  # it still runs
                     each[i] = max(past, min(int(whole[i]), more))
     return _Lengths(shortest, longest, rounding, needed > shortest, at_most <= longest, extra, spent)
+
+
+def _overheads(runs: _Runs, preempted: Mask, overhead: int) -> Ints:
+    """What it costs to go on, of each run: the overhead, and what the run before did not get to pay of its own."""
+    extra = np.where(preempted, overhead, 0)
+    for i in np.flatnonzero(extra).tolist():
+        extra[i] += max(int(extra[i - 1] - (runs.end[i - 1] - runs.start[i - 1])), 0)
+    return extra
 
 
 def _before(runs: _Runs, values: Ints) -> Ints:
@@ -552,7 +566,7 @@ def _check_ends(case: _Case, schedule: Schedule | ScheduleColumns, lengths: _Len
 
 
 def _check_states(
-    case: _Case, schedule: Schedule | ScheduleColumns, lengths: _Lengths, outcome: Ints, lost: Lost
+    case: _Case, schedule: Schedule | ScheduleColumns, lengths: _Lengths, outcome: Ints, lost: Lost, waited: Mask
 ) -> None:
     jobs, report, listed, runs = case.workload.jobs, case.report, case.line >= 0, case.runs
     expected = np.full(len(jobs), REJECTED)
@@ -568,6 +582,7 @@ def _check_states(
         state = case.column(_coded(schedule.state, STATES), -1)
         spared = either & ((state == TIMEOUT) | (state == COMPLETED))
         spared |= idle & (state == REJECTED)  # `_check_rejected` judges it
+        spared |= waited & (state == NODE_FAIL)
         for row in report.each("state", listed & (state != -1) & (state != expected) & ~spared):
             stated = STATES[state[row]] if state[row] >= 0 else "none of the known states"
             report.add("state", jobs.job[row], None, f"is {stated}; expected {STATES[expected[row]]}")
@@ -582,7 +597,21 @@ def _check_states(
             report.add("reason", jobs.job[runs.job[i]], None, f"its reason is none of {', '.join(REASONS)}")
 
 
-def _check_runs(case: _Case, schedule: Schedule | ScheduleColumns, outcome: Ints, lost: Lost) -> None:
+def _lost_suspended(case: _Case, outcome: Ints, lost: Lost) -> Mask:
+    """Jobs that may have failed while they were suspended: what their last run held went away after it."""
+    found = np.zeros(len(case.workload.jobs), np.bool_)
+    if case.replay is None or lost != "fail":
+        return found
+    demand = _demand(case.workload, case.platform)
+    for seat in np.flatnonzero((case.runs.last & (outcome == PREEMPTED))[case.seat_run]).tolist():
+        run, node = int(case.seat_run[seat]), int(case.seat_node[seat])
+        job, steps = int(case.runs.job[run]), case.replay.nodes[node] if node >= 0 else []
+        held = demand[job] * case.seat_tasks[seat]
+        found[job] |= any(time >= case.runs.end[run] and (room < held).any() for time, room, _ in steps)
+    return found
+
+
+def _check_runs(case: _Case, schedule: Schedule | ScheduleColumns, outcome: Ints, lost: Lost, waited: Mask) -> None:
     """A job runs again exactly where it was lost or preempted, and after that."""
     ids, report, runs = case.workload.jobs.job, case.report, case.runs
     next_of = np.flatnonzero(~runs.first)
@@ -592,7 +621,7 @@ def _check_runs(case: _Case, schedule: Schedule | ScheduleColumns, outcome: Ints
     goes_on = (outcome == PREEMPTED) | ((outcome == NODE_FAIL) & (lost == "requeue"))
     for i in report.each("runs", ~runs.last & ~goes_on):
         report.add("runs", ids[runs.job[i]], runs.end[i], f"runs again although it was {STATES[outcome[i]]}")
-    waits = runs.last & goes_on & (case.cancelled[runs.job] == NEVER) & ~case.pending[runs.job]
+    waits = runs.last & goes_on & ~waited[runs.job] & (case.cancelled[runs.job] == NEVER) & ~case.pending[runs.job]
     for i in report.each("runs", waits):
         report.add("runs", ids[runs.job[i]], runs.end[i], f"never runs again after it was {STATES[outcome[i]]}")
     if schedule.runs is None:

@@ -5,11 +5,12 @@ from numba import int64
 
 from backfill.core.errors import NONE
 from backfill.core.record import kernel
-from backfill.core.runs import RUNNING
+from backfill.core.runs import RUNNING, SUSPEND
 from backfill.core.transitions import (
     PRIORITY,
     WALLTIME,
     announce,
+    begin_anew,
     change,
     close_windows,
     end,
@@ -18,7 +19,7 @@ from backfill.core.transitions import (
     set_capacity,
     set_copies,
 )
-from backfill.core.world import NOT_YET, TIMEOUT, close_job, finish, set_end, write_off
+from backfill.core.world import NOT_YET, TIMEOUT, close_job, finish, forget, set_end, write_off
 from backfill.model import schedule
 
 CANCELLED, NODE_FAIL = np.int8(schedule.CANCELLED), np.int8(schedule.NODE_FAIL)
@@ -47,6 +48,8 @@ def do_act(state, world):
             world.base[node, k] = value
             state.batch.changes += 1
             _fit(state, world, node, k)
+            if state.runs.preempts:
+                _lose_suspended(state, world, node, k)
     elif what == COPIES:
         if world.base_copies[k, 0] != value:
             world.base_copies[k, 0] = value
@@ -93,6 +96,8 @@ def _change_job(state, world, what, job, value, priority):
         change(state, job, WALLTIME if what == NEW_WALLTIME else PRIORITY, value, priority)
     elif what == NEW_WALLTIME:
         state.jobs.walltime[job] = value
+        if state.runs.preempts:
+            state.runs.whole[job] = value
     else:
         state.jobs.priority[job] = priority
     if runs and what == NEW_WALLTIME:
@@ -113,8 +118,25 @@ def _shut(state, world, node):
                 i = 0
             else:
                 i += 1
+        if state.runs.preempts:
+            _lose_suspended(state, world, node, WHOLE)
     for k in range(state.machine.resources):
         _fit(state, world, node, k)
+
+
+@kernel()
+def _lose_suspended(state, world, node, k):
+    """Jobs suspended on a node are lost with it, or where it never again has what they held of a resource."""
+    for job in range(state.jobs.count):
+        run = np.int64(state.runs.last[job])
+        if not state.queue.waits[job] or state.runs.paused[job] != SUSPEND or not _is_on(state, run, node):
+            continue
+        if k == WHOLE or _held(state, run, node, k) > world.base[node, k]:
+            begin_anew(state, job)
+            forget(state, world, job)
+            if not world.requeue:
+                leave(state, job)
+                close_job(state, world, job, NODE_FAIL)
 
 
 @kernel()
@@ -193,6 +215,9 @@ def _lose(state, world, run):
     job = np.int64(state.runs.job[run])
     write_off(state, world, run)
     end(state, run, NODE_FAIL)
+    if state.runs.preempts:
+        begin_anew(state, job)
+        forget(state, world, job)
     if world.requeue:
         release(state, job)
     else:

@@ -4,7 +4,7 @@ from typing import Any
 
 from numba import int64
 
-from backfill.core.record import SMALL, doubled, kernel, record, zeros
+from backfill.core.record import SMALL, doubled, doubled_rows, kernel, record, zeros
 
 BATCH = [
     ("arrived", int64[::1]),  # jobs that became eligible, in queue order
@@ -16,6 +16,8 @@ BATCH = [
     ("changes", int64),  # walltimes, priorities, capacities and windows that changed
     ("started", int64[::1]),  # runs
     ("starts", int64),
+    ("preempted", int64[:, ::1]),  # (preemptions, 3): run, how (runs.py), overhead in microseconds
+    ("preemptions", int64),
     ("timers", int64[::1]),  # heap of instants at which the policy wants a pass
     ("timed", int64),
 ]
@@ -34,6 +36,8 @@ def new_batch() -> Any:
         changes=0,
         started=zeros(SMALL),
         starts=0,
+        preempted=zeros(SMALL, 3),
+        preemptions=0,
         timers=zeros(SMALL),
         timed=0,
     )
@@ -42,7 +46,7 @@ def new_batch() -> Any:
 @kernel(inline=True)
 def clear_batch(batch):
     """A new instant begins."""
-    batch.arrivals = batch.ends = batch.leaves = batch.changes = batch.starts = 0
+    batch.arrivals = batch.ends = batch.leaves = batch.changes = batch.starts = batch.preemptions = 0
 
 
 @kernel(inline=True)
@@ -83,3 +87,13 @@ def note_start(batch, run):
         batch.started = doubled(batch.started)
     batch.started[batch.starts] = run
     batch.starts += 1
+
+
+@kernel()
+def note_preemption(batch, run, how, overhead):
+    """The policy preempted a run at this instant."""
+    if batch.preemptions == len(batch.preempted):
+        batch.preempted = doubled_rows(batch.preempted)
+    row = batch.preempted[batch.preemptions]
+    row[0], row[1], row[2] = run, how, overhead
+    batch.preemptions += 1

@@ -15,6 +15,7 @@ OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, N
     np.int64(i) for i in range(10)
 )
 OVERBOOKED, OVERBOOKED_LICENCE, NOT_STARTED, NO_KEYS, NEVER, NO_CHOICE = (np.int64(i) for i in range(10, 16))
+NO_PREEMPTION, NOT_RUNNING, JUST_STARTED, JUST_PREEMPTED, NO_HOW, NO_OVERHEAD = (np.int64(i) for i in range(16, 22))
 NONE = np.int64(-1)
 # verbs that are told by their names when they were given a job that does not wait
 BY = ("place", "start", "reserve", "shadow_time", "place_beside", "earliest_start", "settle", "fits_now", "is_first",
@@ -80,6 +81,18 @@ def raise_misuse(
         what = "calls wake with an instant that never comes; expected one before FUTURE"
     elif code == NO_CHOICE:
         what = f"calls pick with {asked}; expected 1 to 4,294,967,296"
+    elif code == NO_PREEMPTION:
+        what = f"preempts {who}; a policy that does declares preempts=True"
+    elif code == NOT_RUNNING:
+        what = f"preempts {who}, which does not run"
+    elif code == JUST_STARTED:
+        what = f"preempts {who}, which it started in this pass"
+    elif code == JUST_PREEMPTED:
+        what = f"starts {who}, which it preempted in this pass"
+    elif code == NO_HOW:
+        what = f"preempts {who} by {asked}; expected one of REQUEUE, CHECKPOINT, SUSPEND"
+    elif code == NO_OVERHEAD:
+        what = f"preempts {who} at an overhead of {seconds_text(asked)} s; expected 0 or more"
     elif code == TOO_LATE:
         raise WorkloadError(f"{who} would end more than 30,000 years from now; a run time or a speed must be wrong")
     else:

@@ -43,7 +43,12 @@ _LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
 
 def is_users(file: str) -> bool:
     """Whether a file of code is neither of this package nor of a library: what is wrong there is the user's."""
-    return not file.startswith((str(jit.PACKAGE), "<string>", *FOREIGN))
+    return not (is_ours(file) or file.startswith(("<string>", *FOREIGN)))
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file of code is of this package."""
+    return file.startswith(str(jit.PACKAGE / "x")[:-1])
 
 
 def explain(name: str, decide: Callable[[Any], None], layout: Layout, text: str) -> str:

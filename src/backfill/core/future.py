@@ -41,6 +41,7 @@ from backfill.core.profile import (
 )
 from backfill.core.queue import following, is_waiting, rewind
 from backfill.core.record import SMALL, column, doubled_rows, kernel, record, zeros
+from backfill.core.runs import is_suspended, place_as_before
 from backfill.core.trace import LOOKS
 from backfill.core.wall import verb
 from backfill.model.platform import Platform
@@ -115,7 +116,7 @@ def new_plan(platform: Platform, jobs: Jobs, need: Ints) -> Any:
 def _levels(need: Ints) -> Ints:
     """The needs of most jobs and the least of all, ascending, at most LEVELS."""
     if not len(need):
-        return zeros(1)
+        return np.zeros(1, np.int64)
     values, counts = np.unique(need[:: max(len(need) // 4096, 1)], return_counts=True)
     often = values[np.argsort(-counts, kind="stable")[: LEVELS - 1]]
     found: Ints = np.unique(np.append(often, need.min()))
@@ -320,6 +321,8 @@ def earliest_start(state, job, begin):
         return FUTURE
     if state.machine.pool:
         return earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, span(state, job))
+    if is_suspended(state, job):
+        return _earliest_as_before(state, job, begin)
     if state.jobs.alone[job]:
         return _earliest_on_one_node(state, job, begin)
     return _earliest_spread(state, job, begin)
@@ -396,6 +399,31 @@ def _earliest_spread(state, job, begin):
             later = min(later, next_change(state.plan.licences, state.jobs.licence[item], t))
         t = later
     return FUTURE
+
+
+@kernel()
+def _earliest_as_before(state, job, begin):
+    """The first instant from which what a suspended job held stays free for as long as it may run."""
+    place_as_before(state, job)
+    first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
+    plan, jobs, placed, length = state.plan, state.jobs, state.placed, span(state, job)
+    t, agreed = begin, 0
+    while agreed < placed.count + last - first and t < FUTURE:
+        agreed = 0
+        for lane in range(placed.count + last - first):
+            if lane < placed.count:
+                node, tasks = placed.pairs[lane, 0], placed.pairs[lane, 1]
+                later = earliest(plan.nodes, node, jobs.demand, job, tasks, t, FUTURE, FUTURE, length)
+            else:
+                item = first + lane - placed.count
+                later = earliest(
+                    plan.licences, jobs.licence[item], jobs.licence_count, item, TAKE, t, FUTURE, FUTURE, length
+                )
+            agreed += later == t
+            t = later
+            if t == FUTURE:
+                break
+    return t
 
 
 @verb()
@@ -694,3 +722,15 @@ def _book_lane(state, window):
             book(state.plan.nodes, lane, begin, until, gone, ONLY, TAKE)
         else:
             book(state.plan.licences, -1 - lane, begin, until, gone, ONLY, TAKE)
+
+
+@verb()
+def swap_plans(state):
+    """Work with the other plan from here on. There are two where the policy may preempt; `start` books in this one."""
+    state.plan, state.other = state.other, state.plan
+
+
+@verb()
+def book_until_limit(state, run, sign):
+    """Book (sign 1) or give back (-1) what a run holds from now until its limit, one microsecond where that is over."""
+    book_run(state, run, state.now, max(state.runs.limit[run], state.now + 1), sign)

@@ -29,7 +29,7 @@ def count_pass(state):
     """A pass is over. Passes at which nothing happens must not go on for ever."""
     batch, trace = state.batch, state.trace
     trace.counters[PASSES] += 1
-    if batch.ends + batch.arrivals + batch.starts + batch.changes + batch.leaves > 0:
+    if batch.ends + batch.arrivals + batch.starts + batch.preemptions + batch.changes + batch.leaves > 0:
         trace.idle = 0
     else:
         trace.idle += 1

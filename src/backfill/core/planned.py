@@ -15,9 +15,10 @@ from backfill.core.state import StateT
 
 def use_plan(state: Any) -> None:
     """Let a State follow announced windows."""
-    state.plan.fits = address_of(fits, StateT, int64)
-    state.plan.hold_place = address_of(hold_place, StateT, int64)
-    state.plan.book_start = address_of(book_start, StateT, int64)
+    for plan in (state.plan, state.other):
+        plan.fits = address_of(fits, StateT, int64)
+        plan.hold_place = address_of(hold_place, StateT, int64)
+        plan.book_start = address_of(book_start, StateT, int64)
 
 
 @kernel()

@@ -15,11 +15,12 @@ from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from backfill import jit
-from backfill.core.explain import explain, is_users
+from backfill.core.explain import explain, is_ours
 from backfill.core.order import DYNAMIC, FCFS, ORDERS
 from backfill.core.record import kernel
 from backfill.core.view import Layout, View, view_type
 from backfill.model.errors import PolicyError, UsageError
+from backfill.model.units import SECOND
 
 ANSWERS = ("order", "tried")  # those that are names of orders
 
@@ -91,6 +92,7 @@ class Policy:
     settable: tuple[str, ...] = ()  # answers that can be given like a parameter: `order`, `tried`
     given: Mapping[str, str] = field(default_factory=dict)  # those that were
     sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what
+    preempts: bool = False  # it may preempt running jobs
     index: bool = True  # may search a deep queue by its tree
     patience: float = 10.0  # seconds after which a pass of a user's policy that has not returned is stopped
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
@@ -120,8 +122,8 @@ class Policy:
     @property
     def patience_s(self) -> float:
         """How long one pass may take; one of this package may have to walk a very long queue."""
-        users = self.code is None or is_users(self.code.co_filename)
-        return self.patience if users else max(self.patience, OURS_S)
+        ours = self.code is not None and is_ours(self.code.co_filename)
+        return max(self.patience, OURS_S) if ours else self.patience
 
     @property
     def code(self) -> CodeType | None:
@@ -193,6 +195,11 @@ class Policy:
         """Every parameter, defaults included, and the answers that were given."""
         numbers = zip(self.params.items(), self.values(given).tolist(), strict=False)
         return {**self.given, **{name: param.shown(number) for (name, param), number in numbers}}
+
+    def overhead(self, values: Mapping[str, float | str]) -> int:
+        """The microseconds by which a preempted job takes longer, of all parameters: where `how` is `checkpoint`."""
+        asked = self.preempts and values.get("how", "checkpoint") == "checkpoint"
+        return round(float(values.get("overhead", 0)) * SECOND) if asked else 0
 
     def told(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
         """What sets it apart from the policy of its name: answers, and parameters that differ from their defaults."""

@@ -11,8 +11,12 @@ from numba import int8, int32, int64
 from backfill.core.placement import find_peak
 from backfill.core.promises import NO_TIME
 from backfill.core.record import SMALL, doubled, doubled_rows, kernel, record, zeros
+from backfill.model.workload import Ints
 
 RUNNING = np.int8(-1)  # runs.how; else how it ended, an index into model.schedule.STATES
+
+# How a run is preempted: its job begins anew, goes on anywhere, or goes on where it was.
+REQUEUE, CHECKPOINT, SUSPEND = np.int64(0), np.int64(1), np.int64(2)
 
 RUNS = [
     ("count", int64),  # so far
@@ -32,13 +36,19 @@ RUNS = [
     ("by_limit", int64[::1]),
     ("limits", int64[::1]),  # of each, in step with `by_limit`
     ("active", int64),
+    # of jobs that go on after they were preempted; length 1 where the policy does not preempt
+    ("preempts", int64),  # 1: it may
+    ("paused", int8[::1]),  # (n,): CHECKPOINT or SUSPEND of a job that waits to go on; else REQUEUE
+    ("used", int64[::1]),  # (n,): how much of its walltime a job has used, less what it costs to go on
+    ("whole", int64[::1]),  # (n,): the walltime of which that is part; jobs.walltime is what is left
 ]
 Runs, RunsT = record("Runs", RUNS, globals())
 
 
-def new_runs(jobs: int, pool: bool) -> Any:
-    """Nothing has run. Room for one run of each of so many jobs."""
+def new_runs(jobs: int, pool: bool, preempts: bool, walltime: Ints) -> Any:
+    """Nothing has run. Room for one run of each of so many jobs. preempts: whether the policy may preempt."""
     runs = max(jobs, 1)
+    many = runs if preempts else 1
     return Runs(
         count=0,
         job=np.empty(runs, np.int32),
@@ -55,6 +65,10 @@ def new_runs(jobs: int, pool: bool) -> Any:
         by_limit=zeros(SMALL),
         limits=zeros(SMALL),
         active=0,
+        preempts=int(preempts),
+        paused=np.zeros(many, np.int8),
+        used=zeros(many),
+        whole=walltime.copy() if preempts else zeros(1),
     )
 
 
@@ -86,6 +100,8 @@ def open_run(state, job, reason):
     runs.reason[run] = reason
     runs.how[run] = RUNNING
     runs.last[job] = run
+    if runs.preempts:
+        runs.paused[job] = REQUEUE
     if not state.machine.pool:
         _hold_placed(state, run)
     take(state, run, np.int64(1))
@@ -160,3 +176,40 @@ def take(state, run, sign):
         find_peak(free.peak, free.nodes, node)
     for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
         free.licences[jobs.licence[item]] -= sign * jobs.licence_count[item, 0]
+
+
+@kernel()
+def goes_on(state, run):
+    """Whether a run holds what it took; one that is counted out in a step of --ties step does not."""
+    runs = state.runs
+    i = np.searchsorted(runs.limits[: runs.active], runs.limit[run])
+    while i < runs.active and runs.limits[i] == runs.limit[run]:
+        if runs.by_limit[i] == run:
+            return True
+        i += 1
+    return False
+
+
+@kernel(inline=True)
+def is_suspended(state, job):
+    """Whether a waiting job can go on only where its last run was."""
+    return state.runs.preempts and state.runs.paused[job] == SUSPEND
+
+
+@kernel()
+def place_as_before(state, job):
+    """Place a job where its last run was."""
+    runs, placed = state.runs, state.placed
+    run = runs.last[job]
+    placed.count, placed.job = runs.many[run], job
+    for pair in range(placed.count):
+        placed.pairs[pair, 0] = runs.held[runs.first[run] + pair, 0]
+        placed.pairs[pair, 1] = runs.held[runs.first[run] + pair, 1]
+
+
+@kernel()
+def keep_progress(state, job, how, used):
+    """A job has used so much of its walltime; what is left is what policies see from now on."""
+    runs = state.runs
+    runs.paused[job], runs.used[job] = how, used
+    state.jobs.walltime[job] = max(runs.whole[job] - used, 0)

@@ -34,16 +34,18 @@ def new_state(
     bound, allowed = allowed_nodes(jobs, platform)
     machine = new_machine(platform, allowed)
     lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
+    plan = new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]))
     return State(
         now=NO_TIME,
         jobs=new_jobs(jobs, need, bound, estimate, licences),
         machine=machine,
         free=new_free(platform),
-        runs=new_runs(n, nodes == 1 and not licences),
+        runs=new_runs(n, nodes == 1 and not licences, policy.preempts, estimate),
         queue=new_queue(n, k, policy.orders, policy.index and not policy.dynamic),
         placed=new_placed(nodes),
         shadow=new_shadow(nodes, k, licences),
-        plan=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0])),
+        plan=plan,
+        other=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0])) if policy.preempts else plan,
         promises=new_promises(n, watched),
         batch=new_batch(),
         own=new_own(params, *lengths, seed),

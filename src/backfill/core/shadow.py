@@ -14,7 +14,7 @@ from backfill.core.placement import first_node, holds, licences_free, may_use
 from backfill.core.profile import FUTURE
 from backfill.core.queue import is_waiting
 from backfill.core.record import kernel, record, zeros
-from backfill.core.runs import RUNNING
+from backfill.core.runs import RUNNING, is_suspended
 from backfill.core.verbs import place, place_in
 from backfill.core.wall import verb
 
@@ -97,7 +97,8 @@ def _on_nodes(state, job):
             state.scratch.room[node, k] = state.free.nodes[node, k]
     for licence in range(len(state.machine.copies)):
         state.scratch.licences[licence] = state.free.licences[licence]
-    t = _replay_one_node(state, job) if state.jobs.alone[job] else _replay(state, job)
+    alone = state.jobs.alone[job] and not is_suspended(state, job)
+    t = _replay_one_node(state, job) if alone else _replay(state, job)
     if t < FUTURE:
         _remember(state, job)
     return t

@@ -28,6 +28,7 @@ STATE = [
     ("placed", PlacedT),  # where the last `place` put a job
     ("shadow", ShadowT),  # the reservation of EASY
     ("plan", PlanT),  # availability over the future
+    ("other", PlanT),  # another one, for policies that preempt; elsewhere the same
     ("promises", PromisesT),
     ("batch", BatchT),  # what happened at this instant, and what was decided
     ("own", OwnT),  # the policy's parameters and memory

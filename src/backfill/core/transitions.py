@@ -13,7 +13,7 @@ from backfill.core.placement import find_peak
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, enqueue
 from backfill.core.record import doubled_rows, kernel
-from backfill.core.runs import RUNNING, add_by_limit, drop_by_limit, take
+from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, take
 from backfill.model import schedule
 
 TIMEOUT = np.int8(schedule.TIMEOUT)  # the last of the ways to end that a policy expects
@@ -86,6 +86,18 @@ def leave(state, job):
 
 
 @kernel()
+def begin_anew(state, job):
+    """The progress of a job is lost: what it did before it was preempted, and where it would go on."""
+    waits = state.queue.waits[job]
+    if waits:
+        dequeue(state, job)
+    keep_progress(state, job, REQUEUE, np.int64(0))
+    if waits:
+        enqueue(state, job)
+        state.batch.changes += 1
+
+
+@kernel()
 def change(state, job, what, walltime, priority):
     """A job that has not ended gets another walltime, which the limit of its run follows, or another priority."""
     waits = state.queue.waits[job]
@@ -93,10 +105,13 @@ def change(state, job, what, walltime, priority):
         dequeue(state, job)
     if what == WALLTIME:
         state.jobs.walltime[job] = walltime
+        if state.runs.preempts:
+            state.runs.whole[job] = walltime
+            state.jobs.walltime[job] = max(walltime - state.runs.used[job], 0)
         run = state.runs.last[job]
         if not waits and run != NONE and state.runs.how[run] == RUNNING:
             drop_by_limit(state, run)
-            add_by_limit(state, run, state.runs.start[run] + walltime)
+            add_by_limit(state, run, state.runs.start[run] + state.jobs.walltime[job])
     else:
         state.jobs.priority[job] = priority
     if waits:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from backfill.core.batch import note_start
+from backfill.core.batch import note_preemption, note_start
 from backfill.core.errors import (
     BY_PLACE,
     BY_RESERVE,
@@ -10,23 +10,44 @@ from backfill.core.errors import (
     BY_WITHDRAW,
     DOES_NOT_FIT,
     IN_THE_PAST,
+    JUST_PREEMPTED,
+    JUST_STARTED,
     NEVER,
+    NO_HOW,
     NO_LICENCE,
+    NO_OVERHEAD,
+    NO_PREEMPTION,
     NO_REASON,
     NONE,
     NOT_PLACED,
+    NOT_RUNNING,
     OK,
     fail,
 )
 from backfill.core.far import call
+from backfill.core.future import book_run, span
 from backfill.core.heaps import push_timer
-from backfill.core.placement import licences_free, place_gang
-from backfill.core.profile import FUTURE
+from backfill.core.placement import holds, licences_free, place_gang
+from backfill.core.profile import FUTURE, GIVE, least_over
 from backfill.core.promises import NO_TIME
-from backfill.core.queue import dequeue, head, is_waiting
+from backfill.core.queue import dequeue, enqueue, head, is_waiting, take_in
 from backfill.core.record import doubled, doubled_rows, kernel
-from backfill.core.runs import open_run
+from backfill.core.runs import (
+    REQUEUE,
+    RUNNING,
+    SUSPEND,
+    drop_by_limit,
+    goes_on,
+    is_suspended,
+    keep_progress,
+    open_run,
+    place_as_before,
+    take,
+)
 from backfill.core.wall import verb
+from backfill.model import schedule
+
+PREEMPTED = np.int8(schedule.PREEMPTED)
 
 # Why a job starts: the closed list of model.schedule.REASONS.
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) for i in range(8))
@@ -40,6 +61,8 @@ def place_in(state, job, room, peak, licence_room):
     """
     begin, end = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
     state.placed.count, state.placed.job = 0, job
+    if is_suspended(state, job):
+        return _fits_as_before(state, job, room, licence_room)
     if licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end):
         state.placed.count = place_gang(
             room,
@@ -60,10 +83,28 @@ def place_in(state, job, room, peak, licence_room):
     return state.placed.count > 0
 
 
+@kernel()
+def _fits_as_before(state, job, room, licence_room):
+    """Whether a suspended job fits where it was."""
+    place_as_before(state, job)
+    begin, end = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
+    fits = licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end)
+    for pair in range(state.placed.count):
+        fits = fits and holds(room, state.placed.pairs[pair, 0], state.jobs.demand, job, state.placed.pairs[pair, 1])
+    if not fits:
+        state.placed.count = 0
+    return fits
+
+
 @verb(inline=True)
 def place(state, job):
-    """Whether a waiting job fits in what is free now; where, is left for `start`."""
+    """Whether a waiting job fits in what is free now; where, is left for `start`.
+
+    One that was preempted in this pass does not, and one that was suspended fits only where it was.
+    """
     if not is_waiting(state, job, BY_PLACE):
+        return False
+    if state.batch.preemptions > 0 and was_preempted(state, job):
         return False
     if state.machine.windows > 0:
         return call(state.plan.fits, state, job) == 1
@@ -76,6 +117,56 @@ def place(state, job):
 
 
 @verb()
+def place_in_both(state, job):
+    """Like `place`, for a job that must have room in the other plan as well for as long as it may run."""
+    if not place(state, job):
+        return False
+    machine, scratch, other = state.machine, state.scratch, state.other
+    end = state.now + span(state, job)
+    for node in range(machine.nodes):
+        least_over(other.nodes, node, state.now, end, scratch.room, node)
+    for licence in range(len(machine.copies)):
+        least_over(other.licences, licence, state.now, end, scratch.least, np.int64(0))
+        scratch.licences[licence] = scratch.least[0, 0]
+    if machine.windows > 0:
+        _cap_by_plan(state, end)
+    else:
+        for node in range(machine.nodes):
+            for k in range(machine.resources):
+                scratch.room[node, k] = min(scratch.room[node, k], state.free.nodes[node, k])
+        for licence in range(len(machine.copies)):
+            scratch.licences[licence] = min(scratch.licences[licence], state.free.licences[licence])
+    if machine.pool:
+        for k in range(machine.resources):
+            if state.jobs.need[job, k] > scratch.room[0, k]:
+                return False
+        return True
+    return place_in(state, job, scratch.room, machine.unknown_peak, scratch.licences)
+
+
+@kernel()
+def _cap_by_plan(state, end):
+    """Let the room of a search be no more than the plan has from now until `end`."""
+    plan, scratch, least = state.plan, state.scratch, np.empty((1, state.machine.resources), np.int64)
+    for node in range(state.machine.nodes):
+        least_over(plan.nodes, node, state.now, end, least, np.int64(0))
+        for k in range(state.machine.resources):
+            scratch.room[node, k] = min(scratch.room[node, k], least[0, k])
+    for licence in range(len(state.machine.copies)):
+        least_over(plan.licences, licence, state.now, end, least, np.int64(0))
+        scratch.licences[licence] = min(scratch.licences[licence], least[0, 0])
+
+
+@kernel()
+def was_preempted(state, job):
+    """Whether the policy preempted a job in this pass."""
+    for i in range(state.batch.preemptions):
+        if state.runs.job[state.batch.preempted[i, 0]] == job:
+            return True
+    return False
+
+
+@verb()
 def start(state, job, reason):
     """Start a waiting job now, where the last `place` put it."""
     if state.trace.error[0] != OK:
@@ -84,6 +175,9 @@ def start(state, job, reason):
         return
     if reason < HEAD or reason > RESUMED:
         fail(state, NO_REASON, job, NONE, reason, NONE)
+        return
+    if state.batch.preemptions > 0 and was_preempted(state, job):
+        fail(state, JUST_PREEMPTED, job, NONE, NONE, NONE)
         return
     if not _available(state, job):
         return
@@ -184,3 +278,43 @@ def withdraw(state, job):
     """Take back the start that a waiting job was promised, for want of capacity."""
     if is_waiting(state, job, BY_WITHDRAW):
         state.promises.reserved[job] = NO_TIME
+
+
+@verb()
+def preempt(state, job, how, overhead):
+    """End the run of a job now; the job waits again at its place, and does not start again in this pass.
+
+    REQUEUE: it begins anew. CHECKPOINT: it goes on anywhere, SUSPEND: where it was; what is left of its run time and of
+    its walltime is longer by the overhead. In all three what it held is free at once, its memory too.
+    """
+    if state.trace.error[0] != OK:
+        return
+    runs = state.runs
+    run = np.int64(runs.last[job]) if 0 <= job < state.jobs.count else NONE
+    if not runs.preempts:
+        fail(state, NO_PREEMPTION, job, NONE, NONE, NONE)
+    elif run == NONE or runs.how[run] != RUNNING or not goes_on(state, run):
+        fail(state, NOT_RUNNING, job, NONE, NONE, NONE)
+    elif run >= runs.count - state.batch.starts:
+        fail(state, JUST_STARTED, job, NONE, NONE, NONE)
+    elif how < REQUEUE or how > SUSPEND:
+        fail(state, NO_HOW, job, NONE, how, NONE)
+    elif overhead < 0:
+        fail(state, NO_OVERHEAD, job, NONE, overhead, NONE)
+    else:
+        _end_preempted(state, job, run, how, overhead)
+
+
+@kernel()
+def _end_preempted(state, job, run, how, overhead):
+    runs = state.runs
+    if state.plan.live:
+        book_run(state, run, state.now, max(runs.limit[run], state.now + 1), GIVE)
+    take(state, run, np.int64(-1))
+    drop_by_limit(state, run)
+    runs.end[run], runs.how[run] = state.now, PREEMPTED
+    keep_progress(state, job, how, 0 if how == REQUEUE else runs.used[job] + state.now - runs.start[run] - overhead)
+    state.promises.reserved[job] = NO_TIME
+    enqueue(state, job)
+    take_in(state)
+    note_preemption(state.batch, run, how, overhead)

@@ -33,12 +33,12 @@ READABLE = {
     "project licence_first licence licence_count",
     "machine": "nodes resources pool capacity in_play site allowed hosts copies windows",
     "free": "nodes total licences",
-    "runs": "count job start limit end reason how first many held last by_limit limits active",
+    "runs": "count job start limit end reason how first many held last by_limit limits active paused",
     "queue": "waiting slots waits",
     "placed": "pairs count job",
     "shadow": "extra licences job",
     "promises": "reserved first",
-    "batch": "arrived arrivals ended ends left leaves changes started starts",
+    "batch": "arrived arrivals ended ends left leaves changes started starts preempted preemptions",
 }
 FIELDS = {  # the numba type of every field, by room
     "jobs": dict(OF_JOBS),

@@ -12,7 +12,7 @@ from backfill.core.far import call
 from backfill.core.heaps import pop_end, push_end
 from backfill.core.profile import FUTURE
 from backfill.core.record import doubled, kernel, record
-from backfill.core.runs import RUNNING
+from backfill.core.runs import REQUEUE, RUNNING
 from backfill.core.transitions import ask, end, end_vacated, release, submit, tick, vacate
 from backfill.model import schedule
 
@@ -43,6 +43,11 @@ WORLD = [
     ("due", int64[::1]),  # (runs,): when each will end
     ("cut", int8[::1]),  # (runs,): 1: it will be killed at its walltime
     ("gone", int8[::1]),  # (runs,): it has given back what it held, its end is still to come (stepping)
+    # of jobs that were preempted; length 1 where the policy does not preempt
+    ("done", int64[::1]),  # (jobs,): how much of its run time at speed 1 a job need not do again
+    ("owed", int64[::1]),  # (jobs,): what it costs to go on: time of its next run in which it makes no progress
+    ("anew", int64[::1]),  # (jobs,): the last run before which all progress was lost; -1 none
+    ("kept", int64[::1]),  # (runs,): how much of a run that is over was progress
     # heap of ends: time, run; an entry whose time is not that run's due is void
     ("end_time", int64[::1]),
     ("end_run", int64[::1]),
@@ -73,6 +78,7 @@ World, WorldT = record("World", WORLD, globals())
 @kernel(inline=True)
 def next_instant(state, world):
     """When something happens next; FUTURE when nothing will."""
+    _drop_void(state, world)
     t = FUTURE
     if state.jobs.count < world.jobs:
         t = state.jobs.submit[state.jobs.count]
@@ -88,6 +94,18 @@ def next_instant(state, world):
         if world.acts_left > 0:
             t = min(t, world.act[world.acts, 0])
     return max(t, state.now)
+
+
+@kernel(inline=True)
+def _drop_void(state, world):
+    """Nothing happens at the end or the limit of a run that is over, or whose end has moved."""
+    runs, due = state.runs, world.due
+    while world.ends > 0 and (runs.how[world.end_run[0]] != RUNNING or due[world.end_run[0]] != world.end_time[0]):
+        world.ends = pop_end(world.end_time, world.end_run, world.ends)
+    while world.overs > 0 and (
+        runs.how[world.over_run[0]] != RUNNING or runs.limit[world.over_run[0]] != world.over_time[0]
+    ):
+        world.overs = pop_end(world.over_time, world.over_run, world.overs)
 
 
 @kernel(inline=True)
@@ -129,7 +147,24 @@ def finish(state, world, run, how):
     else:
         write_off(state, world, run)
         end(state, run, how)
+    if state.runs.preempts:
+        _count_progress(state, world, run)
     close_job(state, world, np.int64(state.runs.job[run]), how)
+
+
+@kernel()
+def _count_progress(state, world, run):
+    """A run is over: all of it was progress but for what it cost to go on. Returns how much that was."""
+    length, job = state.runs.end[run] - state.runs.start[run], state.runs.job[run]
+    world.kept[run] = max(length - world.owed[job], 0)
+    return world.kept[run]
+
+
+@kernel()
+def forget(state, world, job):
+    """The progress of a job is lost."""
+    world.done[job] = world.owed[job] = 0
+    world.anew[job] = state.runs.last[job]
 
 
 @kernel(inline=True)
@@ -217,13 +252,23 @@ def at_speed(runtime, speed):
 @kernel(inline=True)
 def _length(state, world, run, job):
     """How long a run would go on where it is, if nobody ended it."""
-    runs, hold = state.runs, world.runtime[job]
-    if not state.machine.pool:
-        slowest = world.speed[runs.held[runs.first[run], 0]]
-        for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
-            slowest = min(slowest, world.speed[runs.held[pair, 0]])
-        return at_speed(hold, slowest)
-    return hold if world.speed[0] == 1.0 else at_speed(hold, world.speed[0])
+    hold, owed = world.runtime[job], np.int64(0)
+    if state.runs.preempts:
+        hold, owed = max(hold - world.done[job], 0), world.owed[job]
+    speed = _speed(state, world, run)
+    return owed + (hold if speed == 1.0 else at_speed(hold, speed))
+
+
+@kernel(inline=True)
+def _speed(state, world, run):
+    """The speed of the slowest node of a run."""
+    if state.machine.pool:
+        return world.speed[0]
+    runs = state.runs
+    slowest = world.speed[runs.held[runs.first[run], 0]]
+    for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
+        slowest = min(slowest, world.speed[runs.held[pair, 0]])
+    return slowest
 
 
 @kernel()
@@ -231,10 +276,13 @@ def set_end(state, world, run):
     """Find out when a run will end, and whether it will be killed."""
     job = np.int64(state.runs.job[run])
     hold, begin = _length(state, world, run, job), state.runs.start[run]
+    kill = world.kill[job]
+    if state.runs.preempts:
+        kill = max(kill - state.runs.used[job], 0)
     world.cut[run] = 0
     if not world.overrun:
-        if hold > world.kill[job]:
-            hold = world.kill[job]
+        if hold > kill:
+            hold = kill
             world.cut[run] = 1
     elif hold > state.jobs.walltime[job] and begin + state.jobs.walltime[job] >= state.now:
         if world.overs == len(world.over_time):
@@ -252,16 +300,34 @@ def set_end(state, world, run):
 @kernel(inline=True)
 def close_instant(state, world):
     """Take in what the policy decided: each start goes into the book, and gets its end."""
+    for i in range(state.batch.preemptions):
+        _pause(state, world, state.batch.preempted[i, 0], state.batch.preempted[i, 1], state.batch.preempted[i, 2])
     for i in range(state.batch.starts):
         run = state.batch.started[i]
         while run >= len(world.due):
             world.due, world.cut = doubled(world.due), doubled(world.cut)
             if world.stepping:
                 world.gone = doubled(world.gone)
+            if state.runs.preempts:
+                world.kept = doubled(world.kept)
         if world.stepping:
             world.gone[run] = 0
         write_down(state, world, run)
         set_end(state, world, run)
+
+
+@kernel()
+def _pause(state, world, run, how, overhead):
+    """Note what a run that was preempted gives back, and how far its job has come."""
+    job, length = state.runs.job[run], state.runs.end[run] - state.runs.start[run]
+    write_off(state, world, run)
+    kept = _count_progress(state, world, run)
+    if how == REQUEUE:
+        forget(state, world, job)
+        return
+    speed = _speed(state, world, run)
+    world.done[job] += kept if speed == 1.0 else np.int64(np.floor(kept * speed))
+    world.owed[job] = max(world.owed[job] - length, 0) + overhead
 
 
 @kernel(inline=True)

@@ -21,6 +21,7 @@ TABLE = {
     **dict.fromkeys(_FARM.split(), "farm"),
     "flexible": "flexible",
     **dict.fromkeys(_BALANCE.split(), "balance"),
+    "preemptive": "preemptive",
 }
 
 

@@ -84,8 +84,8 @@ def reject_hopeless(
         fit_empty(state, column(capacity), column(copies), fits)
         for job in np.flatnonzero((fits == 0) & (causes == "")).tolist():
             asked, count = np.unique(jobs.licences[job], return_counts=True)
-            never = asked[(count > copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
-            causes[job] = platform.licences[never[0]] if len(never) else "nodes"
+            lacking = asked[(count > copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
+            causes[job] = platform.licences[lacking[0]] if len(lacking) else "nodes"
     causes[never] = ""
     if len(jobs.after.items):
         _reject_successors(jobs, causes)

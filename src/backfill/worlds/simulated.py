@@ -83,7 +83,7 @@ def simulate(
     estimate = options.estimates.of(jobs, options.seed)
     place = np.argsort(by_queue, kind="stable")  # where the core has each job of the workload
     bound = None if options.events is None else options.events.bind(workload, platform)
-    if bound is not None:  # it may change them
+    if bound is not None or policy.preempts:  # these may change them
         estimate = estimate.copy()
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
     state = new_state(jobs, platform, policy, values, estimate=estimate, seed=options.seed, watched=row)
@@ -91,7 +91,7 @@ def simulate(
     never = np.zeros(len(jobs), np.bool_) if bound is None else never_comes(bound, jobs, place)
     reject_hopeless(state, jobs, platform, causes, *most, never)
     asked = NO_ACTS if bound is None else acts(bound, platform, place)
-    world = _new_world(jobs, platform, options, causes, *asked)
+    world = _new_world(jobs, platform, options, causes, policy.preempts, *asked)
     if bound is not None:
         use_plan(state)
         world.do_act = address_of(do_act, StateT, WorldT)
@@ -250,12 +250,13 @@ def sorter() -> Any:
 
 
 def _new_world(
-    jobs: Jobs, platform: Platform, options: Options, causes: Causes, steps: Ints, priorities: Floats
+    jobs: Jobs, platform: Platform, options: Options, causes: Causes, preempts: bool, steps: Ints, priorities: Floats
 ) -> Any:
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
     nodes, runs = len(platform.nodes), max(n, 1)
     think = np.where(np.diff(jobs.after.first) > 0, jobs.think, 0)
+    many = runs if preempts else 1
     return World(
         stepping=int(options.ties == "step"),
         overrun=int(options.overrun == "extend"),
@@ -277,6 +278,10 @@ def _new_world(
         due=np.empty(runs, np.int64),
         cut=np.empty(runs, np.int8),
         gone=np.zeros(runs if options.ties == "step" else 1, np.int8),
+        done=zeros(many),
+        owed=zeros(many),
+        anew=np.full(many, -1),
+        kept=zeros(many),
         end_time=zeros(SMALL),
         end_run=zeros(SMALL),
         ends=0,
@@ -304,7 +309,7 @@ def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Ca
     core, n = state.runs, len(jobs)
     last = core.last.astype(np.int64)
     ran = last >= 0
-    runs = _runs(jobs, platform, state)
+    runs = _runs(jobs, platform, state, world)
     outcome = np.where(world.outcome == NOT_YET, PENDING, world.outcome)
 
     def of_last(values: Any, nothing: Any) -> Any:
@@ -330,7 +335,7 @@ def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Ca
     )
 
 
-def _runs(jobs: Jobs, platform: Platform, state: Any) -> Runs:
+def _runs(jobs: Jobs, platform: Platform, state: Any, world: Any) -> Runs:
     """All runs in the order in which they began."""
     core, count = state.runs, int(state.runs.count)
     job = core.job[:count].astype(np.int64)
@@ -343,6 +348,8 @@ def _runs(jobs: Jobs, platform: Platform, state: Any) -> Runs:
         items = core.held[: core.held_used].copy()
     start, end, how = core.start[:count].copy(), core.end[:count].copy(), core.how[:count].copy()
     progress = np.where(how == NODE_FAIL, 0, end - start)
+    if core.preempts:
+        progress = np.where((how == NODE_FAIL) | (np.arange(count) <= world.anew[job]), 0, world.kept[:count])
     return Runs(job, start, end, how, core.reason[:count].copy(), Ragged(first, items.reshape(-1)), progress)
 
 
