@@ -217,3 +217,28 @@ def test_python_has_the_runs_as_a_table(backfill, events):
     assert of_a.columns == ["job", "run", "start", "end", "progress", "state", "reason", "node"]
     assert of_a.select("run", "start", "end", "progress").rows() == [(1, 0.0, 10.0, 0.0), (2, 30.0, 130.0, 100.0)]
     assert len(result.runs) == len(result.to_polars()) + 2
+
+
+# Job 2 was sent 30 s after the end of job 1, which waits for job 3 here: there is one processor.
+THINKS = """; MaxProcs: 1
+3 0 0 100 1 -1 -1 1 100 -1 1 1 1 -1 -1 -1 -1 -1
+1 5 0 50 1 -1 -1 1 50 -1 1 1 1 -1 -1 -1 -1 -1
+2 90 5 10 1 -1 -1 1 10 -1 1 1 1 -1 -1 -1 1 30
+"""
+
+
+def test_jobs_think_where_that_is_wanted(backfill, tmp_path):
+    (tmp_path / "thinks.swf").write_text(THINKS)
+    recorded = backfill("simulate", "thinks.swf", "-q", "--schedule", "-").out.splitlines()
+    assert recorded[3] == "2,90,150,160,COMPLETED,head,pool"
+    files = ("--schedule", "out.csv", "--save", "kept", "--report", "fresh.html")
+    done = lawful(backfill("simulate", "thinks.swf", "--think", "--verify", *files))
+    assert (tmp_path / "out.csv").read_text().splitlines()[3] == "2,85,180,190,COMPLETED,head,pool"
+    assert done.err.endswith("next: backfill verify thinks.swf out.csv --think\n")
+    backfill("report", "kept", "--out", "again.html", "-q")
+    assert (tmp_path / "again.html").read_text() == (tmp_path / "fresh.html").read_text()
+    (tmp_path / "early.csv").write_text((tmp_path / "out.csv").read_text().replace("85,180,190", "85,179,189"))
+    early = backfill("verify", "thinks.swf", "early.csv", "--think")
+    assert early.code == 5
+    assert early.out == "start: job 2 at 179 s: starts before 30 s after the end of job 1, which it comes after\n"
+    assert backfill("simulate", "thinks.swf", "--think", "--json", "-q").out.count('"think": true') == 1

@@ -4,7 +4,7 @@
 | --- | --- |
 | `jobs` | every job of the workload is in the schedule, exactly once, and no other |
 | `submit` | a submit that the schedule states is the workload's |
-| `start` | no start before the submit, before `eligible`, or before the end of a job that it comes after |
+| `start` | no start before the submit, before `eligible`, or before the end (and think time) of what it comes after |
 | `end` | end = start + the time the job holds its node: run time / speed, cut at the walltime where jobs are killed |
 | `state` | TIMEOUT exactly for killed jobs (a run just as long as the walltime is none), REJECTED without a start |
 | `reason` | the reason of a start is one of the closed list |
@@ -753,9 +753,11 @@ def _check_after(case: _Case, until: Ints) -> None:
     over[gone] = case.cancelled[gone]
     index, owner = _items(after, runs.job)
     before = after.items[index]
-    for i in report.each("start", runs.start[owner] < over[before]):
+    think = case.workload.jobs.think[runs.job[owner]]
+    for i in report.each("start", runs.start[owner] < over[before] + think):
         never = "" if case.ran[before[i]] or gone[before[i]] else ", and which never ran"
-        text = f"starts before the end of job {ids[before[i]]}, which it comes after{never}"
+        late = f"{seconds_text(int(think[i]))} s after " if think[i] else ""
+        text = f"starts before {late}the end of job {ids[before[i]]}, which it comes after{never}"
         report.add("start", ids[runs.job[owner[i]]], runs.start[owner[i]], text)
 
 

@@ -163,10 +163,10 @@ def _runs_of(workload: Workload, platform: Platform, file: Path) -> Runs:
 
 
 def _eligible(workload: Workload, end: Ints) -> Ints:
-    """The submit, or the end of the last of the jobs that must have ended, as far as they ran."""
+    """The submit, or the end of the last of the jobs that must have ended, as far as they ran, and the think time."""
     after, eligible = workload.jobs.after, workload.jobs.submit.copy()
     for job in np.flatnonzero(np.diff(after.first)).tolist():
-        eligible[job] = max(eligible[job], end[after[job]].max())
+        eligible[job] = max(eligible[job], end[after[job]].max() + workload.jobs.think[job])
     return eligible
 
 
