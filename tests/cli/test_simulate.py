@@ -260,7 +260,8 @@ def test_a_file_that_cannot_be_written_is_exit_1_before_the_work_begins(backfill
 def test_a_rude_policy_is_exit_1(backfill):
     done = backfill("simulate", "tiny.csv", *ON4, "--policy", f"{FILES / 'mine.py'}:rude")
     assert done.code == 1
-    assert done.complaint == "policy rude, at 1 s: starts job b, which needs 4 cpus; free: 1"
+    what = "policy rude, at 1 s: starts job b, which needs 4 cpus; free: 1 (job b: submitted at 1 s, waiting)"
+    assert done.complaint == f"{FILES / 'mine.py'}:55: {what}"
 
 
 def test_a_schedule_that_fails_verification_is_exit_5(backfill, monkeypatch):
