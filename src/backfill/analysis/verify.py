@@ -535,7 +535,9 @@ def _outcomes(case: _Case, lengths: _Lengths, preempts: bool) -> Ints:
     runs = case.runs
     outcome = np.where(lengths.killed, TIMEOUT, COMPLETED)
     cut = (runs.end != NO_TIME) & (runs.end - runs.start < lengths.longest + lengths.rounding)
-    outcome[cut & (runs.state == PREEMPTED) & preempts] = PREEMPTED
+    # in a step of --ties step a run may be preempted at the very instant at which it would have ended
+    halted = (runs.end != NO_TIME) & (runs.end - runs.start <= lengths.longest + lengths.rounding)
+    outcome[halted & (runs.state == PREEMPTED) & preempts] = PREEMPTED
     outcome[cut & (runs.start < runs.end) & (case.cancelled[runs.job] == runs.end)] = CANCELLED
     if case.replay is not None:
         for time, lost in case.replay.lost.items():

@@ -88,12 +88,12 @@ def reject_hopeless(
             causes[job] = platform.licences[lacking[0]] if len(lacking) else "nodes"
     causes[never] = ""
     if len(jobs.after.items):
-        _reject_successors(jobs, causes)
+        _reject_successors(jobs, causes, never)
 
 
-def _reject_successors(jobs: Jobs, causes: Causes) -> None:
+def _reject_successors(jobs: Jobs, causes: Causes, never: Any) -> None:
     if stuck := circle(jobs.after):
         raise WorkloadError(f"job {jobs.job[stuck[0]]} comes after itself, by way of other jobs")
     for job in in_order(jobs.after):
-        if not causes[job] and (causes[jobs.after[job]] != "").any():
+        if not causes[job] and not never[job] and (causes[jobs.after[job]] != "").any():
             causes[job] = "after"
