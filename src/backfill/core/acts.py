@@ -172,10 +172,11 @@ def _copies_held(state, run, licence):
 
 
 @kernel()
-def _later(state, run, other):
-    """Whether a run started after another; of equals that of the higher job."""
-    start, job = state.runs.start, state.runs.job
-    return other == NONE or start[run] > start[other] or (start[run] == start[other] and job[run] > job[other])
+def _later(state, world, run, other):
+    """Whether a run started after another; of equals that of the job further down in the file."""
+    if other == NONE or state.runs.start[run] != state.runs.start[other]:
+        return other == NONE or state.runs.start[run] > state.runs.start[other]
+    return world.row[state.runs.job[run]] > world.row[state.runs.job[other]]
 
 
 @kernel()
@@ -187,7 +188,7 @@ def _fit(state, world, node, k):
         last = NONE
         for i in range(state.runs.active):
             run = state.runs.by_limit[i]
-            if _held(state, run, node, k) > 0 and _later(state, run, last):
+            if _held(state, run, node, k) > 0 and _later(state, world, run, last):
                 last = run
         _lose(state, world, last)
     world.book[node, k] += amount - state.machine.capacity[node, k]
@@ -202,7 +203,7 @@ def _fit_licence(state, world, licence):
         last = NONE
         for i in range(state.runs.active):
             run = state.runs.by_limit[i]
-            if _copies_held(state, run, licence) > 0 and _later(state, run, last):
+            if _copies_held(state, run, licence) > 0 and _later(state, world, run, last):
                 last = run
         _lose(state, world, last)
     world.book_licences[licence] += copies - state.machine.copies[licence]

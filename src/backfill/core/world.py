@@ -26,6 +26,7 @@ WORLD = [
     ("overrun", int64),  # --overrun extend: a job stays beyond its walltime, and its limit is an event
     ("requeue", int64),  # --lost requeue: a job whose node is lost waits again
     ("jobs", int64),
+    ("row", int64[::1]),  # place of each job in the file
     ("runtime", int64[::1]),  # how long a job will hold its nodes at speed 1
     ("kill", int64[::1]),  # how long it may hold them
     ("speed", float64[::1]),  # of each node

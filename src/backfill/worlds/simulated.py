@@ -91,7 +91,7 @@ def simulate(
     never = np.zeros(len(jobs), np.bool_) if bound is None else never_comes(bound, jobs, place)
     reject_hopeless(state, jobs, platform, causes, *most, never)
     asked = NO_ACTS if bound is None else acts(bound, platform, place)
-    world = _new_world(jobs, platform, options, causes, policy.preempts, *asked)
+    world = _new_world(jobs, by_queue, platform, options, causes, policy.preempts, *asked)
     if bound is not None:
         use_plan(state)
         world.do_act = address_of(do_act, StateT, WorldT)
@@ -250,7 +250,14 @@ def sorter() -> Any:
 
 
 def _new_world(
-    jobs: Jobs, platform: Platform, options: Options, causes: Causes, preempts: bool, steps: Ints, priorities: Floats
+    jobs: Jobs,
+    rows: Ints,
+    platform: Platform,
+    options: Options,
+    causes: Causes,
+    preempts: bool,
+    steps: Ints,
+    priorities: Floats,
 ) -> Any:
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
@@ -262,6 +269,7 @@ def _new_world(
         overrun=int(options.overrun == "extend"),
         requeue=int(options.lost == "requeue"),
         jobs=n,
+        row=column(rows),
         runtime=column(jobs.runtime),
         kill=column(jobs.walltime),
         speed=column(platform.speed, np.float64),
