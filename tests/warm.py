@@ -3,6 +3,7 @@
 import os
 from concurrent.futures import ProcessPoolExecutor
 
+from backfill.core.far import address_of
 from backfill.policies import TABLE, get
 
 
@@ -18,17 +19,11 @@ def compile_module(module: str) -> None:
 
 def compile_far_calls() -> None:
     """What announced windows and a file of events need, which is called by address."""
-    from numba import int64
-
     from backfill.core.acts import do_act
-    from backfill.core.far import address_of
     from backfill.core.planned import book_start, fits, hold_place
-    from backfill.core.state import StateT
-    from backfill.core.world import WorldT
 
-    address_of(do_act, StateT, WorldT)
-    for function in (fits, hold_place, book_start):
-        address_of(function, StateT, int64)
+    for function in (do_act, fits, hold_place, book_start):
+        address_of(function)
 
 
 if __name__ == "__main__":

@@ -20,12 +20,12 @@ goes under `@kernel()`. The fields, the verbs and longer examples are in docs/re
 """
 
 from backfill.core.future import earliest_start, fits_now, rebuild, settle
+from backfill.core.kernel import kernel
 from backfill.core.order import rounded
 from backfill.core.profile import FUTURE
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import arrange_by, candidate, following, head, is_first, rewind
 from backfill.core.random import pick
-from backfill.core.record import kernel
 from backfill.core.runs import CHECKPOINT, REQUEUE, SUSPEND
 from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.verbs import (

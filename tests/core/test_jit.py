@@ -14,21 +14,25 @@ STAND_IN = {
     "__init__.py": "",
     "core/__init__.py": "",
     "core/helper.py": """
-from backfill.core.record import kernel
+from backfill.core.kernel import apart, kernel
 
 @kernel()
 def answer():
     return 41
+
+@apart()
+def scaled(number, by):
+    return answer() * by + number
 """,
     "core/caller.py": """
 from numba import int64
 from backfill import jit
-from backfill.core.helper import answer
-from backfill.core.record import kernel
+from backfill.core import helper
+from backfill.core.kernel import kernel
 
 @kernel(int64)
 def ask():
-    return answer()
+    return helper.scaled(by=1, number=0)
 
 print(ask(), "warm" if jit.WARM else "cold", sum(ask.stats.cache_hits.values()))
 """,
@@ -37,11 +41,11 @@ print(ask(), "warm" if jit.WARM else "cold", sum(ask.stats.cache_hits.values()))
 
 @pytest.fixture
 def package(tmp_path):
-    """A package with the real cache and decorator, and one kernel that calls a helper in another file."""
+    """A package with the real cache and decorators: a kernel calls one apart in another file, and that a helper."""
     root = tmp_path / "backfill"
     (root / "core").mkdir(parents=True)
     (root / "policies").mkdir()
-    for name in ("jit.py", "core/record.py"):
+    for name in ("jit.py", "core/kernel.py"):
         shutil.copy(jit.PACKAGE / name, root / name)
     for name, text in STAND_IN.items():
         (root / name).write_text(text)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from backfill.core import gaps
 from backfill.core import profile as fast
+from backfill.core.kernel import kernel
 from backfill.core.profile import BLOCK, FUTURE, available, new_profile
-from backfill.core.record import kernel
 from tests.reference.lanes import Lanes
 
 

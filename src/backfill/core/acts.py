@@ -4,7 +4,7 @@ import numpy as np
 from numba import int64
 
 from backfill.core.errors import NONE
-from backfill.core.record import kernel
+from backfill.core.kernel import apart, kernel
 from backfill.core.runs import RUNNING, SUSPEND
 from backfill.core.transitions import (
     PRIORITY,
@@ -30,6 +30,7 @@ CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, OPEN, 
 WHOLE = np.int64(-1)  # as a resource: all of the node
 
 
+@apart()
 def do_act(state, world):
     """Do what the next line of the file of events asks for."""
     row = world.act[world.acts]

@@ -4,7 +4,8 @@ from typing import Any
 
 from numba import int64
 
-from backfill.core.record import SMALL, doubled, doubled_rows, kernel, record, zeros
+from backfill.core.kernel import kernel
+from backfill.core.record import SMALL, doubled, doubled_rows, record, zeros
 
 BATCH = [
     ("arrived", int64[::1]),  # jobs that became eligible, in queue order

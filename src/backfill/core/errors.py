@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.core.record import kernel
+from backfill.core.kernel import kernel
 from backfill.model.errors import PolicyError, WorkloadError, at
 from backfill.model.platform import Platform
 from backfill.model.schedule import CANCELLED, COMPLETED, NO_TIME, NODE_FAIL, STATES, TIMEOUT

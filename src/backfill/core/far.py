@@ -1,34 +1,27 @@
-"""Calls by address: code that most runs never need is compiled by itself, where it is first needed.
+"""Calls by address: code that most runs never need is compiled where it is first needed.
 
-Whatever a kernel calls becomes part of its machine code, and is compiled with it. What serves announced windows or a
-file of events would so be compiled into every policy. It lies behind an address in a record instead, 0 where a run
-does not need it.
+A policy cannot be compiled without the kernels apart that it calls. What serves announced windows or a file of events
+would so be compiled for every policy. It lies behind an address in a record instead, 0 where a run does not need it.
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
-from llvmlite import ir
-from numba import int64, types
+from numba import int64
 from numba.core.extending import intrinsic
 
 from backfill import jit
-from backfill.core.record import kernel
 
 _KNOWN: list[Callable[..., int]] = []  # without the compiler an address is a place in this list
 
 
-@cache
-def address_of(function: Callable[..., int], *arguments: Any) -> int:
-    """Where the machine code of a function of two arguments of these numba types lies; it returns an int64."""
-    if jit.PLAIN:
+def address_of(function: Any) -> int:
+    """Where the machine code of a kernel apart of two arguments lies; it returns an int64."""
+    if not jit.PLAIN:
+        return int(function.address)
+    if function not in _KNOWN:
         _KNOWN.append(function)
-        return len(_KNOWN)
-    made = kernel(int64, *arguments)(function)
-    result = made.overloads[arguments]
-    _KNOWN.append(made)  # it must not go away
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
+    return _KNOWN.index(function) + 1
 
 
 def call(address: int, first: Any, second: Any) -> int:
@@ -43,8 +36,10 @@ if not jit.PLAIN:
         """What the function at an address returns."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kinds = [context.get_value_type(kind) for kind in signature.args[1:]]
-            function = builder.inttoptr(arguments[0], ir.FunctionType(ir.IntType(64), kinds).as_pointer())
-            return builder.call(function, arguments[1:])
+            kinds, convention = signature.args[1:], context.call_conv
+            function = convention.get_function_type(int64, kinds).as_pointer()
+            callee = builder.inttoptr(arguments[0], function)
+            _, result = convention.call_function(builder, callee, int64, kinds, arguments[1:])
+            return result
 
-        return types.int64(types.int64, first, second), generate
+        return int64(int64, first, second), generate

@@ -18,6 +18,7 @@ import numpy as np
 from numba import int8, int32, int64
 
 from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, fail
+from backfill.core.kernel import apart, kernel
 from backfill.core.placement import may_use, place_gang
 from backfill.core.profile import (
     FUTURE,
@@ -40,7 +41,7 @@ from backfill.core.profile import (
     trim,
 )
 from backfill.core.queue import following, is_waiting, rewind
-from backfill.core.record import SMALL, column, doubled_rows, kernel, record, zeros
+from backfill.core.record import SMALL, column, doubled_rows, record, zeros
 from backfill.core.runs import is_suspended, place_as_before
 from backfill.core.trace import LOOKS
 from backfill.core.wall import verb
@@ -186,7 +187,7 @@ def open_rooms(state, begin, end):
         _mark(state, ANY_LEVEL, max(begin, state.now), end)
 
 
-@kernel(once=True)
+@apart()
 def _measure_room(state, begin, end):
     """Write down, level by level, the times on which a pool is free for its need and that touch [begin, end)."""
     plan, need, since = state.plan.nodes, state.plan.rooms_need, state.plan.rooms_since
@@ -207,7 +208,7 @@ def _measure_room(state, begin, end):
             return
 
 
-@kernel(once=True)
+@kernel()
 def _look_back(state, d, e):
     """Find since when, up to an entry, a pool is free for each level. Returns the highest for which it is."""
     plan, need, since = state.plan.nodes, state.plan.rooms_need, state.plan.rooms_since
@@ -250,7 +251,7 @@ def _border(state, b):
     return state.plan.rooms_origin + (b << state.plan.rooms_shift)
 
 
-@verb(once=True)
+@verb()
 def begin_round(state):
     """Before each waiting job has a turn: forget the rooms of which all had one, and fit the table to the queue."""
     state.plan.rooms_until[RECENT], state.plan.rooms_until[FRESH] = state.plan.rooms_until[FRESH], PAST
@@ -275,7 +276,7 @@ def begin_round(state):
             rooms[FRESH, level, b] = 0
 
 
-@kernel(once=True)
+@kernel()
 def _survey(state):
     """Note the least and the greatest level at which a job waits. Returns the latest reserved start."""
     latest, low, high = state.now, len(state.plan.rooms_need) - 1, 0
@@ -290,7 +291,7 @@ def _survey(state):
     return latest
 
 
-@kernel(once=True)
+@apart()
 def _fit_buckets(state, last, latest):
     """Part the time from now to the latest start into buckets anew, half as many as there are, and move the marks."""
     rooms = state.plan.rooms
@@ -328,7 +329,7 @@ def earliest_start(state, job, begin):
     return _earliest_spread(state, job, begin)
 
 
-@kernel()
+@apart()
 def _earliest_on_one_node(state, job, begin):
     """The least over nodes, in order of power, of the first instant at which node and licences agree."""
     best = FUTURE
@@ -357,7 +358,7 @@ def _earliest_on_one_node(state, job, begin):
     return best
 
 
-@kernel()
+@apart()
 def _earliest_spread(state, job, begin):
     """The first instant at which the least availability over the window of each node places the whole gang."""
     first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
@@ -401,7 +402,7 @@ def _earliest_spread(state, job, begin):
     return FUTURE
 
 
-@kernel()
+@apart()
 def _earliest_as_before(state, job, begin):
     """The first instant from which what a suspended job held stays free for as long as it may run."""
     place_as_before(state, job)
@@ -511,7 +512,7 @@ def _placed_where_held(state, job):
     return True
 
 
-@kernel(once=True)
+@apart()
 def _improve_on_pool(state, job):
     """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look."""
     held = state.promises.reserved[job]
@@ -533,7 +534,7 @@ def _improve_on_pool(state, job):
     return t
 
 
-@kernel(once=True)
+@kernel()
 def _earlier_window(state, job, held, length):
     """The first start of a job on a pool from which it ends by `held`; FUTURE where there is none.
 
@@ -560,7 +561,7 @@ def _earlier_window(state, job, held, length):
             _cap(state, job, first, min(b, last), length - 1)
 
 
-@kernel(once=True)
+@kernel()
 def _cap(state, job, first, last, length):
     """Nowhere in buckets first to last (exclusive) is the need of a job free for longer than this."""
     rooms, level = state.plan.rooms, state.plan.rooms_level[job]
@@ -573,7 +574,7 @@ def _cap(state, job, first, last, length):
         level += 1
 
 
-@kernel(once=True)
+@kernel()
 def _slide(state, job, held):
     """The first start from which a job on a pool can run into the time that it holds from `held` on."""
     if state.plan.rooms[RECENT, state.plan.rooms_level[job], _bucket(state, held - 1)] == 0:
@@ -590,7 +591,7 @@ def forget_past(state):
         trim(state.plan.licences, state.now)
 
 
-@verb(once=True)
+@verb()
 def give_back(state):
     """What jobs that ended now had booked beyond now is free again; at least this instant, if they were overdue."""
     for i in range(state.batch.ends):
@@ -680,7 +681,7 @@ def book_running(state):
         _book_windows(state)
 
 
-@kernel()
+@apart()
 def _book_windows(state):
     """Take out of the plan what announced windows take, lane by lane: less than nothing is nothing."""
     machine = state.machine

@@ -1,7 +1,7 @@
 """What a plan offers besides its earliest start, and how a booking moves: for policies that try several places."""
 
+from backfill.core.kernel import kernel
 from backfill.core.profile import FUTURE, GIVE, NONE, TAKE, available, book, earliest, entry_after, find
-from backfill.core.record import kernel
 
 
 @kernel()

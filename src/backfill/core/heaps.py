@@ -1,6 +1,6 @@
 """Binary heaps over plain arrays: the ends of runs, and the timers of a policy."""
 
-from backfill.core.record import kernel
+from backfill.core.kernel import kernel
 
 
 @kernel(inline=True)

@@ -9,7 +9,7 @@ from numba import int64, types
 
 from backfill.core import queue
 from backfill.core.errors import ENDLESS, NONE, fail
-from backfill.core.record import kernel
+from backfill.core.kernel import kernel
 from backfill.core.state import PolicyT, StateT
 from backfill.core.trace import PASSES
 from backfill.core.world import WorldT, close_instant, open_instant

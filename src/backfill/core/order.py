@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from backfill.core.record import kernel
+from backfill.core.kernel import kernel
 
 ORDERS = ("fcfs", "priority", "sjf", "ljf", "saf", "laf", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4")
 FCFS, PRIORITY, SJF, LJF, SAF, LAF, LXF, WFP3, UNICEF, F1, F2, F3, F4 = range(13)

@@ -7,7 +7,7 @@ Slow twin: tests/reference/world.py, place.
 
 import numpy as np
 
-from backfill.core.record import kernel
+from backfill.core.kernel import kernel
 
 NODE, SITE, ANY = 0, 1, 2
 BLOCK = 16  # nodes whose greatest availability is kept, so that a search may pass over them together

@@ -8,17 +8,16 @@ from numba import int64
 
 from backfill.core.far import address_of
 from backfill.core.future import book_run, earliest_start, rebuild, settle
+from backfill.core.kernel import apart, kernel
 from backfill.core.profile import TAKE
-from backfill.core.record import kernel
-from backfill.core.state import StateT
 
 
 def use_plan(state: Any) -> None:
     """Let a State follow announced windows."""
     for plan in (state.plan, state.other):
-        plan.fits = address_of(fits, StateT, int64)
-        plan.hold_place = address_of(hold_place, StateT, int64)
-        plan.book_start = address_of(book_start, StateT, int64)
+        plan.fits = address_of(fits)
+        plan.hold_place = address_of(hold_place)
+        plan.book_start = address_of(book_start)
 
 
 @kernel()
@@ -29,18 +28,21 @@ def _lay_out(state):
         state.plan.live = 1
 
 
+@apart()
 def fits(state, job):
     """1 where a job fits from now on, else 0."""
     _lay_out(state)
     return int64(earliest_start(state, job, state.now) == state.now)
 
 
+@apart()
 def hold_place(state, job):
     """Book a job at its earliest start; returns that start, FUTURE where it has none."""
     _lay_out(state)
     return settle(state, job, state.now)
 
 
+@apart()
 def book_start(state, run):
     """Book a run that starts now."""
     book_run(state, run, state.now, max(state.runs.limit[run], state.now + 1), TAKE)

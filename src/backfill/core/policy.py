@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from backfill import jit
 from backfill.core.explain import explain, is_ours
+from backfill.core.kernel import kernel
 from backfill.core.order import DYNAMIC, FCFS, ORDERS
-from backfill.core.record import kernel
 from backfill.core.view import Layout, View, view_type
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.units import SECOND

@@ -12,7 +12,8 @@ import numpy as np
 from numba import int64
 
 from backfill import jit
-from backfill.core.record import doubled, doubled_columns, doubled_rows, kernel, record
+from backfill.core.kernel import apart, kernel
+from backfill.core.record import doubled, doubled_columns, doubled_rows, record
 
 BLOCK = 64
 STALE = 8  # past entries of a first block that are too many
@@ -67,7 +68,7 @@ def new_profile(capacity: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> 
     return profile
 
 
-@kernel()
+@apart(capacity=int64[:, ::1])
 def clear(profile, capacity):
     """Forget all bookings: every lane is free from the beginning of time."""
     lanes, k = capacity.shape
@@ -240,7 +241,7 @@ def _add(row, first, last, amount):
         row[e] += amount
 
 
-@kernel()
+@apart()
 def trim(profile, now):
     """Let the past go: blocks that end before `now`, and past entries of the first one where they are many."""
     profile.horizon = now
@@ -344,7 +345,7 @@ def _merge(profile, lane, d):
     _drop_block(profile, lane, d + 1)
 
 
-@kernel()
+@apart(matrix=int64[:, ::1])
 def book(profile, lane, begin, end, matrix, row, factor):
     """Take the amount (give it back where factor < 0) on [begin, end) of a lane, but for what is past."""
     begin = max(begin, profile.horizon)
@@ -384,7 +385,7 @@ def book(profile, lane, begin, end, matrix, row, factor):
     _join(profile, lane, place, entry)
 
 
-@kernel()
+@apart(matrix=int64[:, ::1])
 def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
     """The first s in [begin, before) with the amount free on [s, min(s + length, until)); FUTURE where there is none.
 
@@ -439,7 +440,7 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
             return FUTURE
 
 
-@kernel()
+@apart(out=int64[:, ::1])
 def least_over(profile, lane, begin, end, out, row):
     """Write the least availability of a lane over [begin, end), and at `begin` itself, to out[row]."""
     d = _block_at(profile, lane, begin)
@@ -461,7 +462,7 @@ def least_over(profile, lane, begin, end, out, row):
             e = profile.lane[lane, d] * BLOCK
 
 
-@kernel()
+@apart(matrix=int64[:, ::1])
 def free_since(profile, lane, matrix, row, factor, t):
     """The first instant from which the amount is free up to t; t itself where it is not free just before."""
     d, e = find(profile, lane, t - 1)

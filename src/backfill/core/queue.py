@@ -19,8 +19,9 @@ import numpy as np
 from numba import float32, float64, int8, int32, int64
 
 from backfill.core.errors import BY_IS_FIRST, NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
+from backfill.core.kernel import apart, kernel
 from backfill.core.order import FCFS, rank_changes, score
-from backfill.core.record import doubled, kernel, record, zeros
+from backfill.core.record import doubled, record, zeros
 from backfill.core.trace import LOOKS
 from backfill.core.wall import verb
 
@@ -180,7 +181,7 @@ def _key(state, slot, job):
     return _score(state, order, job, since)
 
 
-@kernel()
+@apart()
 def _score(state, order, job, since):
     wait = state.now - state.jobs.submit[job]
     return score(order, wait, state.jobs.walltime[job], state.jobs.need[job, 0], since, state.jobs.priority[job])
@@ -279,7 +280,7 @@ def _remove(state, slot, job):
         q.at[slot] -= q.at[slot] > i
 
 
-@kernel()
+@apart()
 def _lay_out(state, least, deep):
     """Lay every order out anew, with so many places at least, in blocks or as one stretch."""
     q = state.queue
@@ -336,7 +337,7 @@ def _fill(state, slot, jobs, keys, passed):
     _spread(state, slot, slot * blocks, blocks, used, jobs, keys, passed)
 
 
-@kernel(once=True)
+@kernel()
 def _find_classes(state, slot, jobs):
     """Part these jobs into classes of about equal number by their need of the resource that they want most of."""
     q = state.queue
@@ -385,7 +386,7 @@ def _amount(state, column, place):
     return np.float32(q.walltime[place] if column == 0 else q.need[column - 1, place])
 
 
-@kernel()
+@apart(jobs=int64[::1], keys=float64[::1])
 def _spread(state, slot, first, blocks, used, jobs, keys, passed):
     """Lay jobs evenly on the first `used` of some blocks, which are a subtree, and let the tree know.
 
@@ -439,7 +440,7 @@ def _spread(state, slot, first, blocks, used, jobs, keys, passed):
                 q.tree[root + node, i] = left if left < right else right
 
 
-@kernel(once=True)
+@apart(key=float64)
 def _insert_deep(state, slot, job, key):
     q = state.queue
     block = _find_block(state, slot, job, key)
@@ -507,7 +508,7 @@ def _add_to_tree(state, slot, block, place, c):
         node >>= 1
 
 
-@kernel(once=True)
+@apart()
 def _make_room_deep(state, slot, block, by_submit):
     """A block is full: spread the smallest subtree around it that has room; by submit, move all to the front."""
     q = state.queue
@@ -532,7 +533,7 @@ def _make_room_deep(state, slot, block, by_submit):
         full = max(full - 0.03125, 0.5)
 
 
-@kernel()
+@apart()
 def _remove_deep(state, slot, job):
     q = state.queue
     leaves = q.places // BLOCK
@@ -637,7 +638,7 @@ def _may_hold(state, row):
     return False
 
 
-@kernel()
+@apart()
 def _search(state, slot, span):
     """The place of the next job of the walk that could start now; -1 where there is none."""
     q = state.queue
@@ -745,7 +746,7 @@ def following(state, slot):
     return _give(state, slot, q.at[slot] if q.at[slot] < q.back[slot] else NONE)
 
 
-@kernel()
+@apart()
 def _next_deep(state, slot):
     """The place of the next job of the walk; -1 at the end."""
     q = state.queue
@@ -811,7 +812,7 @@ def arrange(state):
             _put(state, slot, jobs, keys)
 
 
-@verb()
+@verb(within=True)
 def arrange_by(state, slot, keys):
     """Put the waiting jobs in ascending order of keys[job]; equal ones by submit, then file order.
 

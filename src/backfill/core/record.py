@@ -1,7 +1,7 @@
-"""Records and kernels: one field table gives a compiled record and, without the compiler, a plain class."""
+"""Records: one field table gives a compiled record and, without the compiler, a plain class."""
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,35 +10,9 @@ import numpy as np
 from numba import njit, types
 
 from backfill import jit
+from backfill.core.kernel import kernel
 
 Fields = Sequence[tuple[str, Any]]  # (name, numba type)
-
-
-def kernel(*signature: Any, inline: bool = False, once: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """Compile for the disk cache; without the compiler leave the function as it is.
-
-    With a signature (result, arguments ...) it is compiled where it is defined: for what Python calls, which may do
-    other things meanwhile. Without one it is compiled into whatever calls it, so that importing a module costs nothing
-    for its helpers. `inline` insists that the machine code has no call: for small functions on the path of every event.
-    `once` is for a helper with one caller: its text becomes part of that caller, which saves compiling all that it
-    calls once more.
-
-    What a user wrote checks indices and divisors before it uses them; what is tested here does not.
-    """
-    if jit.PLAIN:
-        return lambda function: function
-    options: Any = {"cache": jit.FOLDER is not None, "fastmath": False, "forceinline": inline}
-    if signature:
-        options["nogil"] = True
-    if once:
-        options["inline"] = "always"
-    types_of = (signature[0](*signature[1:]),) if signature else ()
-
-    def compiled(function: Callable[..., Any]) -> Any:
-        ours = function.__code__.co_filename.startswith(str(jit.PACKAGE))
-        return njit(*types_of, boundscheck=not ours, error_model="numpy" if ours else "python", **options)(function)
-
-    return compiled
 
 
 def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]:

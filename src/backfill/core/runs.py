@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numba import int8, int32, int64
 
+from backfill.core.kernel import kernel
 from backfill.core.placement import find_peak
 from backfill.core.promises import NO_TIME
-from backfill.core.record import SMALL, doubled, doubled_rows, kernel, record, zeros
+from backfill.core.record import SMALL, doubled, doubled_rows, record, zeros
 from backfill.model.workload import Ints
 
 RUNNING = np.int8(-1)  # runs.how; else how it ended, an index into model.schedule.STATES

@@ -10,10 +10,11 @@ from numba import int64
 
 from backfill.core.errors import BY_PLACE_BESIDE, BY_SHADOW_TIME, NONE, NOT_STARTED, fail
 from backfill.core.far import call
+from backfill.core.kernel import kernel
 from backfill.core.placement import first_node, holds, licences_free, may_use
 from backfill.core.profile import FUTURE
 from backfill.core.queue import is_waiting
-from backfill.core.record import kernel, record, zeros
+from backfill.core.record import record, zeros
 from backfill.core.runs import RUNNING, is_suspended
 from backfill.core.verbs import place, place_in
 from backfill.core.wall import verb

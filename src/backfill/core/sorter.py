@@ -2,8 +2,8 @@
 
 from numba import types
 
+from backfill.core.kernel import kernel
 from backfill.core.queue import arrange, take_in
-from backfill.core.record import kernel
 from backfill.core.state import StateT
 
 

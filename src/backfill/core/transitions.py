@@ -9,10 +9,11 @@ import numpy as np
 from backfill.core.batch import clear_batch, note_arrival, note_end, note_leave
 from backfill.core.errors import NONE
 from backfill.core.heaps import pop_timer
+from backfill.core.kernel import kernel
 from backfill.core.placement import find_peak
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, enqueue
-from backfill.core.record import doubled_rows, kernel
+from backfill.core.record import doubled_rows
 from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, take
 from backfill.model import schedule
 

@@ -1,6 +1,7 @@
 """What a policy may do and ask. Every verb takes the State first; a misuse is written down for the Python side."""
 
 import numpy as np
+from numba import int64
 
 from backfill.core.batch import note_preemption, note_start
 from backfill.core.errors import (
@@ -27,11 +28,12 @@ from backfill.core.errors import (
 from backfill.core.far import call
 from backfill.core.future import book_run, span
 from backfill.core.heaps import push_timer
+from backfill.core.kernel import apart, kernel
 from backfill.core.placement import holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, enqueue, head, is_waiting, take_in
-from backfill.core.record import doubled, doubled_rows, kernel
+from backfill.core.record import doubled, doubled_rows
 from backfill.core.runs import (
     REQUEUE,
     RUNNING,
@@ -53,7 +55,7 @@ PREEMPTED = np.int8(schedule.PREEMPTED)
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) for i in range(8))
 
 
-@kernel()
+@apart(room=int64[:, ::1], peak=int64[:, ::1], licence_room=int64[::1])
 def place_in(state, job, room, peak, licence_room):
     """Whether a job fits in this much of nodes and licences; where, is left in state.placed.pairs.
 
@@ -144,7 +146,7 @@ def place_in_both(state, job):
     return place_in(state, job, scratch.room, machine.unknown_peak, scratch.licences)
 
 
-@kernel()
+@apart()
 def _cap_by_plan(state, end):
     """Let the room of a search be no more than the plan has from now until `end`."""
     plan, scratch, least = state.plan, state.scratch, np.empty((1, state.machine.resources), np.int64)
@@ -263,7 +265,7 @@ def fit_empty(state, capacity, copies, out):
     state.placed.job = NONE
 
 
-@verb()
+@verb(within=True)
 def start_heads(state):
     """Start the first job in order while it fits. Returns the first that does not; -1 when nobody waits."""
     job = head(state)

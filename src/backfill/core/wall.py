@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.core.extending import intrinsic
-from numba.core.registry import CPUDispatcher
 
 from backfill import jit
 from backfill.core.errors import OK, Misused
-from backfill.core.record import kernel
+from backfill.core.kernel import Kernel, apart, kernel
 
 NUMBERS = ("job", "slot", "reason", "t", "begin", "n")  # arguments of verbs that are whole numbers
 
@@ -36,7 +35,7 @@ if not jit.PLAIN:
         return StateT(state), generate
 
 
-class Verb(CPUDispatcher):
+class Verb(Kernel):
     """A verb as Python calls it: a policy in plain Python is stopped at the call that breaks a rule."""
 
     def __call__(self, *given: Any, **named: Any) -> Any:
@@ -66,11 +65,14 @@ def _argument(name: str, value: Any) -> Any:
     return value
 
 
-def verb(inline: bool = False, once: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """Make a kernel one that policies may call with their view, as its first argument."""
+def verb(inline: bool = False, within: bool = False) -> Callable[[Callable[..., Any]], Any]:
+    """Make a kernel one that policies may call with their view, as its first argument.
+
+    It is compiled by itself, unless it is to be part of what calls it: `within`, or with no call at all `inline`.
+    """
 
     def made(function: Callable[..., Any]) -> Any:
-        inner = kernel(inline=inline, once=once)(function)
+        inner = (kernel(inline=inline) if inline or within else apart())(function)
         state, *rest = inspect.signature(function).parameters
         scope: dict[str, Any] = {"inner": inner, "opened": opened, "__name__": function.__module__}
         arguments = ", ".join([f"opened({state})", *rest])

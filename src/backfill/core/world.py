@@ -10,8 +10,9 @@ from numba import float64, int8, int64
 from backfill.core.errors import NONE, OK, OVERBOOKED, OVERBOOKED_LICENCE, TOO_LATE, fail
 from backfill.core.far import call
 from backfill.core.heaps import pop_end, push_end
+from backfill.core.kernel import apart, kernel
 from backfill.core.profile import FUTURE
-from backfill.core.record import doubled, kernel, record
+from backfill.core.record import doubled, record
 from backfill.core.runs import REQUEUE, RUNNING
 from backfill.core.transitions import ask, end, end_vacated, release, submit, tick, vacate
 from backfill.model import schedule
@@ -176,7 +177,7 @@ def close_job(state, world, job, how):
         _let_follow(state, world, job)
 
 
-@kernel()
+@apart()
 def _let_follow(state, world, job):
     """Jobs that had to wait for this one are a step nearer to the queue."""
     for i in range(world.after_first[job], world.after_first[job + 1]):
@@ -191,7 +192,7 @@ def _let_follow(state, world, job):
             _admit(state, world, later)
 
 
-@kernel()
+@apart()
 def _end_thought(state, world):
     """The first think time is over."""
     later = world.thought_job[0]
@@ -219,7 +220,7 @@ def _admit(state, world, job):
     release(state, job)
 
 
-@kernel()
+@apart()
 def _step(state, world):
     """One event: submits of an instant come before its ends; runs that end at their limit are gone from the books."""
     _leave_books(state, world)
@@ -317,7 +318,7 @@ def close_instant(state, world):
         set_end(state, world, run)
 
 
-@kernel()
+@apart()
 def _pause(state, world, run, how, overhead):
     """Note what a run that was preempted gives back, and how far its job has come."""
     job, length = state.runs.job[run], state.runs.end[run] - state.runs.start[run]
@@ -354,7 +355,7 @@ def write_off(state, world, run):
     _turn_page(state, world, run, np.int64(1))
 
 
-@kernel()
+@apart()
 def _turn_page(state, world, run, sign):
     job, jobs, runs = np.int64(state.runs.job[run]), state.jobs, state.runs
     for pair in range(runs.first[run], runs.first[run] + runs.many[run]):

@@ -7,10 +7,10 @@ known of them and what is reconstructed: docs/reference/balance.md.
 import numpy as np
 
 from backfill.core.errors import NONE
+from backfill.core.kernel import kernel
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE
 from backfill.core.queue import candidate, rewind
-from backfill.core.record import kernel
 from backfill.core.shadow import place_beside
 from backfill.core.verbs import FIT, place, start, start_heads
 from backfill.policies.easy import reserve_for_head, start_all_that_fit, start_beside

@@ -13,11 +13,11 @@ from backfill.core.future import (
     place_where_held,
     settle,
 )
+from backfill.core.kernel import kernel
 from backfill.core.policy import Policy, policy
 from backfill.core.profile import FUTURE, GIVE, TAKE
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import following, is_first, rewind
-from backfill.core.record import kernel
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve, start, wake, withdraw
 
 # Memory: why a job would start (0: its promised time has come), whether its promise is broken, whether any is, and
@@ -81,7 +81,7 @@ def promise(state, job):
         state.own.why[job] = BACKFILL
 
 
-@kernel(once=True)
+@kernel()
 def promise_all(state):
     """Give every job without a promise its earliest start, in queue order."""
     state.own.unpromised[0] = 0
@@ -93,7 +93,7 @@ def promise_all(state):
         job = following(state, 0)
 
 
-@kernel(once=True)
+@kernel()
 def renew(state):
     """Capacity, walltimes or runs have changed, and the plan holds nothing but runs.
 
@@ -136,7 +136,7 @@ def hold(state, job, t):
             wake(state, t)
 
 
-@kernel(once=True)
+@kernel()
 def renew_due(state):
     """Keep the promises that are due where they still fit beside overdue jobs; break the others, in queue order.
 
@@ -181,7 +181,7 @@ def is_due(state, job):
     return state.promises.reserved[job] != NO_TIME and state.promises.reserved[job] <= state.now
 
 
-@kernel(once=True)
+@kernel()
 def compress(state):
     """One round: each waiting job is lifted out and put back at its earliest start, never later than before."""
     begin_round(state)
@@ -201,7 +201,7 @@ def compress(state):
         job = following(state, 0)
 
 
-@kernel(once=True)
+@kernel()
 def start_due(state):
     """Start the jobs whose reserved start is now, in queue order, and ask for a pass at the next such instant."""
     next_due = FUTURE

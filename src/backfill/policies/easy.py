@@ -5,11 +5,11 @@ import math
 import numpy as np
 
 from backfill.core.future import fits_now, rebuild, settle
+from backfill.core.kernel import kernel
 from backfill.core.order import ORDERS, SOURCES
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE
 from backfill.core.queue import candidate, following, is_first, rewind
-from backfill.core.record import kernel
 from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.verbs import BACKFILL, FIT, HEAD, place, reserve, start, start_heads
 

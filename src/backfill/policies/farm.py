@@ -6,10 +6,10 @@ text is silent are in docs/decisions/0009-farm-readings.md.
 
 import numpy as np
 
+from backfill.core.kernel import kernel
 from backfill.core.order import rounded
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue import arrange_by, following, rewind
-from backfill.core.record import kernel
 from backfill.policies.easy import backfill_behind_head, easy
 from backfill.policies.heuristics import aging, deadline, licence, wait_minimisation
 

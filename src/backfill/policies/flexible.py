@@ -4,10 +4,10 @@ Source: the three priorities: Talby and Feitelson, IPPS 1999, as Baraglia et al.
 them; the terms of the scheduler's: the priority factors of Maui, Jackson, Snell and Clement, JSSPP 2001.
 """
 
+from backfill.core.kernel import kernel
 from backfill.core.order import rounded
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue import arrange_by, following, rewind
-from backfill.core.record import kernel
 from backfill.core.verbs import BACKFILL
 from backfill.policies.easy import backfill_behind_head
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from backfill.core.errors import NONE
 from backfill.core.future import book_until_limit, earliest_start, rebuild, settle, swap_plans
+from backfill.core.kernel import kernel
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE, GIVE, TAKE
 from backfill.core.queue import candidate, following, rewind
-from backfill.core.record import kernel
 from backfill.core.runs import CHECKPOINT
 from backfill.core.verbs import (
     BACKFILL,

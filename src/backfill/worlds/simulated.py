@@ -22,11 +22,10 @@ from backfill.core.planned import use_plan
 from backfill.core.policy import Policy
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.setup import new_state
-from backfill.core.state import StateT
 from backfill.core.trace import LOOKS, PASSES
 from backfill.core.verbs import fit_empty
 from backfill.core.view import View
-from backfill.core.world import NOT_YET, World, WorldT, close_instant, open_instant
+from backfill.core.world import NOT_YET, World, close_instant, open_instant
 from backfill.model.errors import PolicyError, at
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
@@ -94,7 +93,7 @@ def simulate(
     world = _new_world(jobs, by_queue, platform, options, causes, policy.preempts, *asked)
     if bound is not None:
         use_plan(state)
-        world.do_act = address_of(do_act, StateT, WorldT)
+        world.do_act = address_of(do_act)
     run = _run_compiled if policy.compiled else _run_stepping
     begin = time.perf_counter()
     try:
