@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from backfill.core.policy import Policy
 from backfill.loading import load
 from backfill.model.events import Events
+from backfill.model.platform import Platform as Machine
 from backfill.model.schedule import NO_TIME, REASONS, STATES, Schedule
-from backfill.model.workload import Ints
+from backfill.model.workload import Ints, Workload
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.simulated import Options, simulate
 from tests.reference.words import Event, Job, Placement, Platform
@@ -33,23 +35,25 @@ class Given(Estimates):
         return np.array([self.by_name[name] for name in jobs.job.tolist()], np.int64)
 
 
-def run(
+def asked(
     jobs: list[Job],
     platform: Platform,
-    name: str,
     ties: str = "batch",
     overrun: str = "kill",
     events: Sequence[Event] = (),
     lost: str = "requeue",
-) -> list[Row]:
-    """What became of each job."""
-    chosen, params = policy(name)
+) -> tuple[Workload, Machine, Options]:
+    """A case in the words of the model."""
     workload, machine, estimates = as_model(jobs, platform)
     happens = Events.of(as_table(list(events), jobs)) if events else None
-    options = Options(
-        ties=ties, overrun=overrun, estimates=Given(workload.jobs, estimates), events=happens, lost=lost
-    )  # fmt: skip
-    got = simulate(workload, machine, chosen, params, options).schedule
+    given = Given(workload.jobs, estimates)
+    return workload, machine, Options(ties=ties, overrun=overrun, estimates=given, events=happens, lost=lost)
+
+
+def run(jobs: list[Job], platform: Platform, name: str, **options: Any) -> list[Row]:
+    """What became of each job."""
+    workload, machine, asks = asked(jobs, platform, **options)
+    got = simulate(workload, machine, *policy(name), asks).schedule
     found = [row_of(got, row, job.name) for row, job in enumerate(jobs)]
     runs = got.all_runs
     columns = (runs.job.tolist(), runs.start.tolist(), runs.end.tolist(), runs.state.tolist())

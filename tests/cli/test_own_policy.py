@@ -52,7 +52,7 @@ MISTAKES = {
     "argument of a verb": (
         "start(state, job, HEAD)",
         "start(state, job, 'head')",
-        "mine.py:12: policy mine does not compile: in start: no such operation as lt('head', int64)",
+        "mine.py:12: policy mine does not compile: no such call as start(State, int64, 'head')",
     ),
     "plain helper": ("@kernel()\n", "", "mine.py:9: first is a plain function; expected @kernel() above it"),
     "value": (

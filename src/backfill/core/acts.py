@@ -42,26 +42,22 @@ def do_act(state, world):
     elif what == DOWN or what == UP:
         if world.down[node] != (what == DOWN):
             world.down[node] = what == DOWN
-            state.batch.changes += 1
             _shut(state, world, node)
     elif what == CAPACITY:
         if world.base[node, k] != value:
             world.base[node, k] = value
-            state.batch.changes += 1
             _fit(state, world, node, k)
             if state.runs.preempts:
                 _lose_suspended(state, world, node, k)
     elif what == COPIES:
         if world.base_copies[k, 0] != value:
             world.base_copies[k, 0] = value
-            state.batch.changes += 1
             _fit_licence(state, world, k)
     elif what == ANNOUNCE:
         announce(state, node, k, row[7], value, row[6])
     else:
         if what == CLOSE:
             close_windows(state)
-        state.batch.changes += 1
         more = np.int64(1 if what == OPEN else -1)
         if node < 0:
             world.less_copies[-1 - node] += more * row[7]
@@ -80,7 +76,6 @@ def _change_job(state, world, what, job, value, priority):
     """Cancel a job, or give it another walltime or priority; nothing where it has ended."""
     if world.outcome[job] != NOT_YET:
         return
-    known = job < state.jobs.count
     run = np.int64(state.runs.last[job])
     runs = run != NONE and state.runs.how[run] == RUNNING
     if what == CANCEL:
@@ -93,14 +88,7 @@ def _change_job(state, world, what, job, value, priority):
         return
     if what == NEW_WALLTIME:
         world.kill[job] = value
-    if known:
-        change(state, job, WALLTIME if what == NEW_WALLTIME else PRIORITY, value, priority)
-    elif what == NEW_WALLTIME:
-        state.jobs.walltime[job] = value
-        if state.runs.preempts:
-            state.runs.whole[job] = value
-    else:
-        state.jobs.priority[job] = priority
+    change(state, job, WALLTIME if what == NEW_WALLTIME else PRIORITY, value, priority)
     if runs and what == NEW_WALLTIME:
         set_end(state, world, run)
         if world.due[run] <= state.now:

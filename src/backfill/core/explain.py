@@ -38,6 +38,7 @@ _WRITE = re.compile(
     r"Cannot resolve setattr: \((View|Room\((\w+)\)|Own)[^\n]*?\)\.(\w+) = |Cannot modify readonly array"
 )
 _CALL = re.compile(r">>> (.+)")
+_NO_CALL = re.compile(r"Invalid use of type\(CPUDispatcher\(<function (\w+) at \w+>\)\) with parameters (\(.*\))")
 _LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
 
 
@@ -95,8 +96,14 @@ def _what(name: str, layout: Layout, text: str, inside: str) -> str:
         return f"policy {name} returns a value; expected none"
     if match := re.search(r'"TypeError: (.+?)"', text):
         return f"policy {name} does not compile: {inside}{match[1]}"
+    if match := _NO_CALL.search(text):
+        return f"policy {name} does not compile: no such call as {match[1]}{_LITERAL.sub(_as_written, match[2])}"
     if match := _CALL.search(text):
-        call = _LITERAL.sub(lambda found: repr(found[2]) if found[1] == "str" else found[2], match[1])
+        call = _LITERAL.sub(_as_written, match[1])
         return f"policy {name} does not compile: {inside}no such operation as {call}"
     useful = (line.strip() for line in text.splitlines() if not line.startswith(("Failed in", "During", "File")))
     return f"policy {name} does not compile: {inside}{next(filter(None, useful), 'see --verbose')}"
+
+
+def _as_written(literal: re.Match[str]) -> str:
+    return repr(literal[2]) if literal[1] == "str" else literal[2]

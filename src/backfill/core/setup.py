@@ -7,6 +7,7 @@ import numpy as np
 from backfill.core.batch import new_batch
 from backfill.core.future import new_plan
 from backfill.core.jobs import allowed_nodes, new_jobs
+from backfill.core.journal import new_journal
 from backfill.core.machine import new_free, new_machine, new_placed
 from backfill.core.own import new_own
 from backfill.core.policy import Policy
@@ -22,12 +23,21 @@ from backfill.model.workload import Floats, Ints, Jobs
 
 
 def new_state(
-    jobs: Jobs, platform: Platform, policy: Policy, params: Floats, *, estimate: Ints, seed: int = 0, watched: int = -1
+    jobs: Jobs,
+    platform: Platform,
+    policy: Policy,
+    params: Floats,
+    *,
+    estimate: Ints,
+    seed: int = 0,
+    watched: int = -1,
+    journal: bool = False,
 ) -> Any:
     """A State in which nothing has happened yet.
 
     jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: what the
     policy may count on as walltime. watched: the job whose promises are written down.
+    journal: whether one is kept.
     """
     n, (nodes, k), licences = len(jobs), platform.capacity.shape, len(platform.licences)
     need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
@@ -50,5 +60,6 @@ def new_state(
         batch=new_batch(),
         own=new_own(params, *lengths, seed),
         scratch=new_scratch(nodes, k, licences),
+        journal=new_journal(journal),
         trace=new_trace(),
     )

@@ -8,6 +8,7 @@ from numba import int64, types
 from backfill.core.batch import BatchT
 from backfill.core.future import PlanT
 from backfill.core.jobs import JobsT
+from backfill.core.journal import JournalT
 from backfill.core.machine import FreeT, MachineT, PlacedT
 from backfill.core.own import OwnT
 from backfill.core.promises import PromisesT
@@ -33,6 +34,7 @@ STATE = [
     ("batch", BatchT),  # what happened at this instant, and what was decided
     ("own", OwnT),  # the policy's parameters and memory
     ("scratch", ScratchT),
+    ("journal", JournalT),  # all of that, where it is kept
     ("trace", TraceT),
 ]
 State, StateT = record("State", STATE, globals())

@@ -1,15 +1,34 @@
 """What can happen to the world: a short closed list, the only way in which anything but a policy changes the State.
 
 All events of one instant are applied, then the policy decides once. A simulated world makes the events, a live one
-receives them; neither the policy nor a transition can tell which. A list of them, with the decisions, is a journal.
+receives them; neither the policy nor a transition can tell which. Each notes itself in the journal (journal.py).
 """
 
 import numpy as np
+from numba import int64
 
 from backfill.core.batch import clear_batch, note_arrival, note_end, note_leave
 from backfill.core.errors import NONE
 from backfill.core.heaps import pop_timer
-from backfill.core.kernel import kernel
+from backfill.core.journal import (
+    ANEW,
+    ANNOUNCE,
+    ASK,
+    CAPACITY,
+    CHANGE,
+    CLOSE,
+    COPIES,
+    DECIDE,
+    END,
+    LEAVE,
+    RELEASE,
+    SUBMIT,
+    TICK,
+    VACATE,
+    note,
+    note_change,
+)
+from backfill.core.kernel import apart, kernel
 from backfill.core.placement import find_peak
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, enqueue
@@ -24,6 +43,7 @@ WALLTIME, PRIORITY = np.int64(0), np.int64(1)  # what `change` changes
 @kernel(inline=True)
 def tick(state, t):
     """It is t now: a new instant, at which nothing has happened yet."""
+    note(state, TICK, t)
     state.now = t
     clear_batch(state.batch)
     state.plan.live = 0
@@ -35,6 +55,7 @@ def tick(state, t):
 @kernel(inline=True)
 def submit(state):
     """The next row of the job table is known from now on. Returns its number; `release` makes it eligible."""
+    note(state, SUBMIT, state.jobs.count)
     state.jobs.count += 1
     return state.jobs.count - 1
 
@@ -42,6 +63,7 @@ def submit(state):
 @kernel(inline=True)
 def ask(state, job):
     """A job that is known may run one day: the resources that it asks for are in play."""
+    note(state, ASK, job)
     machine = state.machine
     for k in range(machine.resources):
         machine.in_play[k] |= machine.offered[k] & (state.jobs.need[job, k] > 0)
@@ -50,6 +72,7 @@ def ask(state, job):
 @kernel(inline=True)
 def release(state, job):
     """A job that is known, and does not run, waits from now on."""
+    note(state, RELEASE, job)
     state.promises.reserved[job] = NO_TIME
     enqueue(state, job)
     note_arrival(state.batch, job)
@@ -58,6 +81,7 @@ def release(state, job):
 @kernel(inline=True)
 def vacate(state, run):
     """What a run holds is free. Part of `end`; before it where a job at its limit counts as gone (--ties step)."""
+    note(state, VACATE, run)
     take(state, run, np.int64(-1))
     drop_by_limit(state, run)
 
@@ -72,6 +96,7 @@ def end(state, run, how):
 @kernel(inline=True)
 def end_vacated(state, run, how):
     """A run that has given back all that it held is over."""
+    note(state, END, run, how)
     state.runs.end[run] = state.now
     state.runs.how[run] = how
     if how > TIMEOUT:
@@ -82,6 +107,7 @@ def end_vacated(state, run, how):
 @kernel()
 def leave(state, job):
     """A waiting job goes away unstarted."""
+    note(state, LEAVE, job)
     dequeue(state, job)
     note_leave(state.batch, job)
 
@@ -89,6 +115,7 @@ def leave(state, job):
 @kernel()
 def begin_anew(state, job):
     """The progress of a job is lost: what it did before it was preempted, and where it would go on."""
+    note(state, ANEW, job)
     waits = state.queue.waits[job]
     if waits:
         dequeue(state, job)
@@ -100,7 +127,11 @@ def begin_anew(state, job):
 
 @kernel()
 def change(state, job, what, walltime, priority):
-    """A job that has not ended gets another walltime, which the limit of its run follows, or another priority."""
+    """A job that has not ended gets another walltime, which the limit of its run follows, or another priority.
+
+    Of one that was not submitted yet only its row changes.
+    """
+    note_change(state, job, what, walltime, priority)
     waits = state.queue.waits[job]
     if waits:
         dequeue(state, job)
@@ -117,12 +148,14 @@ def change(state, job, what, walltime, priority):
         state.jobs.priority[job] = priority
     if waits:
         enqueue(state, job)
-    state.batch.changes += 1
+    if job < state.jobs.count:
+        state.batch.changes += 1
 
 
 @kernel()
 def set_capacity(state, node, k, amount, base):
     """A node has this much of a resource from now on; base: without open windows. What runs hold must fit in it."""
+    note(state, CAPACITY, node, k, amount, base)
     machine, free = state.machine, state.free
     gained = amount - machine.capacity[node, k]
     machine.capacity[node, k], machine.base[node, k] = amount, base
@@ -135,6 +168,7 @@ def set_capacity(state, node, k, amount, base):
 @kernel()
 def set_copies(state, licence, copies, base):
     """There are this many copies of a licence from now on; base: without open windows. What runs hold must fit."""
+    note(state, COPIES, licence, copies, base)
     state.free.licences[licence] += copies - state.machine.copies[licence]
     state.machine.copies[licence], state.machine.base_copies[licence, 0] = copies, base
     state.batch.changes += 1
@@ -143,6 +177,7 @@ def set_copies(state, licence, copies, base):
 @kernel()
 def announce(state, lane, k, amount, begin, until):
     """It is known from now on that a node (or, counted down from -1, a licence) has so much less on [begin, until)."""
+    note(state, ANNOUNCE, lane, k, amount, begin, until)
     machine = state.machine
     if machine.windows == len(machine.window):
         machine.window = doubled_rows(machine.window)
@@ -155,6 +190,7 @@ def announce(state, lane, k, amount, begin, until):
 @kernel()
 def close_windows(state):
     """Windows whose time is over are known no more."""
+    note(state, CLOSE)
     machine, kept = state.machine, 0
     for i in range(machine.windows):
         if machine.window[i, 4] > state.now:
@@ -163,3 +199,43 @@ def close_windows(state):
             kept += 1
     machine.windows = kept
     state.batch.changes += 1
+
+
+@kernel(inline=True)
+def ask_policy(state):
+    """All that happens at this instant has happened: the policy decides."""
+    note(state, DECIDE)
+
+
+@apart(row=int64[::1])
+def do_again(state, row):
+    """Do what a row of a journal says, if that is a transition."""
+    code, a, b = row[0], row[1], row[2]
+    if code == TICK:
+        tick(state, a)
+    elif code == SUBMIT:
+        submit(state)
+    elif code == ASK:
+        ask(state, a)
+    elif code == RELEASE:
+        release(state, a)
+    elif code == VACATE:
+        vacate(state, a)
+    elif code == END:
+        end_vacated(state, a, np.int8(b))
+    elif code == LEAVE:
+        leave(state, a)
+    elif code == ANEW:
+        begin_anew(state, a)
+    elif code == CHANGE:
+        change(state, a, b, row[3], row.view(np.float64)[4])
+    elif code == CAPACITY:
+        set_capacity(state, a, b, row[3], row[4])
+    elif code == COPIES:
+        set_copies(state, a, b, row[3])
+    elif code == ANNOUNCE:
+        announce(state, a, b, row[3], row[4], row[5])
+    elif code == CLOSE:
+        close_windows(state)
+    elif code == DECIDE:
+        ask_policy(state)

@@ -28,6 +28,7 @@ from backfill.core.errors import (
 from backfill.core.far import call
 from backfill.core.future import book_run, span
 from backfill.core.heaps import push_timer
+from backfill.core.journal import PREEMPT, RESERVE, WAKE, WITHDRAW, note, note_run
 from backfill.core.kernel import apart, kernel
 from backfill.core.placement import holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
@@ -185,6 +186,7 @@ def start(state, job, reason):
         return
     run = open_run(state, job, reason)
     note_start(state.batch, run)
+    note_run(state, run)
     if state.plan.live:
         call(state.plan.book_start, state, run)
     dequeue(state, job)
@@ -226,6 +228,7 @@ def reserve(state, job, t):
     if t < state.now:
         fail(state, IN_THE_PAST, job, NONE, t, state.now)
         return
+    note(state, RESERVE, job, t)
     if state.promises.first[job] == NO_TIME:
         state.promises.first[job] = t
     if job == state.promises.watched and (
@@ -250,6 +253,7 @@ def wake(state, t):
     if t >= FUTURE:
         fail(state, NEVER, NONE, NONE, NONE, NONE)
         return
+    note(state, WAKE, t)
     if state.batch.timed > 0 and state.batch.timers[0] == t:
         return
     if state.batch.timed == len(state.batch.timers):
@@ -279,6 +283,7 @@ def start_heads(state):
 def withdraw(state, job):
     """Take back the start that a waiting job was promised, for want of capacity."""
     if is_waiting(state, job, BY_WITHDRAW):
+        note(state, WITHDRAW, job)
         state.promises.reserved[job] = NO_TIME
 
 
@@ -309,6 +314,7 @@ def preempt(state, job, how, overhead):
 
 @kernel()
 def _end_preempted(state, job, run, how, overhead):
+    note(state, PREEMPT, job, how, overhead)
     runs = state.runs
     if state.plan.live:
         book_run(state, run, state.now, max(runs.limit[run], state.now + 1), GIVE)

@@ -14,7 +14,7 @@ from backfill.core.kernel import apart, kernel
 from backfill.core.profile import FUTURE
 from backfill.core.record import doubled, record
 from backfill.core.runs import REQUEUE, RUNNING
-from backfill.core.transitions import ask, end, end_vacated, release, submit, tick, vacate
+from backfill.core.transitions import ask, ask_policy, end, end_vacated, release, submit, tick, vacate
 from backfill.model import schedule
 
 COMPLETED, TIMEOUT = np.int8(schedule.COMPLETED), np.int8(schedule.TIMEOUT)
@@ -130,6 +130,7 @@ def open_instant(state, world):
             _end_thought(state, world)
         while state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= t:
             _come(state, world)
+    ask_policy(state)
     return True
 
 

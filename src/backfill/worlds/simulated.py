@@ -27,11 +27,12 @@ from backfill.core.verbs import fit_empty
 from backfill.core.view import View
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
 from backfill.model.errors import PolicyError, at
+from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
 from backfill.model.units import counted, seconds_text
-from backfill.model.workload import Floats, Ints, Jobs, Ragged, Workload
+from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, never_comes
 from backfill.worlds.admission import Causes, adapt, reject_hopeless
 from backfill.worlds.options import Options
@@ -54,6 +55,7 @@ class Simulation:
     passes: int
     looks: int  # jobs, or nodes of the queue's tree, that were looked at
     history: Ints  # (entries, 2): when the watched job was promised a start, and which
+    journal: Ints  # (rows, 6), see core/journal.py; empty where none was kept
 
 
 def simulate(
@@ -64,51 +66,97 @@ def simulate(
     options: Options | None = None,
     *,
     watched: str | None = None,
+    journal: bool = False,
     progress: Progress | None = None,
 ) -> Simulation:
-    """Run one policy over one workload. watched: id of the job whose promises are written down.
+    """Run one policy over one workload.
+
+    watched: id of the job whose promises are written down. journal: whether one is kept (core/journal.py).
 
     Raises PolicyError where the policy breaks a rule, UsageError for a wrong parameter or an unknown job.
     """
     options = options or Options()
-    values = policy.values(params or {})
+    begun = begin(workload, platform, policy, params or {}, options, watched, journal)
+    jobs, state = begun.jobs, begun.state
+    world = _new_world(begun, platform, options, policy.preempts)
     decide = policy.entry if policy.compiled else policy.decide
-    jobs, causes = adapt(workload, platform)
-    by_queue = np.argsort(jobs.submit, kind="stable")
-    row = -1 if watched is None else int(np.argmax(by_queue == workload.row_of(watched)))
-    sorted_already = bool((by_queue[1:] > by_queue[:-1]).all())
-    if not sorted_already:
-        jobs, causes = jobs.take(by_queue), causes[by_queue]
-    estimate = options.estimates.of(jobs, options.seed)
-    place = np.argsort(by_queue, kind="stable")  # where the core has each job of the workload
-    bound = None if options.events is None else options.events.bind(workload, platform)
-    if bound is not None or policy.preempts:  # these may change them
-        estimate = estimate.copy()
-        jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
-    state = new_state(jobs, platform, policy, values, estimate=estimate, seed=options.seed, watched=row)
-    most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
-    never = np.zeros(len(jobs), np.bool_) if bound is None else never_comes(bound, jobs, place)
-    reject_hopeless(state, jobs, platform, causes, *most, never)
-    asked = NO_ACTS if bound is None else acts(bound, platform, place)
-    world = _new_world(jobs, by_queue, platform, options, causes, policy.preempts, *asked)
-    if bound is not None:
-        use_plan(state)
-        world.do_act = address_of(do_act)
     run = _run_compiled if policy.compiled else _run_stepping
-    begin = time.perf_counter()
+    start = time.perf_counter()
     try:
         passes = run(policy, decide, state, world, progress)
     except Misused as error:
         raise_misuse(policy.name, state, jobs.job, platform, *_line_of(policy, error))
         raise
-    elapsed = time.perf_counter() - begin
+    elapsed = time.perf_counter() - start
     raise_misuse(policy.name, state, jobs.job, platform)
-    schedule = _schedule(jobs, platform, state, world, causes, bound is not None)
+    schedule = _schedule(jobs, platform, state, world, begun.causes, begun.bound is not None)
     _check_all_started(policy.name, schedule, state, jobs.job)
-    if not sorted_already:
-        schedule = schedule.take(place)
+    if not begun.in_order:
+        schedule = schedule.take(begun.place)
     history = state.promises.history[: state.promises.entries].copy()
-    return Simulation(schedule, elapsed, passes, int(state.trace.counters[LOOKS]), history)
+    looks = int(state.trace.counters[LOOKS])
+    return Simulation(schedule, elapsed, passes, looks, history, state.journal.row[: state.journal.rows].copy())
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A State before anything has happened, and what it was made from."""
+
+    state: Any
+    jobs: Jobs  # in the order of the queue
+    rows: Ints  # where each of them is in the workload
+    causes: Causes  # of those that are rejected
+    bound: BoundEvents | None
+
+    @property
+    def place(self) -> Ints:
+        """Where the core has each job of the workload."""
+        return np.argsort(self.rows, kind="stable")
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the workload has them in the order of the queue."""
+        return bool((self.rows[1:] > self.rows[:-1]).all())
+
+
+def begin(
+    workload: Workload,
+    platform: Platform,
+    policy: Policy,
+    params: Mapping[str, float | str],
+    options: Options,
+    watched: str | None,
+    journal: bool,
+) -> Begun:
+    """Make the State of one run. See `simulate`."""
+    values = policy.values(params)
+    jobs, causes = adapt(workload, platform)
+    rows = np.argsort(jobs.submit, kind="stable")
+    watched_row = -1 if watched is None else int(np.argmax(rows == workload.row_of(watched)))
+    bound = None if options.events is None else options.events.bind(workload, platform)
+    begun = Begun(None, jobs, rows, causes, bound)
+    if not begun.in_order:
+        jobs, causes = jobs.take(rows), causes[rows]
+    estimate = options.estimates.of(jobs, options.seed)
+    if bound is not None or policy.preempts:  # these may change them
+        estimate = estimate.copy()
+        jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
+    state = new_state(
+        jobs,
+        platform,
+        policy,
+        values,
+        estimate=estimate,
+        seed=options.seed,
+        watched=watched_row,
+        journal=journal,
+    )
+    most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
+    never = np.zeros(len(jobs), np.bool_) if bound is None else never_comes(bound, jobs, begun.place)
+    reject_hopeless(state, jobs, platform, causes, *most, never)
+    if bound is not None:
+        use_plan(state)
+    return Begun(state, jobs, rows, causes, bound)
 
 
 def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
@@ -248,16 +296,9 @@ def sorter() -> Any:
     return sort_before_pass
 
 
-def _new_world(
-    jobs: Jobs,
-    rows: Ints,
-    platform: Platform,
-    options: Options,
-    causes: Causes,
-    preempts: bool,
-    steps: Ints,
-    priorities: Floats,
-) -> Any:
+def _new_world(begun: Begun, platform: Platform, options: Options, preempts: bool) -> Any:
+    jobs, rows, causes = begun.jobs, begun.rows, begun.causes
+    steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, platform, begun.place)
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
     nodes, runs = len(platform.nodes), max(n, 1)
@@ -297,7 +338,7 @@ def _new_world(
         overs=0,
         act=steps,
         act_priority=priorities,
-        do_act=0,
+        do_act=0 if begun.bound is None else address_of(do_act),
         acts=0,
         acts_left=len(steps),
         base=platform.capacity.copy(),

@@ -1,0 +1,109 @@
+"""The journal: every transition and every decision, in order. The transitions, fed back, give the decisions again."""
+
+from typing import Any
+
+import numpy as np
+from numba import int64
+
+from backfill.core.kernel import apart, kernel
+from backfill.core.record import doubled_rows, record, zeros
+
+# What a row says: its code, then numbers as the transition or the verb of that name has them.
+CODES = (
+    "tick",  # instant
+    "submit",  # job
+    "ask",  # job
+    "release",  # job
+    "vacate",  # run
+    "end",  # run, how
+    "leave",  # job
+    "anew",  # job
+    "change",  # job, what, walltime, priority (as its 64 bits)
+    "capacity",  # node, resource, amount, base
+    "copies",  # licence, copies, base
+    "announce",  # lane, resource, amount, begin, until
+    "close",
+    "decide",  # the policy
+    "start",  # job, reason, run
+    "on",  # node, tasks; of the start above it, not on a pool
+    "reserve",  # job, start
+    "withdraw",  # job
+    "wake",  # instant
+    "preempt",  # job, how, overhead
+)
+(
+    TICK,
+    SUBMIT,
+    ASK,
+    RELEASE,
+    VACATE,
+    END,
+    LEAVE,
+    ANEW,
+    CHANGE,
+    CAPACITY,
+    COPIES,
+    ANNOUNCE,
+    CLOSE,
+    DECIDE,
+    START,
+    ON,
+    RESERVE,
+    WITHDRAW,
+    WAKE,
+    PREEMPT,
+) = (np.int64(i) for i in range(len(CODES)))
+NUMBERS = 6  # in a row
+
+JOURNAL = [
+    ("kept", int64),  # 1: it is written
+    ("row", int64[:, ::1]),  # (rows, 6)
+    ("rows", int64),
+]
+Journal, JournalT = record("Journal", JOURNAL, globals())
+
+
+def new_journal(kept: bool) -> Any:
+    """Nothing happened yet."""
+    return Journal(kept=int(kept), row=zeros(256 if kept else 1, NUMBERS), rows=0)
+
+
+@kernel(inline=True)
+def note(state, code, a=0, b=0, c=0, d=0, e=0):
+    """Write down what happens, if a journal is kept."""
+    if state.journal.kept:
+        _write(state, code, a, b, c, d, e)
+
+
+@apart()
+def _write(state, code, a, b, c, d, e):
+    journal = state.journal
+    if journal.rows == len(journal.row):
+        journal.row = doubled_rows(journal.row)
+    row = journal.row[journal.rows]
+    row[0], row[1], row[2], row[3], row[4], row[5] = code, a, b, c, d, e
+    journal.rows += 1
+
+
+@kernel(inline=True)
+def note_run(state, run):
+    """Write down what starts, and where."""
+    if state.journal.kept:
+        _write_run(state, run)
+
+
+@apart()
+def _write_run(state, run):
+    runs = state.runs
+    _write(state, START, runs.job[run], runs.reason[run], run, 0, 0)
+    if not state.machine.pool:
+        for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
+            _write(state, ON, runs.held[pair, 0], runs.held[pair, 1], 0, 0, 0)
+
+
+@kernel()
+def note_change(state, job, what, walltime, priority):
+    """Write down a change of a job."""
+    if state.journal.kept:
+        _write(state, CHANGE, job, what, walltime, 0, 0)
+        state.journal.row[state.journal.rows - 1].view(np.float64)[4] = priority
