@@ -1,0 +1,200 @@
+"""The invariants of a State, each counted anew from what it should follow from; in plain Python, for tests."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from backfill.core.order import DYNAMIC, FCFS, score
+from backfill.core.placement import BLOCK as NODES
+from backfill.core.profile import BLOCK, FUTURE, PAST
+from backfill.core.promises import NO_TIME
+from backfill.core.queue import BLOCK as PLACES
+from backfill.core.queue import CLASSES
+from backfill.core.runs import RUNNING
+
+
+def check(state: Any) -> None:
+    """Raise AssertionError, with the invariant and the values, where one of them does not hold.
+
+    Between passes, and in a pass whenever no verb is at work.
+    """
+    _check_runs(state)
+    _check_free(state)
+    _check_queue(state)
+    for slot in range(state.queue.slots):
+        _check_order(state, slot)
+
+
+def _same(what: str, found: Any, expected: Any) -> None:
+    if not np.array_equal(found, expected):
+        raise AssertionError(f"{what} is {found}; counted anew it is {expected}")
+
+
+def active(state: Any) -> list[int]:
+    """The runs that hold something."""
+    found: list[int] = state.runs.by_limit[: state.runs.active].tolist()
+    return found
+
+
+def pairs_of(state: Any, run: int) -> Iterator[tuple[int, int]]:
+    """The nodes of a run, and its tasks on each."""
+    runs, job = state.runs, int(state.runs.job[run])
+    if state.machine.pool:
+        yield 0, int(state.jobs.tasks[job])
+        return
+    first = int(runs.first[run])
+    yield from runs.held[first : first + int(runs.many[run])].tolist()
+
+
+def licences_of(state: Any, job: int) -> Iterator[tuple[int, int]]:
+    """The licences of a job, and the copies of each."""
+    jobs = state.jobs
+    for item in range(int(jobs.licence_first[job]), int(jobs.licence_first[job + 1])):
+        yield int(jobs.licence[item]), int(jobs.licence_count[item, 0])
+
+
+def _check_runs(state: Any) -> None:
+    runs = state.runs
+    holding = active(state)
+    _same("runs.limits", runs.limits[: runs.active], runs.limit[holding] if holding else [])
+    _same("runs.limits, sorted", runs.limits[: runs.active], np.sort(runs.limits[: runs.active]))
+    _same("runs that hold something, each once", len(set(holding)), len(holding))
+    _same("those that have ended of runs that hold something", (runs.how[holding] != RUNNING).sum(), 0)
+    last = np.full(len(runs.last), -1)
+    last[runs.job[: runs.count]] = np.arange(runs.count)  # of several the greatest is written last
+    _same("runs.last", runs.last, last)
+    _same("jobs that run and wait", [j for j in runs.job[holding].tolist() if state.queue.waits[j]], [])
+    over = runs.how[: runs.count] != RUNNING
+    _same("runs that are over without an end", (runs.end[: runs.count][over] == NO_TIME).sum(), 0)
+
+
+def _check_free(state: Any) -> None:
+    machine, free, jobs = state.machine, state.free, state.jobs
+    nodes, licences = machine.capacity.copy(), machine.copies.copy()
+    for run in active(state):
+        job = int(state.runs.job[run])
+        for node, tasks in pairs_of(state, run):
+            nodes[node] -= tasks * jobs.demand[job]
+        for licence, copies in licences_of(state, job):
+            licences[licence] -= copies
+    _same("free.nodes", free.nodes, nodes)
+    _same("free.licences", free.licences, licences)
+    _same("amounts below 0 of free.nodes", (free.nodes < 0).sum(), 0)
+    _same("amounts below 0 of free.licences", (free.licences < 0).sum(), 0)
+    if not machine.pool:
+        _same("free.total", free.total, nodes.sum(axis=0))
+        _same("free.peak", free.peak, [nodes[i : i + NODES].max(axis=0) for i in range(0, len(nodes), NODES)])
+
+
+def _check_queue(state: Any) -> None:
+    queue = state.queue
+    waiting = np.flatnonzero(queue.waits)
+    _same("queue.waiting", queue.waiting, len(waiting))
+    _same("jobs that wait and were not submitted", (waiting >= state.jobs.count).sum(), 0)
+    fresh = queue.fresh[: queue.fresh_count].tolist()
+    for slot in range(queue.slots):
+        places = list(places_of(state, slot))
+        _same(f"jobs of order {slot}", sorted([*queue.line[places].tolist(), *fresh]), waiting)
+
+
+def places_of(state: Any, slot: int) -> Iterator[int]:
+    """The places of an order at which a job is, in order."""
+    queue = state.queue
+    if not queue.deep:
+        yield from range(int(queue.front[slot]), int(queue.back[slot]))
+        return
+    blocks = queue.places // PLACES
+    for block in range(slot * blocks, (slot + 1) * blocks):
+        yield from range(block * PLACES, block * PLACES + int(queue.count[block]))
+
+
+def _check_order(state: Any, slot: int) -> None:
+    queue, jobs = state.queue, state.jobs
+    order = int(queue.order[slot])
+    places = list(places_of(state, slot))
+    for place in places:
+        job = int(queue.line[place])
+        _same(f"queue.walltime of job {job}", queue.walltime[place], jobs.walltime[job])
+        _same(f"queue.need of job {job}", queue.need[:, place], jobs.need[job])
+        if order not in DYNAMIC and order != FCFS:
+            since = int(jobs.submit[job] - jobs.submit[0])
+            need, priority = int(jobs.need[job, 0]), float(jobs.priority[job])
+            key = score(order, 0, int(jobs.walltime[job]), need, since, priority)
+            _same(f"queue.key of job {job}", queue.key[place], key)
+    if queue.indexed:  # else it may be sorted by what is not kept
+        keys = [(float(queue.key[place]), int(queue.line[place])) for place in places]
+        _same(f"order {slot}", keys, sorted(keys))
+    if queue.deep:
+        _check_tree(state, slot)
+
+
+def _check_tree(state: Any, slot: int) -> None:
+    """What each block and each node of the tree knows, from a plain scan of the jobs below it."""
+    queue = state.queue
+    blocks = queue.places // PLACES
+    resources = state.machine.resources
+    tree = queue.tree[2 * blocks * slot : 2 * blocks * (slot + 1)]
+    expected = np.full((2 * blocks, CLASSES * (1 + resources)), np.inf, np.float32)
+    for block in range(blocks):
+        begin = (slot * blocks + block) * PLACES
+        for place in range(begin, begin + int(queue.count[slot * blocks + block])):
+            _same("queue.block", queue.block[slot, queue.line[place]], slot * blocks + block)
+            size = int(queue.need[queue.scarce[slot], place])
+            c = int((queue.bound[slot] < size).sum())
+            _same("queue.size", queue.size[place], c)
+            amounts = [queue.walltime[place], *queue.need[:, place]]
+            for column, amount in enumerate(np.array(amounts, np.float32)):
+                at = column * CLASSES + c
+                expected[blocks + block, at] = min(expected[blocks + block, at], amount)
+    for node in range(blocks - 1, 0, -1):
+        expected[node] = np.minimum(expected[2 * node], expected[2 * node + 1])
+    _same(f"the tree of order {slot}", tree[1:], expected[1:])
+
+
+def check_plan(state: Any, booked: Iterator[tuple[int, int, int]]) -> None:
+    """Hold the plan to a plain list of bookings, at every instant from now at which one begins or ends.
+
+    booked: (job, begin, end) of each waiting job that has a place in it. Of runs, those whose limit has not come.
+    """
+    machine, runs, now = state.machine, state.runs, int(state.now)
+    spans: list[tuple[int, int, int, Any]] = []  # begin, end, lane (licences behind the nodes), amounts
+    for run in active(state):
+        limit = int(runs.limit[run])
+        spans += _lanes(state, int(runs.job[run]), pairs_of(state, run), now, limit) if limit > now else []
+    for job, begin, end in booked:
+        spans += _lanes(state, job, _places_in_plan(state, job), begin, end)
+    for t in sorted({now, *(max(t, now) for span in spans for t in span[:2])}):
+        for lane in range(machine.nodes):
+            left = machine.base[lane] - sum(span[3] for span in spans if span[2] == lane and span[0] <= t < span[1])
+            _same(f"plan at {t}, node {lane}", available_at(state.plan.nodes, lane, t), left)
+        for licence in range(len(machine.copies)):
+            lane = machine.nodes + licence
+            taken = sum(span[3] for span in spans if span[2] == lane and span[0] <= t < span[1])
+            left = machine.base_copies[licence] - taken
+            _same(f"plan at {t}, licence {licence}", available_at(state.plan.licences, licence, t), left)
+
+
+def _lanes(state: Any, job: int, pairs: Any, begin: int, end: int) -> list[tuple[int, int, int, Any]]:
+    found = [(begin, end, node, tasks * state.jobs.demand[job]) for node, tasks in pairs]
+    return found + [(begin, end, state.machine.nodes + which, many) for which, many in licences_of(state, job)]
+
+
+def _places_in_plan(state: Any, job: int) -> Iterator[tuple[int, int]]:
+    if state.machine.pool:
+        yield 0, int(state.jobs.tasks[job])
+        return
+    plan = state.plan
+    first = int(plan.first[job])
+    yield from plan.pairs[first : first + int(plan.many[job])].tolist()
+
+
+def available_at(profile: Any, lane: int, t: int) -> Any:
+    """What a lane of a profile has at an instant, of each resource."""
+    assert PAST <= t < FUTURE
+    found = None
+    for block in profile.lane[lane, : profile.blocks[lane]].tolist():
+        for entry in range(block * BLOCK, block * BLOCK + int(profile.count[block])):
+            if profile.time[entry] <= t:
+                found = profile.room[:, entry] + profile.lift[:, block]
+    return found
