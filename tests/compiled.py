@@ -50,9 +50,9 @@ def asked(
     return workload, machine, Options(ties=ties, overrun=overrun, estimates=given, events=happens, lost=lost)
 
 
-def run(jobs: list[Job], platform: Platform, name: str, **options: Any) -> list[Row]:
-    """What became of each job."""
-    workload, machine, asks = asked(jobs, platform, **options)
+def run(jobs: list[Job], platform: Platform, name: str, *options: Any, **more: Any) -> list[Row]:
+    """What became of each job. options: as `asked` has them."""
+    workload, machine, asks = asked(jobs, platform, *options, **more)
     got = simulate(workload, machine, *policy(name), asks).schedule
     found = [row_of(got, row, job.name) for row, job in enumerate(jobs)]
     runs = got.all_runs

@@ -5,11 +5,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-settings.register_profile("ci", max_examples=25, derandomize=True, **common)
-settings.register_profile("few", max_examples=5, derandomize=True, **common)
+quick = {"derandomize": True, "phases": [Phase.explicit, Phase.generate], **common}  # to shrink a case takes minutes
+settings.register_profile("ci", max_examples=25, **quick)
+settings.register_profile("few", max_examples=5, **quick)
 settings.register_profile("long", max_examples=2000, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -163,3 +163,32 @@ def test_a_resource_that_only_later_jobs_ask_for_decides_nothing(name):
     full, platform, _ = as_model(case.jobs, case.platform)
     shorter, _, _ = as_model(case.jobs[:4], case.platform)
     assert decided(full, platform, name, 40 * SECOND) == decided(shorter, platform, name, 40 * SECOND)
+
+
+POISON = {"submit": -(2**40), "walltime": 2**40, "tasks": 2**30, "demand": -7, "need": -7, "deadline": 1, "user": -5}
+
+
+def poisoned(name):
+    """A policy that decides while every row to come holds nonsense, and its parameters."""
+    chosen, params = policy(name)
+
+    def decide(view):
+        jobs = view._state.jobs
+        count = int(jobs.count)
+        rows = {column: getattr(jobs, column)[count:] for column in (*POISON, "priority", "alone", "bound", "spread")}
+        kept = {column: row.copy() for column, row in rows.items()}
+        for column, row in rows.items():
+            row[...] = POISON.get(column, 99)
+        chosen.decide(view)
+        for column, row in rows.items():
+            row[...] = kept[column]
+
+    return chosen.like(chosen.name, decide=decide, compiled=False), params
+
+
+@given(case=st.one_of(pool_cases(), general_cases(), wide_cases()))
+def test_nonsense_in_the_rows_to_come_changes_no_decision(case):
+    workload, platform, _ = as_model(case.jobs, case.platform)
+    for name in policies.TABLE:
+        expected = simulate(workload, platform, *policy(name), journal=True).journal
+        assert np.array_equal(simulate(workload, platform, *poisoned(name), journal=True).journal, expected), name

@@ -129,10 +129,11 @@ def begin_anew(state, job):
 def change(state, job, what, walltime, priority):
     """A job that has not ended gets another walltime, which the limit of its run follows, or another priority.
 
-    Of one that was not submitted yet only its row changes.
+    Of one that neither waits nor runs yet only its row changes.
     """
     note_change(state, job, what, walltime, priority)
-    waits = state.queue.waits[job]
+    run, waits = state.runs.last[job], state.queue.waits[job]
+    runs = not waits and run != NONE and state.runs.how[run] == RUNNING
     if waits:
         dequeue(state, job)
     if what == WALLTIME:
@@ -140,15 +141,14 @@ def change(state, job, what, walltime, priority):
         if state.runs.preempts:
             state.runs.whole[job] = walltime
             state.jobs.walltime[job] = max(walltime - state.runs.used[job], 0)
-        run = state.runs.last[job]
-        if not waits and run != NONE and state.runs.how[run] == RUNNING:
+        if runs:
             drop_by_limit(state, run)
             add_by_limit(state, run, state.runs.start[run] + state.jobs.walltime[job])
     else:
         state.jobs.priority[job] = priority
     if waits:
         enqueue(state, job)
-    if job < state.jobs.count:
+    if waits or runs:
         state.batch.changes += 1
 
 
