@@ -1,20 +1,28 @@
 """Compile every policy once, on all cores, before tests that run side by side would all do it: python -m tests.warm"""
 
 import os
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor
 
+from backfill.core import future, profile, shadow
 from backfill.core.far import address_of
+from backfill.core.kernel import called
 from backfill.policies import TABLE, get
 
 
-def compile_module(module: str) -> None:
-    """The policies of one module of backfill.policies."""
-    for name in (name for name, where in TABLE.items() if where == module):
-        _ = get(name).entry
+def compile_loop() -> None:
+    """What every run needs: the loop, the world, the verbs of the simplest policy."""
     import backfill.worlds.simulated  # noqa: F401
 
-    if module == "fcfs":
-        compile_far_calls()
+    compile_module("fcfs")
+
+
+def compile_plans() -> None:
+    """The kernels apart of plans and reservations, of which most policies need some."""
+    for module in (profile, future, shadow):
+        for value in vars(module).values():
+            for kernel in called(value.py_func) if hasattr(value, "py_func") else ():
+                kernel.load()
 
 
 def compile_far_calls() -> None:
@@ -26,6 +34,19 @@ def compile_far_calls() -> None:
         address_of(function)
 
 
+def compile_module(module: str) -> None:
+    """The policies of one module of backfill.policies."""
+    for name in (name for name, where in TABLE.items() if where == module):
+        _ = get(name).entry
+
+
+def all_at_once(pool: Executor, tasks: dict[Callable[..., None], list[tuple[str, ...]]]) -> None:
+    """Do the tasks side by side: each function with each of its lists of arguments."""
+    for done in [pool.submit(task, *arguments) for task, given in tasks.items() for arguments in given]:
+        done.result()
+
+
 if __name__ == "__main__":
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(compile_module, sorted(set(TABLE.values()), key=["conservative", "easy"].count, reverse=True)))
+    with ProcessPoolExecutor(os.cpu_count()) as workers:
+        all_at_once(workers, {compile_loop: [()], compile_plans: [()]})
+        all_at_once(workers, {compile_far_calls: [()], compile_module: [(module,) for module in {*TABLE.values()}]})

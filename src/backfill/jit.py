@@ -22,6 +22,7 @@ from llvmlite import binding
 PACKAGE = Path(__file__).parent
 FORGET_S = 60 * 86_400  # compiled code that nobody used for so long is removed
 COMPILED = ("core", "policies")  # the packages whose sources become machine code
+CHECKED = bool(os.environ.get("BACKFILL_CHECKED"))  # BACKFILL_CHECKED=1: the core checks its indices, for tests
 
 
 def sources(root: Path = PACKAGE) -> list[Path]:
@@ -34,7 +35,8 @@ def key(root: Path = PACKAGE) -> str:
     digest = hashlib.sha256()
     for path in sources(root):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    for part in (numba.__version__, llvmlite.__version__, np.__version__, binding.get_host_cpu_name()):
+    versions = (numba.__version__, llvmlite.__version__, np.__version__)
+    for part in (*versions, binding.get_host_cpu_name(), "checked" * CHECKED):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:24]
 

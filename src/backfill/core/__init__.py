@@ -35,6 +35,7 @@ Who writes which room
     promises    `reserve`; a job that is requeued loses what it was promised
     batch       transitions: what happened; `start` and `wake`: what was decided
     own         the policy; `pick` counts the numbers that it drew
+    journal     transitions and verbs, where one is kept
     scratch     whoever is at work; nothing in it lasts
     trace       the core: counters, the first mistake
     ==========  ======================================================================

@@ -30,6 +30,8 @@ from numba.core.extending import (
 from numba.core.typing.templates import AttributeTemplate
 from numba.np import arrayobj
 
+from backfill import jit
+
 
 class Column(types.Array):
     """An array field of a record, as kernels read it."""
@@ -190,6 +192,9 @@ def _address(context: Any, builder: Any, kind: Column, value: Any, kinds: Any, i
     at = context.get_constant(types.intp, 0)
     for axis in range(kind.ndim):
         number = context.cast(builder, index[axis], kinds[axis], types.intp)
+        if jit.CHECKED:  # one below 0 is a very large one
+            with cgutils.if_unlikely(builder, builder.icmp_unsigned(">=", number, shape[axis])):
+                context.call_conv.return_user_exc(builder, IndexError, ("the core reads or writes beyond a column",))
         at = builder.add(builder.mul(at, shape[axis]), number) if axis else number
     return builder.gep(array.data, [at], inbounds=True)
 
