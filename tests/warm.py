@@ -49,4 +49,6 @@ def all_at_once(pool: Executor, tasks: dict[Callable[..., None], list[tuple[str,
 if __name__ == "__main__":
     with ProcessPoolExecutor(os.cpu_count()) as workers:
         all_at_once(workers, {compile_loop: [()], compile_plans: [()]})
-        all_at_once(workers, {compile_far_calls: [()], compile_module: [(module,) for module in {*TABLE.values()}]})
+        all_at_once(
+            workers, {compile_far_calls: [()], compile_module: [(module,) for module in sorted(set(TABLE.values()))]}
+        )

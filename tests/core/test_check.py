@@ -24,7 +24,7 @@ def checked(name, every=1, watch=lambda state: None):
         passes += 1
         if passes % every == 0:
             check(view._state)
-        chosen.decide(view)
+        chosen.entry(view._state)
         if passes % every == 0:
             watch(view._state)
             check(view._state)

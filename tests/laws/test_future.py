@@ -179,7 +179,7 @@ def poisoned(name):
         kept = {column: row.copy() for column, row in rows.items()}
         for column, row in rows.items():
             row[...] = POISON.get(column, 99)
-        chosen.decide(view)
+        chosen.entry(view._state)
         for column, row in rows.items():
             row[...] = kept[column]
 
