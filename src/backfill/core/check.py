@@ -59,6 +59,8 @@ def _check_runs(state: Any) -> None:
     holding = active(state)
     _same("runs.limits", runs.limits[: runs.active], runs.limit[holding] if holding else [])
     _same("runs.limits, sorted", runs.limits[: runs.active], np.sort(runs.limits[: runs.active]))
+    if state.machine.pool:
+        _same("runs.amounts", runs.amounts[:, : runs.active].T, state.jobs.need[runs.job[holding]])
     _same("runs that hold something, each once", len(set(holding)), len(holding))
     _same("those that have ended of runs that hold something", (runs.how[holding] != RUNNING).sum(), 0)
     last = np.full(len(runs.last), -1)

@@ -11,7 +11,7 @@ from numba import int8, int32, int64
 from backfill.core.kernel import kernel
 from backfill.core.placement import find_peak
 from backfill.core.promises import NO_TIME
-from backfill.core.record import SMALL, doubled, doubled_rows, record, zeros
+from backfill.core.record import SMALL, doubled, doubled_columns, doubled_rows, record, zeros
 from backfill.model.workload import Ints
 
 RUNNING = np.int8(-1)  # runs.how; else how it ended, an index into model.schedule.STATES
@@ -36,6 +36,7 @@ RUNS = [
     # those that go on, by limit, then start
     ("by_limit", int64[::1]),
     ("limits", int64[::1]),  # of each, in step with `by_limit`
+    ("amounts", int64[:, ::1]),  # (k, runs that go on): what each holds, in step with `by_limit`; unused among nodes
     ("active", int64),
     # of jobs that go on after they were preempted; length 1 where the policy does not preempt
     ("preempts", int64),  # 1: it may
@@ -46,7 +47,7 @@ RUNS = [
 Runs, RunsT = record("Runs", RUNS, globals())
 
 
-def new_runs(jobs: int, pool: bool, preempts: bool, walltime: Ints) -> Any:
+def new_runs(jobs: int, resources: int, pool: bool, preempts: bool, walltime: Ints) -> Any:
     """Nothing has run. Room for one run of each of so many jobs. preempts: whether the policy may preempt."""
     runs = max(jobs, 1)
     many = runs if preempts else 1
@@ -65,6 +66,7 @@ def new_runs(jobs: int, pool: bool, preempts: bool, walltime: Ints) -> Any:
         held_used=0,
         by_limit=zeros(SMALL),
         limits=zeros(SMALL),
+        amounts=zeros(resources if pool else 0, SMALL),
         active=0,
         preempts=int(preempts),
         paused=np.zeros(many, np.int8),
@@ -127,15 +129,26 @@ def add_by_limit(state, run, limit):
     runs = state.runs
     if runs.active == len(runs.limits):
         runs.by_limit, runs.limits = doubled(runs.by_limit), doubled(runs.limits)
+        runs.amounts = doubled_columns(runs.amounts)
     runs.limit[run] = limit
     by_limit, limits = runs.by_limit, runs.limits
-    i = runs.active
-    while i > 0 and limits[i - 1] > limit:
+    low, high = 0, runs.active
+    while low < high:
+        middle = (low + high) >> 1
+        if limits[middle] <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    for i in range(runs.active, low, -1):
         limits[i] = limits[i - 1]
+    for i in range(runs.active, low, -1):
         by_limit[i] = by_limit[i - 1]
-        i -= 1
-    limits[i] = limit
-    by_limit[i] = run
+    limits[low] = limit
+    by_limit[low] = run
+    for k in range(runs.amounts.shape[0]):
+        for i in range(runs.active, low, -1):
+            runs.amounts[k, i] = runs.amounts[k, i - 1]
+        runs.amounts[k, low] = state.jobs.need[runs.job[run], k]
     runs.active += 1
 
 
@@ -156,7 +169,11 @@ def drop_by_limit(state, run):
     runs.active -= 1
     for i in range(low, runs.active):
         by_limit[i] = by_limit[i + 1]
+    for i in range(low, runs.active):
         limits[i] = limits[i + 1]
+    for k in range(runs.amounts.shape[0]):
+        for i in range(low, runs.active):
+            runs.amounts[k, i] = runs.amounts[k, i + 1]
 
 
 @kernel()

@@ -50,7 +50,7 @@ def new_state(
         jobs=new_jobs(jobs, need, bound, estimate, licences),
         machine=machine,
         free=new_free(platform),
-        runs=new_runs(n, nodes == 1 and not licences, policy.preempts, estimate),
+        runs=new_runs(n, k, nodes == 1 and not licences, policy.preempts, estimate),
         queue=new_queue(n, k, policy.orders, policy.index and not policy.dynamic),
         placed=new_placed(nodes),
         shadow=new_shadow(nodes, k, licences),

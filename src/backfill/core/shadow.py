@@ -70,22 +70,23 @@ def _book_planned(state, job):
 
 @kernel()
 def _on_pool(state, job):
-    for k in range(state.machine.resources):
-        state.shadow.extra[0, k] = state.free.nodes[0, k]
+    runs, extra, need, resources = state.runs, state.shadow.extra, state.jobs.need, state.machine.resources
+    for k in range(resources):
+        extra[0, k] = state.free.nodes[0, k]
     i = 0
-    while i < state.runs.active:
-        t = max(state.runs.limits[i], state.now)
+    while i < runs.active:
+        t = max(runs.limits[i], state.now)
         # Ties count: every job that ends at the shadow time adds to the extra.
-        while i < state.runs.active and max(state.runs.limits[i], state.now) == t:
-            for k in range(state.machine.resources):
-                state.shadow.extra[0, k] += state.jobs.need[state.runs.job[state.runs.by_limit[i]], k]
+        while i < runs.active and max(runs.limits[i], state.now) == t:
+            for k in range(resources):
+                extra[0, k] += runs.amounts[k, i]
             i += 1
         fits = True
-        for k in range(state.machine.resources):
-            fits = fits and state.shadow.extra[0, k] >= state.jobs.need[job, k]
+        for k in range(resources):
+            fits = fits and extra[0, k] >= need[job, k]
         if fits:
-            for k in range(state.machine.resources):
-                state.shadow.extra[0, k] -= state.jobs.need[job, k]
+            for k in range(resources):
+                extra[0, k] -= need[job, k]
             return t
     return FUTURE
 
