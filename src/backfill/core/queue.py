@@ -26,6 +26,7 @@ from backfill.core.trace import LOOKS
 from backfill.core.wall import verb
 
 BLOCK = 32  # jobs that a block can hold
+ROOMY = 24  # jobs in a block that still has room for some that come late
 CLASSES = 32  # of sizes
 DEEP = 256  # queue length from which static orders lie in blocks
 SHALLOW = 64  # a deep queue this short is one stretch again
@@ -303,7 +304,7 @@ def _lay_out(state, least, deep):
     q.deep = deep
     for slot in range(q.slots):
         if deep:
-            _fill(state, slot, jobs[slot], keys[slot], passed[slot])
+            _fill(state, slot, jobs[slot], keys[slot], passed[slot], q.order[slot] == FCFS)
         else:
             begin = slot * places
             for i in range(n):
@@ -326,14 +327,14 @@ def _gather(state, slot, begin, end, jobs, keys):
 
 
 @kernel()
-def _fill(state, slot, jobs, keys, passed):
-    """Lay out one order in blocks: by submit with the room at the end, where new jobs come; any other evenly."""
+def _fill(state, slot, jobs, keys, passed, at_end):
+    """Lay out one order in blocks, evenly, or with the room at the end, where new jobs come by submit."""
     q = state.queue
     blocks = q.places // BLOCK
     q.least_key[slot * blocks], q.least_job[slot * blocks] = -np.inf, NONE
     q.front[slot] = q.at[slot] = slot * q.places
     _find_classes(state, slot, jobs)
-    used = len(jobs) // BLOCK + 1 if q.order[slot] == FCFS else blocks
+    used = len(jobs) // ROOMY + 1 if at_end else blocks
     _spread(state, slot, slot * blocks, blocks, used, jobs, keys, passed)
 
 
@@ -443,11 +444,13 @@ def _spread(state, slot, first, blocks, used, jobs, keys, passed):
 @apart(key=float64)
 def _insert_deep(state, slot, job, key):
     q = state.queue
-    block = _find_block(state, slot, job, key)
-    while q.count[block] == BLOCK:
-        last, leaves = block * BLOCK + BLOCK - 1, q.places // BLOCK
-        at_end = _before(q.key[last], q.line[last], key, job)
-        is_last = block + 1 == (slot + 1) * leaves
+    block, leaves = _find_block(state, slot, job, key), q.places // BLOCK
+    while True:
+        last, is_last = block * BLOCK + q.count[block] - 1, block + 1 == (slot + 1) * leaves
+        at_end = q.count[block] > 0 and _before(q.key[last], q.line[last], key, job)
+        goes_on = at_end and q.count[block] >= ROOMY and not is_last and q.count[block + 1] == 0
+        if q.count[block] < BLOCK and not goes_on:
+            break
         if at_end and not is_last and q.count[block + 1] < BLOCK:
             block += 1
             q.least_key[block], q.least_job[block] = key, job
@@ -468,7 +471,7 @@ def _insert_deep(state, slot, job, key):
     q.count[block] += 1
     q.front[slot] = min(q.front[slot], begin)
     if _before(key, job, q.passed_key[slot], q.passed_job[slot]):
-        q.at[slot] += place <= q.at[slot] <= end
+        q.at[slot] = max(q.at[slot] + (place <= q.at[slot] <= end), place + 1)
     elif place < q.at[slot]:
         q.at[slot] = place
     _add_to_tree(state, slot, block, place, c)
@@ -525,12 +528,12 @@ def _make_room_deep(state, slot, block, by_submit):
             jobs, keys = np.empty(n, np.int64), np.empty(n)
             passed = _gather(state, slot, first * BLOCK, (first + width) * BLOCK, jobs, keys)
             if width == leaves:
-                _fill(state, slot, jobs, keys, passed)
+                _fill(state, slot, jobs, keys, passed, by_submit)
             else:
                 _spread(state, slot, first, width, width, jobs, keys, passed)
             return
         width *= 2
-        full = max(full - 0.03125, 0.5)
+        full = max(full - 0.03125, 0.75)
 
 
 @apart()
