@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 
 from backfill.core.check import check, check_plan
+from backfill.core.loop import decide_once
 from backfill.core.promises import NO_TIME
 from backfill.model.platform import Platform
 from backfill.worlds.simulated import simulate
@@ -24,7 +25,7 @@ def checked(name, every=1, watch=lambda state: None):
         passes += 1
         if passes % every == 0:
             check(view._state)
-        chosen.entry(view._state)
+        decide_once(chosen.entry, view._state)
         if passes % every == 0:
             watch(view._state)
             check(view._state)

@@ -24,6 +24,12 @@ def take_in(state):
     queue.take_in(state)
 
 
+@kernel(types.void, PolicyT, StateT)
+def decide_once(decide, state):
+    """One pass of a compiled policy."""
+    decide(state)
+
+
 @kernel(inline=True)
 def count_pass(state):
     """A pass is over. Passes at which nothing happens must not go on for ever."""

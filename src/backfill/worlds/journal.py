@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from backfill.core.journal import DECIDE
-from backfill.core.loop import take_in
+from backfill.core.loop import decide_once, take_in
 from backfill.core.policy import Policy
 from backfill.core.transitions import do_again
 from backfill.core.view import View
@@ -28,13 +28,15 @@ def feed_back(
     No world takes part: nothing is known of what ends when but what the journal says.
     """
     state = begin(workload, platform, policy, params or {}, options or Options(), None, True).state
-    decide = policy.entry if policy.compiled else policy.decide
-    seen = state if policy.compiled else View(state, policy.layout)
+    view = View(state, policy.layout)
     arrange = sorter() if policy.sorted_for_it else take_in
     for row in np.ascontiguousarray(journal):
         do_again(state, row)
         if row[0] == DECIDE:
             arrange(state)
-            decide(seen)
+            if policy.compiled:
+                decide_once(policy.entry, state)
+            else:
+                policy.decide(view)
     found: Ints = state.journal.row[: state.journal.rows].copy()
     return found
