@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from backfill import policies
 from backfill.core import queue as fast
 from backfill.core.kernel import kernel
-from backfill.core.queue import BLOCK, CLASSES, DEEP, SHALLOW
+from backfill.core.places import BLOCK, CLASSES, DEEP, SHALLOW
 from backfill.core.setup import new_state
 from backfill.model.platform import Platform
 from backfill.model.workload import Jobs

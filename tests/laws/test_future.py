@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backfill import policies
 from backfill.core.loop import decide_once
-from backfill.core.queue import DEEP
+from backfill.core.places import DEEP
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND

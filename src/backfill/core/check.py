@@ -7,10 +7,10 @@ import numpy as np
 
 from backfill.core.order import DYNAMIC, FCFS, score
 from backfill.core.placement import BLOCK as NODES
+from backfill.core.places import BLOCK as PLACES
+from backfill.core.places import CLASSES
 from backfill.core.profile import BLOCK, FUTURE, PAST
 from backfill.core.promises import NO_TIME
-from backfill.core.queue import BLOCK as PLACES
-from backfill.core.queue import CLASSES
 from backfill.core.runs import RUNNING
 
 

@@ -10,9 +10,9 @@ from backfill.core.jobs import allowed_nodes, new_jobs
 from backfill.core.journal import new_journal
 from backfill.core.machine import new_free, new_machine, new_placed
 from backfill.core.own import new_own
+from backfill.core.places import new_queue
 from backfill.core.policy import Policy
 from backfill.core.promises import NO_TIME, new_promises
-from backfill.core.queue import new_queue
 from backfill.core.runs import new_runs
 from backfill.core.scratch import new_scratch
 from backfill.core.shadow import new_shadow

@@ -11,8 +11,8 @@ from backfill.core.jobs import JobsT
 from backfill.core.journal import JournalT
 from backfill.core.machine import FreeT, MachineT, PlacedT
 from backfill.core.own import OwnT
+from backfill.core.places import QueueT
 from backfill.core.promises import PromisesT
-from backfill.core.queue import QueueT
 from backfill.core.record import record
 from backfill.core.runs import RunsT
 from backfill.core.scratch import ScratchT

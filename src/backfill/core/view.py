@@ -19,9 +19,9 @@ from backfill import jit
 from backfill.core.batch import BATCH
 from backfill.core.jobs import JOBS as OF_JOBS
 from backfill.core.machine import FREE, MACHINE, PLACED
+from backfill.core.places import QUEUE
 from backfill.core.pointer import array_of, read_field
 from backfill.core.promises import PROMISES
-from backfill.core.queue import QUEUE
 from backfill.core.runs import RUNS
 from backfill.core.shadow import SHADOW
 from backfill.core.state import STATE, StateT
