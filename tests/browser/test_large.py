@@ -48,6 +48,7 @@ def test_300_000_jobs_under_four_policies_are_below_10_mb(large):
     assert large.stat().st_size < 10_000_000
 
 
+@pytest.mark.long  # how fast it is, is a matter of the machine and of what else it does
 def test_300_000_jobs_draw_in_under_2_seconds(open_page, large):
     took = []
     for _ in range(TRIES):
@@ -78,6 +79,7 @@ FRAMES = """(how) => new Promise((done) => {
 })"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["sideways", "down", "zoom"])
 @pytest.mark.parametrize("zoom", [1.2, 20, 400])
 def test_300_000_jobs_move_at_30_frames_a_second(open_page, large, zoom, how):
