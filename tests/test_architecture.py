@@ -12,6 +12,7 @@ import backfill
 
 ROOT = Path(backfill.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
+CHECKER = [*sorted((ROOT / "analysis" / "verify").rglob("*.py")), ROOT / "analysis" / "outages.py"]
 
 # part -> the other parts it may import. A part is a folder or a module at the top, or the package itself.
 BELOW = {"loading", "walls", "analysis", "worlds", "workloads", "traces", "policies", "core", "model", "data"}
@@ -83,10 +84,10 @@ def test_core_and_policies_never_touch_clock_files_or_processes(path):
     assert not tops & OUTSIDE
 
 
-@pytest.mark.parametrize("file", ["verify.py", "outages.py"])
-def test_the_checker_knows_nothing_but_numpy_and_the_model(file):
-    for name in imported(ROOT / "analysis" / file):
-        top, own = name.split(".")[0], name.startswith("backfill.analysis.outages")
+@pytest.mark.parametrize("path", CHECKER, ids=name_of)
+def test_the_checker_knows_nothing_but_numpy_and_the_model(path):
+    for name in imported(path):
+        top, own = name.split(".")[0], name.startswith(("backfill.analysis.outages.", "backfill.analysis.verify."))
         assert own or top == "numpy" or name.startswith("backfill.model.") or top in sys.stdlib_module_names, name
 
 

@@ -1,0 +1,112 @@
+"""An independent checker of any schedule. It shares no code with what makes schedules, so it cannot share a mistake.
+
+| rule | what must hold |
+| --- | --- |
+| `jobs` | every job of the workload is in the schedule, exactly once, and no other |
+| `submit` | a submit that the schedule states is the workload's |
+| `start` | no start before the submit, before `eligible`, or before the end (and think time) of what it comes after |
+| `end` | end = start + the time the job holds its node: run time / speed, cut at the walltime where jobs are killed |
+| `state` | TIMEOUT exactly for killed jobs (a run just as long as the walltime is none), REJECTED without a start |
+| `reason` | the reason of a start is one of the closed list |
+| `rejected` | a job without a start could not run even alone with all that there ever is, or comes after such a one |
+| `pending` | jobs wait for ever only where one of them could not run even alone with what the events leave in the end |
+| `runs` | runs of a job do not overlap, it runs again exactly after it was lost or preempted, its row is its last run |
+| `progress` | a lost run keeps nothing, no run more than its length, and a job that completes was run whole |
+| `lost` | a run is lost exactly where capacity that it holds goes away; where some can stay, the last to start go |
+| `cancel` | a job is CANCELLED exactly where an event cancels it: it ends then, and never starts after it |
+| `window` | no job starts that by its walltime would hold what a window takes that was known by then |
+| `node` | the nodes exist, and the tasks on them are all the job's tasks |
+| `spread` | a gang that must stay on one node, or on one site, does |
+| `site` | a job pinned to a site sits there |
+| `constraint` | a job sits only on nodes with the features that it asks for |
+| `host` | a node holds no job with a licence that it may not host |
+| `capacity` | no resource of a node is held beyond its capacity at any instant, less outages and windows |
+| `licence` | no floating licence is held beyond its copies at any instant, less windows |
+| `promise` | no job starts later than the first start promised to it (only with `promises_bind`) |
+
+A job holds what it holds on [start, end): one that starts when another ends may take its place. Without events, and
+where each job ran once, a job and its run are the same. Events change walltimes and capacities as they say; the checker
+reads them by itself (`analysis/outages.py`).
+
+Where each rule is checked:
+
+* `reading.py`: `jobs`, while it lays the schedule out as a `Case` (`case.py`)
+* `times.py`: `submit`, `start`, `promise`, `end`, `state`, `reason`, `runs`, `progress`, `lost`, `cancel`
+* `alone.py`: `rejected`, `pending`, and `cancel` of a job that could never run
+* `capacity.py`: `node`, `spread`, `site`, `constraint`, `host`, `window`, `capacity`, `licence`
+"""
+
+from backfill.analysis.verify.alone import check_pending, check_rejected
+from backfill.analysis.verify.capacity import check_capacity, check_hosts, check_licences, check_nodes, check_windows
+from backfill.analysis.verify.case import SHOWN, Lost, Overrun, RunColumns, ScheduleColumns, Violation
+from backfill.analysis.verify.reading import read, with_node_licences
+from backfill.analysis.verify.times import (
+    check_after,
+    check_cancelled,
+    check_ends,
+    check_lost,
+    check_progress,
+    check_runs,
+    check_starts,
+    check_states,
+    lengths_of,
+    lost_suspended,
+    outcomes,
+)
+from backfill.model.events import BoundEvents, Events
+from backfill.model.platform import Platform
+from backfill.model.schedule import Schedule
+from backfill.model.workload import Ints, Workload
+
+__all__ = ["SHOWN", "RunColumns", "ScheduleColumns", "Violation", "verify"]
+
+
+def verify(
+    workload: Workload,
+    platform: Platform,
+    schedule: Schedule | ScheduleColumns,
+    *,
+    overrun: Overrun = "kill",
+    promises_bind: bool = False,
+    events: Events | BoundEvents | None = None,
+    lost: Lost = "requeue",
+    overhead: int = 0,
+    seen: Ints | None = None,
+) -> list[Violation]:
+    """Every rule that the schedule breaks, empty when it is lawful; at most 20 of a rule in full, then their count.
+
+    Columns that the schedule does not have are not checked: an end is then computed, and without nodes only the sums
+    over the platform are compared (which on a platform of one node is everything). Of a resource or a licence that the
+    platform does not name it has none, but a memory that it does not name is unlimited. A licence that stays on nodes
+    is a resource there: a job of one task may ask for it as for any licence, a gang by a column, per task.
+    Where a speed is not 1, an end may differ by a microsecond for each run, the rounding of a division.
+
+    events: what happened besides. lost: what becomes of a job whose run is lost. overhead: microseconds that a run
+    takes longer because its job was preempted before it. seen: the walltimes that the policy was told, where they are
+    not those of the workload; by them a job must fit beside windows.
+    """
+    if isinstance(events, Events):
+        events = events.bind(workload, platform)
+    case = read(with_node_licences(workload, platform), platform, schedule, events)
+    lengths = lengths_of(case, overrun, overhead)
+    outcome = outcomes(case, lengths, schedule.runs is not None)
+    check_starts(case, schedule, promises_bind)
+    until = check_ends(case, schedule, lengths, outcome)
+    waited = lost_suspended(case, outcome, lost)
+    check_states(case, schedule, lengths, outcome, lost, waited)
+    if schedule.runs is not None or case.outages is not None:
+        check_runs(case, schedule, outcome, lost, waited)
+        check_progress(case, lengths, outcome)
+    if case.outages is not None:
+        check_pending(case)
+        check_lost(case)
+        check_cancelled(case, until)
+        check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, lengths)
+    check_after(case, until)
+    check_rejected(case, schedule)
+    if case.placed:
+        check_nodes(case)
+        check_hosts(case)
+    check_capacity(case, until)
+    check_licences(case, until)
+    return case.report.violations()

@@ -1,0 +1,238 @@
+"""Where runs sit, and what they hold there.
+
+Rules `node`, `spread`; `site`, `constraint`, `host`; `window`; `capacity`, `licence`. What is held at any instant comes
+from a sweep over all begins and ends, apart for each node or licence.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from backfill.analysis.outages import Outages, Replay, Window
+from backfill.analysis.verify.case import Case, Report, copies_held, items_of, licence_index, limited, meets
+from backfill.analysis.verify.times import Lengths
+from backfill.model.units import seconds_text
+from backfill.model.workload import SPREAD, Ints
+
+_LOW = 0xFFFFFFFF  # the lower half of 64 bits
+
+
+def check_nodes(case: Case) -> None:
+    """All tasks of a job are on nodes, and a gang keeps together."""
+    jobs, report, runs, n = case.workload.jobs, case.report, case.runs, len(case.runs)
+    seated, strange = np.zeros(n, np.int64), np.zeros(n, np.bool_)
+    np.add.at(seated, case.seat_run, case.seat_tasks)
+    strange[case.seat_run[(case.seat_node < 0) | (case.seat_tasks < 1)]] = True
+    for i in report.each("node", strange | (seated != jobs.tasks[runs.job])):
+        text = f"sits on {str(case.place(i))!r}; expected {jobs.tasks[runs.job[i]]} tasks on nodes of the platform"
+        report.add("node", jobs.job[runs.job[i]], runs.start[i], text)
+
+    real = case.seat_node >= 0
+    run, node = case.seat_run[real], case.seat_node[real]
+    for rule, where in (("node", node), ("site", case.platform.site[node])):
+        low, high = np.full(n, 2**62), np.full(n, -1)
+        np.minimum.at(low, run, where)
+        np.maximum.at(high, run, where)
+        for i in report.each("spread", (low < high) & (jobs.spread[runs.job] == SPREAD.index(rule))):
+            report.add("spread", jobs.job[runs.job[i]], runs.start[i], f"sits on more than one {rule}")
+
+
+def check_hosts(case: Case) -> None:
+    """Jobs sit only where their site, their constraint and their licences let them."""
+    jobs, platform, report = case.workload.jobs, case.platform, case.report
+    real = case.seat_node >= 0
+    job, node = case.seat_job[real], case.seat_node[real]
+    start = case.runs.start[case.seat_run[real]]
+    place = {name: i for i, name in enumerate(platform.sites)}
+    pinned = np.array([place.get(name, -2) for name in jobs.site.names] + [-1], np.int64)[jobs.site.codes[job]]
+    for i in report.each("site", (pinned != -1) & (pinned != platform.site[node])):
+        text = f"sits on node {platform.nodes[node[i]]}; expected site {jobs.site[job[i]]}"
+        report.add("site", jobs.job[job[i]], start[i], text)
+
+    fitting = np.array([meets(platform, text) for text in jobs.constraint.names] + [np.ones(len(platform.nodes))], bool)
+    for i in report.each("constraint", ~fitting[jobs.constraint.codes[job], node]):
+        text = f"sits on node {platform.nodes[node[i]]}; expected {jobs.constraint[job[i]]}"
+        report.add("constraint", jobs.job[job[i]], start[i], text)
+
+    index, seat = items_of(jobs.licences, job)
+    asked = licence_index(case.workload, platform)[jobs.licences.items[index]]
+    seat, asked = seat[asked >= 0], asked[asked >= 0]
+    for i in report.each("host", ~platform.hosts[node[seat], asked]):
+        row, where = job[seat[i]], platform.nodes[node[seat[i]]]
+        text = f"sits on node {where}, which may not host licence {platform.licences[asked[i]]}"
+        report.add("host", jobs.job[row], start[seat[i]], text)
+
+
+def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths) -> None:
+    """At the begin of each window that was known at a start, what is held then by walltimes fits beside it."""
+    runs, platform, outages = case.runs, case.platform, cast(Outages, case.outages)
+    real = (case.seat_node >= 0) & case.placed
+    run, node, tasks = case.seat_run[real], case.seat_node[real], case.seat_tasks[real]
+    licence_run, licence, copies = copies_held(case)
+    names = case.workload.resources
+
+    def limit(of: Ints, time: Ints | int) -> Ints:
+        walltime = outages.walltime(runs.job[of], seen, time)
+        at: Ints = runs.start[of] + np.maximum(walltime - lengths.spent[of] + lengths.extra[of], 1)
+        return at
+
+    def check(window: Window, lane: int, resource: int, held: Ints, amount: Ints) -> None:
+        begin = window.begin
+        start, end = runs.start[held], until[held]
+        late = np.flatnonzero((window.known <= start) & (start < begin) & (amount > 0) & (limit(held, start) > begin))
+        for time in np.unique(start[late]).tolist():
+            there = (start <= time) & (time < np.maximum(end, start + 1)) & (limit(held, time) > begin)
+            taken = sum(amount[there].tolist())
+            room = _room_then(case, lane, resource, time, begin, window.licence)
+            if taken <= room:
+                continue
+            if case.report.each("window", np.ones(1, np.bool_)):
+                last = runs.job[held[late[start[late] == time][-1]]]
+                what = platform.licences[lane] if window.licence else platform.resources[resource]
+                where = "" if window.licence else f" of node {platform.nodes[lane]}"
+                text = (
+                    f"may run into the window at {seconds_text(begin)} s, known since {seconds_text(window.known)} s: "
+                )
+                text += f"by walltimes {taken} {what}{where} are held then of {room}"
+                case.report.add("window", case.workload.jobs.job[last], time, text)
+
+    for window in outages.windows:
+        if window.begin <= window.known:
+            continue
+        if window.licence:
+            mine = licence == window.lanes[0]
+            check(window, window.lanes[0], 0, licence_run[mine], copies[mine])
+            continue
+        taken = range(len(platform.resources)) if window.resource < 0 else [window.resource]
+        for lane in window.lanes:
+            mine = node == lane
+            for k in taken:
+                if platform.resources[k] in names:
+                    demand = case.workload.jobs.demand[runs.job[run[mine]], names.index(platform.resources[k])]
+                    check(window, lane, k, run[mine], tasks[mine] * demand)
+
+
+def _room_then(case: Case, lane: int, resource: int, now: int, then: int, licence: bool) -> int:
+    """What there will be of a lane at a later time, by what is known now: capacity now, without the windows then."""
+    room = int(cast(Replay, case.replay).without_windows(lane, now, licence)[resource])
+    for window in cast(Outages, case.outages).windows:
+        there = window.known <= now and window.begin <= then < window.until and lane in window.lanes
+        if there and window.licence == licence:
+            if window.resource < 0 and not licence:
+                return 0
+            room -= window.amount if licence or window.resource == resource else 0
+    return max(room, 0)
+
+
+def check_capacity(case: Case, until: Ints) -> None:
+    """No resource of a node is held beyond what there is."""
+    workload, platform = case.workload, case.platform
+    if case.outages is not None:
+        platform = replace(platform, capacity=case.outages.most)
+    resources, demand, capacity = limited(workload, platform)
+    blocked = _Blocked.none()
+    if case.replay is not None:
+        lane, begin, end, less = case.replay.blocked(platform.capacity)
+        columns = [platform.resources.index(name) if name in platform.resources else -1 for name in resources]
+        less = np.pad(less, ((0, 0), (0, 1)))[:, columns]
+        blocked = _Blocked(lane if case.placed else np.zeros_like(lane), begin, end, less)
+    holders = [f"node {name}" for name in platform.nodes] if case.placed else ["the platform"]
+    capacity = capacity if case.placed else capacity.sum(axis=0, keepdims=True)
+    real = case.seat_node >= 0
+    run, node, tasks = case.seat_run[real], case.seat_node[real], case.seat_tasks[real]
+    job = case.runs.job[run]
+    sweep = _Sweep(node, case.runs.start[run], until[run], blocked)
+    for k, resource in enumerate(resources):
+        amount, most = tasks * demand[job, k], capacity[:, k]
+        for seat, time, at, held, there in sweep.above(k, amount, most, case.report, "capacity"):
+            text = f"{holders[at]} holds {held} {resource} of {there}"
+            case.report.add("capacity", workload.jobs.job[job[seat]], time, text)
+
+
+def check_licences(case: Case, until: Ints) -> None:
+    """No floating licence is held beyond its copies."""
+    licences, platform, runs = case.workload.jobs.licences, case.platform, case.runs
+    index, run = items_of(licences, runs.job)
+    asked = licences.items[index]
+    place = licence_index(case.workload, platform)
+    copies, blocked = platform.copies, _Blocked.none()
+    if case.outages is not None and case.replay is not None:
+        copies = case.outages.most_copies
+        lane, begin, end, less = case.replay.blocked(copies[:, None], licences=True)
+        known = np.isin(lane, place)
+        asked_as = np.array([np.flatnonzero(place == each)[0] for each in lane[known].tolist()], np.int64)
+        blocked = _Blocked(asked_as, begin[known], end[known], less[known])
+    copies = np.append(copies, 0)[place]
+    sweep = _Sweep(asked, runs.start[run], until[run], blocked)
+    for item, time, licence, held, most in sweep.above(0, np.ones(len(run), np.int64), copies, case.report, "licence"):
+        text = f"{held} copies of {case.workload.licences[licence]} are held of {most}"
+        case.report.add("licence", case.workload.jobs.job[runs.job[run[item]]], time, text)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Blocked:
+    """What cannot be held on [begin, end), since it is less than the most that there ever is."""
+
+    lane: Ints
+    begin: Ints
+    end: Ints
+    amount: Ints  # shape (spans, resources)
+
+    @classmethod
+    def none(cls) -> "_Blocked":
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, nothing, nothing, np.zeros((0, 0), np.int64))
+
+
+class _Sweep:
+    """Amounts held on intervals [begin, end), each in its lane, in order of time; what is blocked comes first."""
+
+    def __init__(self, lane: Ints, begin: Ints, end: Ints, blocked: _Blocked) -> None:
+        self.blocked, self.skip = blocked, len(blocked.lane)
+        if self.skip:
+            lane, begin, end = (
+                np.concatenate(pair) for pair in ((blocked.lane, lane), (blocked.begin, begin), (blocked.end, end))
+            )
+        self.lane, self.begin, self.end = lane, begin, end
+        real = np.flatnonzero(begin < end)
+        lanes, times = np.tile(lane[real], 2), np.concatenate([begin[real], end[real]])
+        order = np.lexsort((times, lanes))
+        self.lanes, self.times = lanes[order], times[order]
+        self.interval, self.sign = np.tile(real, 2)[order], np.where(order < len(real), 1, -1)
+
+    def above(
+        self, k: int, amount: Ints, limit: Ints, report: Report, rule: str
+    ) -> Iterator[tuple[int, int, int, int, int]]:
+        """Where a lane rises above its limit: (the last interval that begins there, instant, lane, held, limit then).
+
+        k: the resource. Where no interval begins there, because the limit falls: the one that began last.
+        """
+        if self.skip:
+            amount = np.concatenate([self.blocked.amount[:, k], amount])
+        change = amount[self.interval] * self.sign
+        # In two halves, so that no sum passes 2^63: `>>` rounds down and `&` is its remainder, also below zero.
+        low = np.cumsum(change & _LOW)
+        high = np.cumsum(change >> 32) + (low >> 32)
+        low &= _LOW
+        most = limit[self.lanes]
+        over = (high > most >> 32) | ((high == most >> 32) & (low > most & _LOW))
+        # Only what is held once all events of an instant are done counts.
+        at = np.flatnonzero(np.append((self.lanes[1:] != self.lanes[:-1]) | (self.times[1:] != self.times[:-1]), True))
+        at = at[: len(over)]
+        was = np.append(False, over[at[:-1]])[: len(at)] & (self.lanes[at] == self.lanes[at - 1])
+        rises = at[over[at] & ~was]
+        for i in report.each(rule, np.ones(len(rises), np.bool_)):
+            event = rises[i]
+            lane, time = int(self.lanes[event]), int(self.times[event])
+            mine = (self.lane == lane) & (amount > 0)
+            cause = int(np.flatnonzero(mine & (self.begin == time))[-1])
+            gone = 0
+            if self.skip:
+                holding = np.flatnonzero(mine & (self.begin <= time) & (time < self.end))
+                gone = sum(amount[holding[holding < self.skip]].tolist())
+                held = holding[holding >= self.skip]
+                cause = int(held[np.argsort(self.begin[held], kind="stable")[-1]])
+            total = (int(high[event]) << 32) + int(low[event])
+            yield cause - self.skip, time, lane, total - gone, int(limit[lane]) - gone

@@ -1,0 +1,232 @@
+"""A schedule as any program states it, the same laid out as a `Case`, and the report of what is wrong with it.
+
+Below them is what several modules of rules need: texts as codes, and what jobs ask for in the platform's own terms.
+No rule is checked here.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.analysis.outages import Outages, Replay
+from backfill.model.platform import Platform
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import seconds_text
+from backfill.model.workload import Ints, Ragged, Workload
+
+SHOWN = 20  # violations of one rule that are told in full
+
+Overrun = Literal["kill", "extend"]
+Lost = Literal["requeue", "fail"]
+Mask = NDArray[np.bool_]
+
+
+class RunColumns(Protocol):
+    """The runs of any program's schedule, a row each: columns as in `ScheduleColumns`; `kept` is their progress."""
+
+    @property
+    def job(self) -> Any: ...  # noqa: D102
+    @property
+    def start(self) -> Ints: ...  # noqa: D102
+    @property
+    def end(self) -> Ints: ...  # noqa: D102
+    @property
+    def state(self) -> Any: ...  # noqa: D102
+    @property
+    def reason(self) -> Any: ...  # noqa: D102
+    @property
+    def node(self) -> Any: ...  # noqa: D102
+    @property
+    def kept(self) -> Ints: ...  # noqa: D102
+
+
+class ScheduleColumns(Protocol):
+    """Any program's schedule: columns of equal length, int64 microseconds (NO_TIME where blank); None = no such column.
+
+    `state` holds texts of STATES, `reason` texts of REASONS where the job ran, `node` a name or `a*2;b*3`.
+    """
+
+    @property
+    def job(self) -> Any: ...  # noqa: D102
+    @property
+    def submit(self) -> Ints | None: ...  # noqa: D102
+    @property
+    def start(self) -> Ints: ...  # noqa: D102
+    @property
+    def end(self) -> Ints | None: ...  # noqa: D102
+    @property
+    def state(self) -> Any: ...  # noqa: D102
+    @property
+    def reason(self) -> Any: ...  # noqa: D102
+    @property
+    def node(self) -> Any: ...  # noqa: D102
+    @property
+    def runs(self) -> RunColumns | None: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule; `str()` is one line. Where `job` is empty it only counts those that are not told."""
+
+    rule: str
+    job: str
+    time: int | None  # microseconds
+    text: str
+
+    def __str__(self) -> str:
+        time = "" if self.time is None else f" at {seconds_text(self.time)} s"
+        line = f"{self.rule}: job {self.job}{time}: {self.text}" if self.job else f"{self.rule}: {self.text}"
+        return "".join(c if c.isprintable() else "?" for c in line)
+
+
+@dataclass(slots=True)
+class Report:
+    """The violations found, told in full up to SHOWN of a rule; all are counted."""
+
+    told: dict[str, list[Violation]] = field(default_factory=dict)
+    count: Counter[str] = field(default_factory=Counter)
+
+    def each(self, rule: str, broken: Mask) -> list[int]:
+        """Where `broken` holds, as far as it will be told; all are counted."""
+        found: list[int] = np.flatnonzero(broken).tolist()
+        self.count[rule] += len(found)
+        return found[: SHOWN - len(self.told.setdefault(rule, []))]
+
+    def add(self, rule: str, job: object, time: int | None, text: str) -> None:
+        """Tell one of those that `each` gave."""
+        self.told[rule].append(Violation(rule, str(job), None if time is None else int(time), text))
+
+    def violations(self) -> list[Violation]:
+        """All that are told, rule by rule, and after each the count of those that are not."""
+        found = []
+        for rule, told in self.told.items():
+            found += told
+            if self.count[rule] > len(told):
+                found.append(Violation(rule, "", None, f"and {self.count[rule] - len(told)} more"))
+        return found
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Runs:
+    """The runs of a schedule in order of (job, start); where it states none, each job that ran did so once."""
+
+    job: Ints  # row of the workload
+    start: Ints
+    end: Ints  # NO_TIME where it is not stated
+    state: Ints  # -1 where it is not stated, -2 for none of the known
+    reason: Ints  # likewise
+    kept: Ints  # NO_TIME where it is not stated
+    line: Ints  # of the table that states it
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    @property
+    def first(self) -> Mask:
+        """Which are the first of their jobs."""
+        first: Mask = np.append(True, self.job[1:] != self.job[:-1])[: len(self)]
+        return first
+
+    @property
+    def last(self) -> Mask:
+        """Which are the last of their jobs."""
+        last: Mask = np.append(self.job[1:] != self.job[:-1], True)[: len(self)]
+        return last
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Case:
+    """A schedule laid out by the rows of its workload, and what is wrong with it so far."""
+
+    workload: Workload
+    platform: Platform
+    line: Ints  # shape (jobs,): the schedule's line about a job; -1 = none
+    start: Ints  # of the last run
+    ran: Mask
+    runs: Runs
+    placed: bool  # whether nodes are known; where not, all is one node with the sums
+    seat_run: Ints  # shape (seats,): one per run and node
+    seat_node: Ints  # -1 = no node of the platform
+    seat_tasks: Ints
+    place: Any  # the text of where a run is, by its place in `runs`
+    report: Report
+    cancelled: Ints  # when an event cancels each job; NEVER where none does
+    pending: Mask  # which jobs wait for ever, as the schedule states
+    outages: Outages | None = None
+    replay: Replay | None = None
+
+    @property
+    def seat_job(self) -> Ints:
+        """The row of the workload that sits on each seat."""
+        return self.runs.job[self.seat_run]
+
+    def column(self, values: Any, missing: int = NO_TIME) -> Ints:
+        """A column of the schedule by workload row."""
+        picked: Ints = np.append(np.asarray(values, np.int64), missing)[self.line]  # -1 finds what was appended
+        return picked
+
+
+def codes_of(column: Any, names: tuple[str, ...]) -> Ints:
+    """Indexes into `names`; -1 for an empty text, -2 for what is none of them."""
+    values = np.asarray(column)
+    if values.dtype.kind in "iu":
+        return np.where((values >= -1) & (values < len(names)), values, -2).astype(np.int64)
+    code = {"": -1} | {name: i for i, name in enumerate(names)}
+    return np.fromiter((code.get(text, -2) for text in values.tolist()), np.int64, len(values))
+
+
+def items_of(ragged: Ragged, rows: Ints) -> tuple[Ints, Ints]:
+    """Where the items of these rows lie, end to end, and for each item the place of its row in `rows`."""
+    count = ragged.first[rows + 1] - ragged.first[rows]
+    owner = np.repeat(np.arange(len(rows)), count)
+    skipped = ragged.first[rows] - (np.cumsum(count) - count)
+    return np.arange(len(owner)) + skipped[owner], owner
+
+
+def demand_of(workload: Workload, platform: Platform) -> Ints:
+    """What a task of each job asks for, in the order of the platform's resources."""
+    demand = np.zeros((len(workload), len(platform.resources)), np.int64)
+    for k, name in enumerate(platform.resources):
+        if name in workload.resources:
+            demand[:, k] = workload.jobs.demand[:, workload.resources.index(name)]
+    return demand
+
+
+def limited(workload: Workload, platform: Platform) -> tuple[list[str], Ints, Ints]:
+    """The resources that jobs ask for and the platform limits, demand per task and capacity per node."""
+    names = [name for name in workload.resources if platform.limits(name)]
+    demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
+    place = {name: k for k, name in enumerate(platform.resources)}
+    capacity = np.pad(platform.capacity, ((0, 0), (0, 1)))  # the last column is what the platform does not have
+    return names, demand, capacity[:, [place.get(name, -1) for name in names]]
+
+
+def licence_index(workload: Workload, platform: Platform) -> Ints:
+    """The platform's licence for each of the workload's; -1 where it has none."""
+    place = {name: i for i, name in enumerate(platform.licences)}
+    return np.array([place.get(name, -1) for name in workload.licences], np.int64)
+
+
+def copies_held(case: Case) -> tuple[Ints, Ints, Ints]:
+    """For each run and licence of the platform that it holds: (run, licence, copies)."""
+    index, run = items_of(case.workload.jobs.licences, case.runs.job)
+    licence = licence_index(case.workload, case.platform)[case.workload.jobs.licences.items[index]]
+    many = max(len(case.platform.licences), 1)
+    pairs, copies = np.unique((run * many + licence)[licence >= 0], return_counts=True)
+    return pairs // many, pairs % many, copies
+
+
+def meets(platform: Platform, constraint: str) -> list[bool]:
+    """Whether each node has the features that a constraint asks for."""
+    features = platform.features or [()] * len(platform.nodes)
+    there = [{node, *each} for node, each in zip(platform.nodes, features, strict=True)]
+    asked = [[term.strip() for term in part.split("&")] for part in constraint.split("|")]
+    if not platform.features:
+        asked = [[term for term in terms if term.lstrip("!") in platform.nodes] for terms in asked]
+    return [
+        any(all((term[1:] not in has) if term[0] == "!" else (term in has) for term in terms) for terms in asked)
+        for has in there
+    ]
