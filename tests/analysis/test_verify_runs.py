@@ -70,6 +70,12 @@ def test_a_run_is_lost_only_where_and_when_capacity_goes_away():
     assert "state: job a at 0 s: this run is NODE_FAIL; expected COMPLETED" in broken(ONE, TWO, LOST)
 
 
+def test_a_lost_run_did_not_last_longer_than_its_job_runs():
+    late, back = event(60, "down", node="m1"), event(70, "up", node="m1")
+    found = broken(ONE, TWO, requeued((0, 0, 60, NODE_FAIL), (0, 70, 90, COMPLETED)), late, back)
+    assert "end: job a at 60 s: ends 60 s after its start; expected 20 s" in found
+
+
 def test_a_run_does_not_outlive_its_node():
     assert broken(ONE, TWO, ON_M1, DOWN, UP) == [
         "lost: job a at 6 s: goes on, although the capacity that it holds goes away",

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 from numba import njit, types
 
@@ -76,11 +75,27 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
 
 
 def _words(field: str, kind: Any, value: Any) -> list[int]:
-    if numba.typeof(value) != kind:
-        raise TypeError(f"{field} is {numba.typeof(value)}; expected {kind}")
     if isinstance(kind, types.Array):
+        if not _fits(kind, value):
+            raise TypeError(
+                f"{field} is {_told(value)}; expected a C-contiguous, writeable {kind.dtype} array, {kind.ndim}d"
+            )
         return [0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides]
-    return [value if kind == types.int64 else value._meminfo.data]
+    if kind == types.int64 and isinstance(value, int | np.int64) and not isinstance(value, bool):
+        return [value]
+    if getattr(value, "_numba_type_", None) != kind:
+        raise TypeError(f"{field} is {_told(value)}; expected {kind}")
+    return [value._meminfo.data]
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    if not isinstance(value, np.ndarray) or value.dtype.name != kind.dtype.name or value.ndim != kind.ndim:
+        return False
+    return bool(value.flags.c_contiguous and value.flags.writeable and value.flags.aligned)
+
+
+def _told(value: Any) -> str:
+    return f"an array of {value.dtype}, {value.ndim}d" if isinstance(value, np.ndarray) else repr(value)
 
 
 def _write(address: int, words: list[list[int]]) -> None:

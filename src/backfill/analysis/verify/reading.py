@@ -111,14 +111,14 @@ def _runs_of(workload: Workload, schedule: Schedule | ScheduleColumns, line: Int
     if isinstance(schedule, Schedule):
         row_of = np.full(len(schedule) + 1, -1)
         row_of[line[line >= 0]] = np.flatnonzero(line >= 0)
-        jobs = row_of[np.asarray(runs.job)]
+        jobs, told = row_of[np.asarray(runs.job)], schedule.job[np.asarray(runs.job)]
         kept = schedule.runs.progress if schedule.runs is not None else None
     else:
         rows_of = {str(job): row for row, job in enumerate(workload.jobs.job.tolist())}
         jobs = np.array([rows_of.get(str(job), -1) for job in runs.job.tolist()], np.int64)
-        kept = cast(RunColumns, runs).kept
+        kept, told = cast(RunColumns, runs).kept, runs.job
     for i in report.each("jobs", jobs < 0):
-        report.add("jobs", runs.job[i], int(runs.start[i]), "a run of a job that is not in the workload")
+        report.add("jobs", told[i], int(runs.start[i]), "a run of a job that is not in the workload")
     lines = np.flatnonzero(jobs >= 0)
     lines = lines[np.lexsort((runs.start[lines], jobs[lines]))]
     states, reasons = coded(runs.state, STATES), coded(runs.reason, REASONS)

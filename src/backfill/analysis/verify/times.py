@@ -186,7 +186,7 @@ def check_ends(case: Case, schedule: Schedule | ScheduleColumns, lengths: Length
     held = runs.end - runs.start
     wrong = (held < shortest - rounding) | (held > longest + rounding)
     cut = np.isin(outcome, (CANCELLED, NODE_FAIL, PREEMPTED)) | np.isin(runs.state, (CANCELLED, NODE_FAIL))
-    for i in report.each("end", (runs.end != NO_TIME) & np.where(cut, held < 0, wrong)):
+    for i in report.each("end", (runs.end != NO_TIME) & np.where(cut, (held < 0) | (held > longest + rounding), wrong)):
         text = f"ends {seconds_text(int(held[i]))} s after its start; expected {seconds_text(int(shortest[i]))} s"
         report.add("end", ids[runs.job[i]], runs.end[i], text)
     return np.where(runs.end != NO_TIME, runs.end, runs.start + shortest)
