@@ -82,7 +82,7 @@ def _words(field: str, kind: Any, value: Any) -> list[int]:
             )
         return [0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides]
     if kind == types.int64 and isinstance(value, int | np.int64) and not isinstance(value, bool):
-        return [value]
+        return [int(value)]
     if getattr(value, "_numba_type_", None) != kind:
         raise TypeError(f"{field} is {_told(value)}; expected {kind}")
     return [value._meminfo.data]
