@@ -91,7 +91,7 @@ def simulate(
     raise_misuse(policy.name, state, jobs.job, platform)
     schedule = _schedule(jobs, platform, state, world, begun.causes, begun.bound is not None)
     _check_all_started(policy.name, schedule, state, jobs.job)
-    if not begun.in_order:
+    if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
     history = state.promises.history[: state.promises.entries].copy()
     looks = int(state.trace.counters[LOOKS])
@@ -105,18 +105,9 @@ class Begun:
     state: Any
     jobs: Jobs  # in the order of the queue
     rows: Ints  # where each of them is in the workload
+    place: Ints  # where each job of the workload is among them
     causes: Causes  # of those that are rejected
     bound: BoundEvents | None
-
-    @property
-    def place(self) -> Ints:
-        """Where the core has each job of the workload."""
-        return np.argsort(self.rows, kind="stable")
-
-    @property
-    def in_order(self) -> bool:
-        """Whether the workload has them in the order of the queue."""
-        return bool((self.rows[1:] > self.rows[:-1]).all())
 
 
 def begin(
@@ -132,11 +123,11 @@ def begin(
     values = policy.values(params)
     jobs, causes = adapt(workload, platform)
     rows = np.argsort(jobs.submit, kind="stable")
+    place = np.argsort(rows, kind="stable")
+    if not _ascend(rows):
+        jobs, causes = jobs.take(rows), causes[rows]
     watched_row = -1 if watched is None else int(np.argmax(rows == workload.row_of(watched)))
     bound = None if options.events is None else options.events.bind(workload, platform)
-    begun = Begun(None, jobs, rows, causes, bound)
-    if not begun.in_order:
-        jobs, causes = jobs.take(rows), causes[rows]
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
         estimate = estimate.copy()
@@ -152,11 +143,15 @@ def begin(
         journal=journal,
     )
     most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
-    never = np.zeros(len(jobs), np.bool_) if bound is None else never_comes(bound, jobs, begun.place)
+    never = np.zeros(len(jobs), np.bool_) if bound is None else never_comes(bound, jobs, place)
     reject_hopeless(state, jobs, platform, causes, *most, never)
     if bound is not None:
         use_plan(state)
-    return Begun(state, jobs, rows, causes, bound)
+    return Begun(state, jobs, rows, place, causes, bound)
+
+
+def _ascend(rows: Ints) -> bool:
+    return bool((rows[1:] > rows[:-1]).all())
 
 
 def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
