@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backfill.core.acts import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
 from backfill.model import events
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
+from backfill.model.units import NEVER
 from backfill.model.workload import Floats, Ints, Jobs
 
 CLOSING, OPENING, STATED = range(3)  # at one instant windows end, then begin, then come the file's own events
@@ -54,10 +54,9 @@ def acts(bound: BoundEvents, platform: Platform, place: Ints) -> tuple[Ints, Flo
     return steps, np.array([priority for *_, priority in found])
 
 
-def never_comes(bound: BoundEvents, jobs: Jobs, place: Ints) -> NDArray[np.bool_]:
-    """Which jobs, in the core's order, are cancelled before they are submitted."""
-    found = np.zeros(len(jobs), np.bool_)
-    cancelled = bound.kind == events.CANCEL
-    rows = place[bound.job[cancelled]]
-    found[rows[bound.time[cancelled] <= jobs.submit[rows]]] = True
+def cancelled_at(bound: BoundEvents, jobs: Jobs, place: Ints) -> Ints:
+    """When each job, in the core's order, is first cancelled by an event; NEVER where it is not."""
+    found = np.full(len(jobs), NEVER)
+    cancels = bound.kind == events.CANCEL
+    np.minimum.at(found, place[bound.job[cancels]], bound.time[cancels])
     return found

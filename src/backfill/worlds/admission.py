@@ -64,12 +64,12 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
 
 
 def reject_hopeless(
-    state: Any, jobs: Jobs, platform: Platform, causes: Causes, capacity: Ints, copies: Ints, never: Any
+    state: Any, jobs: Jobs, platform: Platform, causes: Causes, capacity: Ints, copies: Ints, cancelled: Ints
 ) -> None:
     """Add to `causes` the jobs that do not fit on the empty platform, and those that come after a rejected one.
 
-    capacity, copies: the most that there ever will be of each resource of each node, and of each licence. never: the
-    jobs that are cancelled before they come.
+    capacity, copies: the most that there ever will be of each resource of each node, and of each licence. cancelled:
+    when each job is cancelled; one that is gone by the time at which it would be rejected is not.
     """
     if len(state.machine.allowed):
         nowhere = np.append(~state.machine.allowed.any(axis=1), False)[state.jobs.bound] & (causes == "")
@@ -86,14 +86,18 @@ def reject_hopeless(
             asked, count = np.unique(jobs.licences[job], return_counts=True)
             lacking = asked[(count > copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
             causes[job] = platform.licences[lacking[0]] if len(lacking) else "nodes"
-    causes[never] = ""
+    causes[cancelled <= jobs.submit] = ""
     if len(jobs.after.items):
-        _reject_successors(jobs, causes, never)
+        _reject_successors(jobs, causes, cancelled)
 
 
-def _reject_successors(jobs: Jobs, causes: Causes, never: Any) -> None:
+def _reject_successors(jobs: Jobs, causes: Causes, cancelled: Ints) -> None:
     if stuck := circle(jobs.after):
         raise WorkloadError(f"job {jobs.job[stuck[0]]} comes after itself, by way of other jobs")
+    known = jobs.submit.copy()  # when it is known that a job is rejected
     for job in in_order(jobs.after):
-        if not causes[job] and not never[job] and (causes[jobs.after[job]] != "").any():
-            causes[job] = "after"
+        hopeless = jobs.after[job][causes[jobs.after[job]] != ""]
+        if not causes[job] and len(hopeless):
+            known[job] = max(known[job], known[hopeless].min())
+            if known[job] < cancelled[job]:
+                causes[job] = "after"

@@ -31,9 +31,9 @@ from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
-from backfill.model.units import counted, seconds_text
+from backfill.model.units import NEVER, counted, seconds_text
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
-from backfill.worlds.acts import acts, never_comes
+from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.admission import Causes, adapt, reject_hopeless
 from backfill.worlds.options import Options
 
@@ -143,8 +143,8 @@ def begin(
         journal=journal,
     )
     most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
-    never = np.zeros(len(jobs), np.bool_) if bound is None else never_comes(bound, jobs, place)
-    reject_hopeless(state, jobs, platform, causes, *most, never)
+    cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
+    reject_hopeless(state, jobs, platform, causes, *most, cancelled)
     if bound is not None:
         use_plan(state)
     return Begun(state, jobs, rows, place, causes, bound)
