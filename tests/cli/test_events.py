@@ -242,3 +242,13 @@ def test_jobs_think_where_that_is_wanted(backfill, tmp_path):
     assert early.code == 5
     assert early.out == "start: job 2 at 179 s: starts before 30 s after the end of job 1, which it comes after\n"
     assert backfill("simulate", "thinks.swf", "--think", "--json", "-q").out.count('"think": true') == 1
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "k-reservations", "flexible", "preemptive"])
+def test_a_job_may_be_cancelled_as_what_it_waited_for_ends(backfill, events, tmp_path, policy):
+    (tmp_path / "chain.csv").write_text(
+        "job,submit,runtime,walltime,procs,after\na,0,5,5,1,\nb,0,100,100,1,a\nc,0,50,50,1,\n"
+    )
+    cancel = events("time,event,job\n5,cancel,b\n")
+    done = lawful(backfill("simulate", "chain.csv", "--cpus", "2", *cancel, "--policy", policy, "--verify"))
+    assert "1 cancelled job" in done.out

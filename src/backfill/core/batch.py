@@ -74,7 +74,13 @@ def note_end(batch, run):
 
 @kernel()
 def note_leave(batch, job):
-    """A job went away unstarted at this instant."""
+    """A job went away at this instant; where it became eligible at the same one, it never waited."""
+    kept = 0
+    for i in range(batch.arrivals):
+        if batch.arrived[i] != job:
+            batch.arrived[kept] = batch.arrived[i]
+            kept += 1
+    batch.arrivals = kept
     if batch.leaves == len(batch.left):
         batch.left = doubled(batch.left)
     batch.left[batch.leaves] = job
