@@ -3,10 +3,15 @@
 numba's own disk cache looks only at the file that defines a function, not at the helpers it calls, so an edited
 helper would go unseen. Compiled code therefore lives under a folder named by the hash of all sources that take part,
 and of the versions and the processor that it was made with.
+
+numba also numbers what a process compiles, from 1, and tells functions of one name apart by that number alone. Code
+that two processes kept may therefore bear one name and be linked for each other. Here each process begins elsewhere.
 """
 
 import hashlib
+import itertools
 import os
+import secrets
 import shutil
 import time
 import warnings
@@ -18,6 +23,7 @@ import numba
 import numpy as np
 import platformdirs
 from llvmlite import binding
+from numba.core.bytecode import FunctionIdentity
 
 PACKAGE = Path(__file__).parent
 FORGET_S = 60 * 86_400  # compiled code that nobody used for so long is removed
@@ -72,6 +78,14 @@ def forget_old(kept: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def number_from_anywhere() -> None:
+    """Let this process number what it compiles as no other does."""
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(62))
+
+
+number_from_anywhere()
+if hasattr(os, "register_at_fork"):  # not on Windows, where no process is a copy of another
+    os.register_at_fork(after_in_child=number_from_anywhere)
 PLAIN = bool(numba.config.DISABLE_JIT)  # NUMBA_DISABLE_JIT=1: everything runs as plain Python
 FOLDER = None if PLAIN else _folder()
 WARM = FOLDER is not None and any(FOLDER.iterdir())  # something was compiled and kept here before this process

@@ -196,3 +196,31 @@ def test_an_edit_is_seen_in_the_file_and_in_what_it_imports(backfill, tmp_path):
     assert first_start() == 0
     (tmp_path / "helpers.py").write_text((tmp_path / "helpers.py").read_text().replace("return 1", "return 2"))
     assert first_start() == 1  # a waits for b
+
+
+LAST = """    rewind(state, 0)
+    job = last = following(state, 0)
+    while job >= 0:
+        last, job = job, following(state, 0)
+    return last
+"""
+
+
+def test_files_of_one_name_that_different_processes_compiled_stay_apart(backfill, tmp_path):
+    backfill("policies")  # writes tiny.csv
+    last = GOOD.replace("    return head(state)\n", LAST).replace("import HEAD,", "import HEAD, following, rewind,")
+    for folder, text in (("a", GOOD), ("b", last)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text(text.replace('("mine")', f'("{folder}")'))
+
+    def mean_waits(*policies: str) -> list[float]:
+        code = "import sys; from backfill.cli import main; sys.exit(main())"
+        given = [word for policy in ("fcfs", *policies) for word in ("--policy", policy)]
+        words = ["compare", "tiny.csv", "--cpus", "4", *given, "--json", "-q"]
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.stderr == ""
+        return [each["metrics"]["mean_wait_s"] for each in json.loads(done.stdout)["results"]][1:]
+
+    alone = mean_waits("a/mine.py") + mean_waits("b/mine.py")
+    assert alone[0] != alone[1]
+    assert mean_waits("a/mine.py", "b/mine.py") == alone

@@ -1,12 +1,15 @@
 """Compiled code is kept where an edit to any of its sources is seen, and is never the price of a read-only disk."""
 
+import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
+from numba.core.bytecode import FunctionIdentity
 
 from backfill import jit
 
@@ -121,3 +124,13 @@ def test_what_nobody_used_for_long_is_removed_when_something_new_is_kept(package
 def test_that_another_process_removes_it_first_is_no_error(tmp_path):
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")  # is listed, and cannot be looked at
     jit.forget_old(tmp_path)
+
+
+def number() -> int:
+    return FunctionIdentity.from_function(number).unique_id
+
+
+def test_processes_number_what_they_compile_apart_and_a_copy_of_one_does_too():
+    mine = number()
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        assert abs(pool.submit(number).result() - mine) > 2**32
