@@ -25,9 +25,9 @@ from backfill.core.places import (
     first_that_may,
     lies_before,
     open_place,
-    shift_forward,
     write_place,
 )
+from backfill.core.record import shift_back, shift_forward
 from backfill.core.trace import LOOKS
 
 
@@ -214,8 +214,7 @@ def insert_deep(state, slot, job, key):
     while place > begin and lies_before(key, job, q.key[place - 1], q.line[place - 1]):
         place -= 1
     open_place(state, place, end)
-    for i in range(end, place, -1):
-        q.size[i] = q.size[i - 1]
+    shift_back(q.size, place, end)
     write_place(state, place, job, key)
     c = q.size[place] = _class_of(state, slot, place)
     q.block[slot, job] = block

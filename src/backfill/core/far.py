@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import int64
+from numba.core import cgutils
 from numba.core.extending import intrinsic
 
 from backfill import jit
@@ -39,7 +40,9 @@ if not jit.PLAIN:
             kinds, convention = signature.args[1:], context.call_conv
             function = convention.get_function_type(int64, kinds).as_pointer()
             callee = builder.inttoptr(arguments[0], function)
-            _, result = convention.call_function(builder, callee, int64, kinds, arguments[1:])
+            status, result = convention.call_function(builder, callee, int64, kinds, arguments[1:])
+            with cgutils.if_unlikely(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
             return result
 
         return int64(int64, first, second), generate

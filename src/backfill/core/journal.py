@@ -8,51 +8,29 @@ from numba import int64
 from backfill.core.kernel import apart, kernel
 from backfill.core.record import doubled_rows, record, zeros
 
-# What a row says: its code, then numbers as the transition or the verb of that name has them.
-CODES = (
-    "tick",  # instant
-    "submit",  # job
-    "ask",  # job
-    "release",  # job
-    "vacate",  # run
-    "end",  # run, how
-    "leave",  # job
-    "anew",  # job
-    "change",  # job, what, walltime, priority (as its 64 bits)
-    "capacity",  # node, resource, amount, base
-    "copies",  # licence, copies, base
-    "announce",  # lane, resource, amount, begin, until
-    "close",
-    "decide",  # the policy
-    "start",  # job, reason, run
-    "on",  # node, tasks; of the start above it, not on a pool
-    "reserve",  # job, start
-    "withdraw",  # job
-    "wake",  # instant
-    "preempt",  # job, how, overhead
-)
+# The first number of a row; behind it stand those of the transition or the verb of that name.
 (
-    TICK,
-    SUBMIT,
-    ASK,
-    RELEASE,
-    VACATE,
-    END,
-    LEAVE,
-    ANEW,
-    CHANGE,
-    CAPACITY,
-    COPIES,
-    ANNOUNCE,
-    CLOSE,
-    DECIDE,
-    START,
-    ON,
-    RESERVE,
-    WITHDRAW,
-    WAKE,
-    PREEMPT,
-) = (np.int64(i) for i in range(len(CODES)))
+    TICK,  # instant
+    SUBMIT,  # job
+    ASK,  # job
+    RELEASE,  # job
+    VACATE,  # run
+    END,  # run, how
+    LEAVE,  # job
+    ANEW,  # job
+    CHANGE,  # job, what, walltime, priority (as its 64 bits)
+    CAPACITY,  # node, resource, amount, base
+    COPIES,  # licence, copies, base
+    ANNOUNCE,  # lane, resource, amount, begin, until
+    CLOSE,  # windows
+    DECIDE,  # the policy
+    START,  # job, reason, run
+    ON,  # node, tasks; of the start above it, not on a pool
+    RESERVE,  # job, start
+    WITHDRAW,  # job
+    WAKE,  # instant
+    PREEMPT,  # job, how, overhead
+) = (np.int64(i) for i in range(20))
 NUMBERS = 6  # in a row
 
 JOURNAL = [

@@ -9,7 +9,7 @@ from numba import int64, types
 
 from backfill.core import queue
 from backfill.core.errors import ENDLESS, NONE, fail
-from backfill.core.kernel import kernel
+from backfill.core.kernel import apart, kernel
 from backfill.core.state import PolicyT, StateT
 from backfill.core.trace import PASSES
 from backfill.core.world import WorldT, close_instant, open_instant
@@ -24,7 +24,7 @@ def take_in(state):
     queue.take_in(state)
 
 
-@kernel(types.void, PolicyT, StateT)
+@apart(decide=PolicyT)
 def decide_once(decide, state):
     """One pass of a compiled policy."""
     decide(state)

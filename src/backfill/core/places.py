@@ -12,7 +12,7 @@ from numba import float32, float64, int8, int32, int64
 from backfill.core.errors import NONE
 from backfill.core.kernel import apart, kernel
 from backfill.core.order import FCFS, rank_changes, score
-from backfill.core.record import record, zeros
+from backfill.core.record import record, shift_back, shift_forward, shift_rows_back, shift_rows_forward, zeros
 
 BLOCK = 32  # jobs that a block can hold
 ROOMY = 24  # jobs in a block that still has room for some that come late
@@ -130,29 +130,13 @@ def write_place(state, place, job, key):
 
 
 @kernel(inline=True)
-def _shift_back(array, begin, end):
-    """Move what lies at places begin to end one place further."""
-    for i in range(end, begin, -1):
-        array[i] = array[i - 1]
-
-
-@kernel(inline=True)
-def shift_forward(array, begin, end):
-    """Move what lies at places begin + 1 to end one place nearer."""
-    for i in range(begin, end - 1):
-        array[i] = array[i + 1]
-
-
-@kernel(inline=True)
 def open_place(state, begin, end):
     """Make a place free among those from begin to end."""
     q = state.queue
-    _shift_back(q.line, begin, end)
-    _shift_back(q.key, begin, end)
-    _shift_back(q.walltime, begin, end)
-    for k in range(state.machine.resources):
-        for i in range(end, begin, -1):
-            q.need[k, i] = q.need[k, i - 1]
+    shift_back(q.line, begin, end)
+    shift_back(q.key, begin, end)
+    shift_back(q.walltime, begin, end)
+    shift_rows_back(q.need, begin, end)
 
 
 @kernel(inline=True)
@@ -162,9 +146,7 @@ def close_place(state, begin, end):
     shift_forward(q.line, begin, end)
     shift_forward(q.key, begin, end)
     shift_forward(q.walltime, begin, end)
-    for k in range(state.machine.resources):
-        for i in range(begin, end - 1):
-            q.need[k, i] = q.need[k, i + 1]
+    shift_rows_forward(q.need, begin, end)
 
 
 @kernel(inline=True)

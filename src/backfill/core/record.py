@@ -171,3 +171,33 @@ def doubled_columns(array):
         for c in range(columns):
             bigger[i, c] = array[i, c]
     return bigger
+
+
+@kernel(inline=True)
+def shift_back(array, begin, end):
+    """Move what lies at places begin to end one place further."""
+    for i in range(end, begin, -1):
+        array[i] = array[i - 1]
+
+
+@kernel(inline=True)
+def shift_forward(array, begin, end):
+    """Move what lies at places begin + 1 to end one place nearer."""
+    for i in range(begin, end - 1):
+        array[i] = array[i + 1]
+
+
+@kernel(inline=True)
+def shift_rows_back(array, begin, end):
+    """The same as `shift_back` in every row."""
+    for row in range(array.shape[0]):
+        for i in range(end, begin, -1):
+            array[row, i] = array[row, i - 1]
+
+
+@kernel(inline=True)
+def shift_rows_forward(array, begin, end):
+    """The same as `shift_forward` in every row."""
+    for row in range(array.shape[0]):
+        for i in range(begin, end - 1):
+            array[row, i] = array[row, i + 1]

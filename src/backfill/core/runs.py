@@ -11,7 +11,18 @@ from numba import int8, int32, int64
 from backfill.core.kernel import kernel
 from backfill.core.placement import find_peak
 from backfill.core.promises import NO_TIME
-from backfill.core.record import SMALL, doubled, doubled_columns, doubled_rows, record, zeros
+from backfill.core.record import (
+    SMALL,
+    doubled,
+    doubled_columns,
+    doubled_rows,
+    record,
+    shift_back,
+    shift_forward,
+    shift_rows_back,
+    shift_rows_forward,
+    zeros,
+)
 from backfill.model.workload import Ints
 
 RUNNING = np.int8(-1)  # runs.how; else how it ended, an index into model.schedule.STATES
@@ -124,6 +135,19 @@ def _hold_placed(state, run):
 
 
 @kernel(inline=True)
+def _first_from(runs, limit):
+    """Where the first of the runs that go on lies whose limit is not before this one."""
+    low, high = 0, runs.active
+    while low < high:
+        middle = (low + high) >> 1
+        if runs.limits[middle] < limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel(inline=True)
 def add_by_limit(state, run, limit):
     """Put a run among those that go on, behind those with the same limit."""
     runs = state.runs
@@ -131,24 +155,13 @@ def add_by_limit(state, run, limit):
         runs.by_limit, runs.limits = doubled(runs.by_limit), doubled(runs.limits)
         runs.amounts = doubled_columns(runs.amounts)
     runs.limit[run] = limit
-    by_limit, limits = runs.by_limit, runs.limits
-    low, high = 0, runs.active
-    while low < high:
-        middle = (low + high) >> 1
-        if limits[middle] <= limit:
-            low = middle + 1
-        else:
-            high = middle
-    for i in range(runs.active, low, -1):
-        limits[i] = limits[i - 1]
-    for i in range(runs.active, low, -1):
-        by_limit[i] = by_limit[i - 1]
-    limits[low] = limit
-    by_limit[low] = run
+    i = _first_from(runs, limit + 1)
+    shift_back(runs.limits, i, runs.active)
+    shift_back(runs.by_limit, i, runs.active)
+    shift_rows_back(runs.amounts, i, runs.active)
+    runs.limits[i], runs.by_limit[i] = limit, run
     for k in range(runs.amounts.shape[0]):
-        for i in range(runs.active, low, -1):
-            runs.amounts[k, i] = runs.amounts[k, i - 1]
-        runs.amounts[k, low] = state.jobs.need[runs.job[run], k]
+        runs.amounts[k, i] = state.jobs.need[runs.job[run], k]
     runs.active += 1
 
 
@@ -156,24 +169,13 @@ def add_by_limit(state, run, limit):
 def drop_by_limit(state, run):
     """Take a run out from among those that go on."""
     runs = state.runs
-    limit, by_limit, limits = runs.limit[run], runs.by_limit, runs.limits
-    low, high = 0, runs.active
-    while low < high:
-        middle = (low + high) >> 1
-        if limits[middle] < limit:
-            low = middle + 1
-        else:
-            high = middle
-    while by_limit[low] != run:
-        low += 1
+    i = _first_from(runs, runs.limit[run])
+    while runs.by_limit[i] != run:
+        i += 1
+    shift_forward(runs.limits, i, runs.active)
+    shift_forward(runs.by_limit, i, runs.active)
+    shift_rows_forward(runs.amounts, i, runs.active)
     runs.active -= 1
-    for i in range(low, runs.active):
-        by_limit[i] = by_limit[i + 1]
-    for i in range(low, runs.active):
-        limits[i] = limits[i + 1]
-    for k in range(runs.amounts.shape[0]):
-        for i in range(low, runs.active):
-            runs.amounts[k, i] = runs.amounts[k, i + 1]
 
 
 @kernel()
@@ -200,7 +202,7 @@ def take(state, run, sign):
 def goes_on(state, run):
     """Whether a run holds what it took; one that is counted out in a step of --ties step does not."""
     runs = state.runs
-    i = np.searchsorted(runs.limits[: runs.active], runs.limit[run])
+    i = _first_from(runs, runs.limit[run])
     while i < runs.active and runs.limits[i] == runs.limit[run]:
         if runs.by_limit[i] == run:
             return True

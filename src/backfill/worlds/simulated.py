@@ -164,7 +164,7 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
     arrange = sorter() if policy.sorted_for_it else take_in
     passes, budget, look = 0, FIRST_BUDGET, _patience(policy, state)
     while True:
-        begin = time.perf_counter()
+        since = time.perf_counter()
         try:
             done = _interruptible(partial(advance, arrange, decide, state, world, budget), look)
         except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
@@ -176,7 +176,7 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
             progress(int(state.jobs.count))
         if done < budget:
             return passes
-        pace = PATIENCE_S / max(time.perf_counter() - begin, 1e-6)
+        pace = PATIENCE_S / max(time.perf_counter() - since, 1e-6)
         budget = int(min(max(budget * min(pace, 8), 1), LARGEST_BUDGET))
 
 

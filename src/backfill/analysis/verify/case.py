@@ -24,45 +24,40 @@ Lost = Literal["requeue", "fail"]
 Mask = NDArray[np.bool_]
 
 
-class RunColumns(Protocol):
+class _Lines(Protocol):
+    """What the lines of any program say, of jobs or of runs."""
+
+    @property
+    def job(self) -> Any: ...
+    @property
+    def start(self) -> Ints: ...
+    @property
+    def state(self) -> Any: ...
+    @property
+    def reason(self) -> Any: ...
+    @property
+    def node(self) -> Any: ...
+
+
+class RunColumns(_Lines, Protocol):
     """The runs of any program's schedule, a row each: columns as in `ScheduleColumns`; `kept` is their progress."""
 
     @property
-    def job(self) -> Any: ...  # noqa: D102
-    @property
-    def start(self) -> Ints: ...  # noqa: D102
-    @property
     def end(self) -> Ints: ...  # noqa: D102
-    @property
-    def state(self) -> Any: ...  # noqa: D102
-    @property
-    def reason(self) -> Any: ...  # noqa: D102
-    @property
-    def node(self) -> Any: ...  # noqa: D102
     @property
     def kept(self) -> Ints: ...  # noqa: D102
 
 
-class ScheduleColumns(Protocol):
+class ScheduleColumns(_Lines, Protocol):
     """Any program's schedule: columns of equal length, int64 microseconds (NO_TIME where blank); None = no such column.
 
     `state` holds texts of STATES, `reason` texts of REASONS where the job ran, `node` a name or `a*2;b*3`.
     """
 
     @property
-    def job(self) -> Any: ...  # noqa: D102
-    @property
     def submit(self) -> Ints | None: ...  # noqa: D102
     @property
-    def start(self) -> Ints: ...  # noqa: D102
-    @property
     def end(self) -> Ints | None: ...  # noqa: D102
-    @property
-    def state(self) -> Any: ...  # noqa: D102
-    @property
-    def reason(self) -> Any: ...  # noqa: D102
-    @property
-    def node(self) -> Any: ...  # noqa: D102
     @property
     def runs(self) -> RunColumns | None: ...  # noqa: D102
 
