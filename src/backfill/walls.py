@@ -281,7 +281,7 @@ class _Walk(ast.NodeVisitor):
         held = self.value(target.value, written=True)
         text = ast.unparse(target)
         if held == _Room("own"):
-            kinds = {name: kind for name, kind, _ in self.check.policy.layout}
+            kinds = {named.name: named.kind for named in self.check.policy.layout}
             if target.attr not in kinds:
                 self.refuse(target, no_field(target.attr, "own", self.check.policy.layout))
             if kinds[target.attr] == "param":
@@ -377,7 +377,7 @@ class _Walk(ast.NodeVisitor):
     def field(self, node: ast.Attribute, room: str) -> Any:
         name = node.attr
         if room == "own":
-            kinds = {name: kind for name, kind, _ in self.check.policy.layout}
+            kinds = {named.name: named.kind for named in self.check.policy.layout}
             if name not in kinds:
                 self.refuse(node, no_field(name, room, self.check.policy.layout))
             return None if kinds[name] == "param" else _Array(f"state.own.{name}", 1, mine=True)
@@ -395,7 +395,7 @@ class _Walk(ast.NodeVisitor):
             place = "state" if isinstance(held, _State) else f"state.{held.name}"
             names = [*READABLE, "own"] if isinstance(held, _State) else READABLE.get(held.name, "").split()
             if place == "state.own":
-                names = [name for name, _, _ in self.check.policy.layout]
+                names = [named.name for named in self.check.policy.layout]
             near = f"; did you mean state.free.nodes[{_index(node.slice)}]?" if place == "state.free" else ""
             self.refuse(node, f"{place} is no array; its fields: {', '.join(names) or 'none'}{near}")
         if isinstance(held, _State | _Room):

@@ -54,6 +54,11 @@ MISTAKES = {
         "start(state, job, 'head')",
         "mine.py:12: policy mine does not compile: no such call as start(State, int64, 'head')",
     ),
+    "argument of a verb that is part of its caller": (
+        "place(state, job)",
+        "place(state, job=0.5)",
+        "mine.py:11: policy mine does not compile: no such call as place(State, float64)",
+    ),
     "plain helper": ("@kernel()\n", "", "mine.py:9: first is a plain function; expected @kernel() above it"),
     "value": (
         "        job = first(state)\n",

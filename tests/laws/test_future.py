@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 from backfill import policies
 from backfill.core.loop import decide_once
 from backfill.core.places import DEEP
+from backfill.core.policy import policy as make_policy
+from backfill.core.queue import head
+from backfill.core.verbs import HEAD, place, start, start_heads
+from backfill.core.view import READABLE, readable
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND
@@ -164,6 +168,52 @@ def test_a_resource_that_only_later_jobs_ask_for_decides_nothing(name):
     full, platform, _ = as_model(case.jobs, case.platform)
     shorter, _, _ = as_model(case.jobs[:4], case.platform)
     assert decided(full, platform, name, 40 * SECOND) == decided(shorter, platform, name, 40 * SECOND)
+
+
+def everything_read(workload, platform, until):
+    """All that a policy can read at each pass before an instant, while it starts whoever is first."""
+    seen = []
+
+    @make_policy("reader", compiled=False, memory={"marks": "jobs"}, memory_f={"weights": "jobs"})
+    def reader(state):
+        if state.now < until:
+            rooms = [getattr(state, room) for room in READABLE]
+            fields = [getattr(at, field) for room, at in zip(READABLE, rooms, strict=True) for field in readable(room)]
+            seen.append([(np.shape(value), np.asarray(value).tolist()) for value in fields])
+            seen.append([len(state.own.marks), len(state.own.weights)])
+        while head(state) >= 0 and place(state, head(state)):
+            start(state, head(state), HEAD)
+
+    simulate(workload, platform, reader)
+    return seen
+
+
+@given(drawn=logs_and_instants())
+def test_all_that_can_be_read_is_the_same_without_the_jobs_to_come(drawn):
+    case, now = drawn
+    full, platform, _ = as_model(case.jobs, case.platform)
+    shorter, _, _ = as_model(cut(case, now).jobs, case.platform)
+    assert everything_read(full, platform, now) == everything_read(shorter, platform, now)
+
+
+@make_policy("measured", memory={"marks": "jobs"})
+def measured(state):
+    """Whoever is first, as long as nothing that has a row for each job tells how many are to come."""
+    known = state.jobs.count
+    if (
+        len(state.own.marks) == len(state.queue.waits) == len(state.jobs.submit) == known
+        and len(state.jobs.demand) == len(state.jobs.licence_first) - 1 == len(state.runs.last) == known
+        and len(state.promises.first) == len(state.promises.reserved) == known
+        and len(state.runs.job) == state.runs.count
+        and len(state.runs.limits) == state.runs.active
+    ):
+        start_heads(state)
+
+
+def test_in_compiled_code_no_length_tells_how_many_jobs_are_to_come():
+    workload, platform = flood(), Platform.pool(64)
+    schedule = simulate(workload, platform, measured).schedule
+    assert (schedule.start != NO_TIME).all()
 
 
 POISON = {"submit": -(2**40), "walltime": 2**40, "tasks": 2**30, "demand": -7, "need": -7, "deadline": 1, "user": -5}

@@ -39,6 +39,7 @@ _WRITE = re.compile(
 )
 _CALL = re.compile(r">>> (.+)")
 _NO_CALL = re.compile(r"Invalid use of type\(CPUDispatcher\(<function (\w+) at \w+>\)\) with parameters (\(.*\))")
+_NO_VERB = re.compile(r"no such call as (\w+)(\(.*\))")
 _LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
 
 
@@ -70,7 +71,7 @@ def no_field(name: str, room: str, layout: Layout) -> str:
     if not room and name in MOVED:
         return f"state has no field {name!r}; it is now {MOVED[name]}"
     if room == "own":
-        names = [name for name, _, _ in layout]
+        names = [named.name for named in layout]
         return f"state.own has no {name!r}; the policy declares: {', '.join(names) or 'nothing'}"
     known = readable(room) if room else ["now", *READABLE, "own"]
     others = {field: f"state.{each}.{field}" for each in READABLE for field in readable(each)}
@@ -96,7 +97,7 @@ def _what(name: str, layout: Layout, text: str, inside: str) -> str:
         return f"policy {name} returns a value; expected none"
     if match := re.search(r'"TypeError: (.+?)"', text):
         return f"policy {name} does not compile: {inside}{match[1]}"
-    if match := _NO_CALL.search(text):
+    if match := _NO_CALL.search(text) or _NO_VERB.search(text):
         return f"policy {name} does not compile: no such call as {match[1]}{_LITERAL.sub(_as_written, match[2])}"
     if match := _CALL.search(text):
         call = _LITERAL.sub(_as_written, match[1])

@@ -320,6 +320,13 @@ def earliest_start(state, job, begin):
         return FUTURE
     if begin >= FUTURE:
         return FUTURE
+    t = _earliest(state, job, begin)
+    state.placed.may = job if t == state.now else NONE
+    return t
+
+
+@kernel()
+def _earliest(state, job, begin):
     if state.machine.pool:
         return earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, span(state, job))
     if is_suspended(state, job):
@@ -459,13 +466,12 @@ def fits_now(state, job):
     """Whether the plan has room for a job from now on."""
     if not is_waiting(state, job, BY_FITS_NOW):
         return False
-    if state.machine.pool:
-        length = span(state, job)
-        return (
-            earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, state.now, state.now + 1, FUTURE, length)
-            == state.now
-        )
-    return earliest_start(state, job, state.now) == state.now
+    if not state.machine.pool:
+        return earliest_start(state, job, state.now) == state.now
+    now, length = state.now, span(state, job)
+    fits = earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, now, now + 1, FUTURE, length) == now
+    state.placed.may = job if fits else NONE
+    return fits
 
 
 @verb()
@@ -653,6 +659,8 @@ def fits_where_held(state, job, t):
 @verb()
 def place_where_held(state, job):
     """Place a job on the nodes that its reservation names, for `start`."""
+    if state.promises.reserved[job] == state.now:
+        state.placed.may = job
     if state.machine.pool:
         return
     state.placed.count, state.placed.job = state.plan.many[job], job

@@ -27,6 +27,7 @@ JOBS = [
     ("spread", int8[::1]),  # 0 one node, 1 one site, 2 anywhere
     ("alone", int8[::1]),  # 1: all of it sits on one node
     ("bound", int32[::1]),  # which row of machine.allowed has the nodes that it may run on; -1 all of them
+    ("sets", int64),  # rows of machine.allowed that jobs submitted so far are bound to
     ("deadline", int64[::1]),
     ("priority", float64[::1]),
     ("admin_priority", float64[::1]),
@@ -54,12 +55,13 @@ def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: int
         spread=column(jobs.spread, np.int8),
         alone=((jobs.spread == NODE) | (jobs.tasks == 1)).astype(np.int8),
         bound=column(bound, np.int32),
+        sets=0,
         deadline=column(jobs.deadline),
         priority=column(jobs.priority, np.float64),
         admin_priority=column(jobs.admin_priority, np.float64),
-        user=column(jobs.user.codes, np.int32),
-        group=column(jobs.group.codes, np.int32),
-        project=column(jobs.project.codes, np.int32),
+        user=column(_by_appearance(jobs.user.codes), np.int32),
+        group=column(_by_appearance(jobs.group.codes), np.int32),
+        project=column(_by_appearance(jobs.project.codes), np.int32),
         licence_first=first,
         licence=items,
         licence_count=counts,
@@ -78,7 +80,22 @@ def allowed_nodes(jobs: Table, platform: Platform) -> tuple[Ints, NDArray[np.boo
         if constraint >= 0:
             sets[number] &= platform.allows(jobs.constraint.names[constraint])
     found = found.ravel()  # its shape is not the same in all versions of numpy
-    return np.where(pairs.max(axis=0)[found] < 0, -1, found), sets
+    given = np.where(pairs.max(axis=0)[found] < 0, -1, found)
+    bound, some = _by_appearance(given), given >= 0
+    first = np.unique(bound[some], return_index=True)[1]
+    return bound, sets[given[some][first]]
+
+
+def _by_appearance(codes: Any) -> Any:
+    """Codes numbered as they first come up, so that none tells of a job that is still to come; -1 stays."""
+    before = np.maximum.accumulate(np.append(-1, codes))[:-1]
+    if (codes <= before + 1).all():
+        return codes
+    known, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    number = np.full(len(known), -1)
+    some = known >= 0
+    number[some] = np.argsort(np.argsort(first[some]))
+    return number[inverse]
 
 
 def _licence_items(jobs: Table, licences: int) -> tuple[Ints, Ints, Any]:

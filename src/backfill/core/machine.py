@@ -47,6 +47,7 @@ PLACED = [
     ("pairs", int64[:, ::1]),  # (m, 2): pairs (node, tasks)
     ("count", int64),  # of them
     ("job", int64),  # that it was for
+    ("may", int64),  # where windows are announced: who may start, -1 nobody
 ]
 Placed, PlacedT = record("Placed", PLACED, globals())
 
@@ -93,4 +94,4 @@ def new_free(platform: Platform) -> Any:
 
 def new_placed(nodes: int) -> Any:
     """Nothing was placed yet."""
-    return Placed(pairs=zeros(nodes, 2), count=0, job=-1)
+    return Placed(pairs=zeros(nodes, 2), count=0, job=-1, may=-1)

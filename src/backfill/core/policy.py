@@ -18,7 +18,7 @@ from backfill import jit
 from backfill.core.explain import explain, is_ours
 from backfill.core.kernel import kernel
 from backfill.core.order import DYNAMIC, FCFS, ORDERS
-from backfill.core.view import Layout, View, view_type
+from backfill.core.view import Layout, Named, View, view_type
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.units import SECOND
 
@@ -151,8 +151,12 @@ class Policy:
     @property
     def layout(self) -> Layout:
         """What `state.own` has, by name."""
-        kinds = (("param", self.params), ("int", self.memory), ("float", self.memory_f))
-        return tuple((name, kind, place) for kind, names in kinds for place, name in enumerate(names))
+        kinds = {"param": dict.fromkeys(self.params), "int": self.memory, "float": self.memory_f}
+        return tuple(
+            Named(name, kind, place, size == "jobs")
+            for kind, sizes in kinds.items()
+            for place, (name, size) in enumerate(sizes.items())
+        )
 
     @cached_property
     def entry(self) -> Any:

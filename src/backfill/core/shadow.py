@@ -25,7 +25,7 @@ SHADOW = [
     # what a job may take that does not end by the shadow time; no bound where the reservation is not
     ("extra", int64[:, ::1]),  # (m, k)
     ("licences", int64[::1]),  # (l,)
-    ("job", int64),  # whose reservation that is; -1 nobody's
+    ("job", int64),  # whose reservation that is, of this instant; -1 nobody's
     ("pairs", int64[:, ::1]),  # (m, 2): pairs (node, tasks) of the reservation
     ("count", int64),  # of them
 ]
@@ -62,15 +62,14 @@ def shadow_time(state, job):
 @kernel()
 def _book_planned(state, job):
     """Where windows are announced the reservation is booked in the plan, and nothing else bounds what may start."""
-    for k in range(state.machine.resources if state.machine.pool else 0):
-        state.shadow.extra[0, k] = UNBOUNDED
-    _forget(state)
+    forget_reservation(state)
     return call(state.plan.hold_place, state, job)
 
 
 @kernel()
 def _on_pool(state, job):
     runs, extra, need, resources = state.runs, state.shadow.extra, state.jobs.need, state.machine.resources
+    state.shadow.job = job
     for k in range(resources):
         extra[0, k] = state.free.nodes[0, k]
     i = 0
@@ -88,12 +87,13 @@ def _on_pool(state, job):
             for k in range(resources):
                 extra[0, k] -= need[job, k]
             return t
+    forget_reservation(state)
     return FUTURE
 
 
 @kernel()
 def _on_nodes(state, job):
-    _forget(state)
+    forget_reservation(state)
     for node in range(state.machine.nodes):
         for k in range(state.machine.resources):
             state.scratch.room[node, k] = state.free.nodes[node, k]
@@ -177,11 +177,14 @@ def _remember(state, job):
 
 
 @kernel()
-def _forget(state):
+def forget_reservation(state):
     """There is no reservation now, so nothing bounds the extra."""
     job = state.shadow.job
     if job < 0:
         return
+    if state.machine.pool:
+        for k in range(state.machine.resources):
+            state.shadow.extra[0, k] = UNBOUNDED
     for pair in range(state.shadow.count):
         for k in range(state.machine.resources):
             state.shadow.extra[state.shadow.pairs[pair, 0], k] = UNBOUNDED
@@ -241,7 +244,7 @@ def use_extra(state, job):
     if run == NONE or state.runs.how[run] != RUNNING or state.runs.start[run] != state.now:
         fail(state, NOT_STARTED, job, NONE, NONE, NONE)
         return
-    if state.machine.windows > 0:
+    if state.machine.windows > 0 or state.shadow.job < 0:
         return
     if state.machine.pool:
         for k in range(state.machine.resources):

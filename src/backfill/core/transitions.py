@@ -34,6 +34,7 @@ from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, enqueue
 from backfill.core.record import doubled_rows
 from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, take
+from backfill.core.shadow import forget_reservation
 from backfill.model import schedule
 
 TIMEOUT = np.int8(schedule.TIMEOUT)  # the last of the ways to end that a policy expects
@@ -46,7 +47,9 @@ def tick(state, t):
     note(state, TICK, t)
     state.now = t
     clear_batch(state.batch)
-    state.plan.live = 0
+    state.plan.live, state.placed.may = 0, NONE
+    if state.shadow.job >= 0:
+        forget_reservation(state)
     batch = state.batch
     while batch.timed > 0 and batch.timers[0] <= t:
         batch.timed = pop_timer(batch.timers, batch.timed)
@@ -56,8 +59,10 @@ def tick(state, t):
 def submit(state):
     """The next row of the job table is known from now on. Returns its number; `release` makes it eligible."""
     note(state, SUBMIT, state.jobs.count)
-    state.jobs.count += 1
-    return state.jobs.count - 1
+    jobs = state.jobs
+    jobs.sets = max(jobs.sets, jobs.bound[jobs.count] + 1)
+    jobs.count += 1
+    return jobs.count - 1
 
 
 @kernel(inline=True)

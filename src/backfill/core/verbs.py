@@ -189,11 +189,15 @@ def start(state, job, reason):
     note_run(state, run)
     if state.plan.live:
         call(state.plan.book_start, state, run)
+    state.placed.may = NONE
     dequeue(state, job)
 
 
 @kernel()
 def _available(state, job):
+    if state.machine.windows > 0 and state.placed.may != job:
+        fail(state, NOT_PLACED, job, NONE, state.jobs.tasks[job], 0)
+        return False
     if state.machine.pool:
         for k in range(state.machine.resources):
             if state.jobs.need[job, k] > state.free.nodes[0, k]:

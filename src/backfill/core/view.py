@@ -1,12 +1,12 @@
 """What a policy gets instead of the State: it reads what is known now, and writes only what is its own.
 
 `View` is that for plain Python, `view_type` the same for compiled code, where a view is the pointer to the State under
-another type: its arrays cannot be written, those of the job table end with the last job that was submitted, and fields
-that are not in READABLE are not there. `state.own` has the parameters and the memory of the policy by their names.
-Verbs open the wall (wall.py).
+another type: its arrays cannot be written, what has a row for each job ends with the last one that was submitted (the
+policy's own memory too), and fields that are not in READABLE are not there. `state.own` has the parameters and the
+memory of the policy by their names. Verbs open the wall (wall.py).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -26,7 +26,17 @@ from backfill.core.runs import RUNS
 from backfill.core.shadow import SHADOW
 from backfill.core.state import STATE, StateT
 
-Layout = tuple[tuple[str, str, int], ...]  # of the policy's own: name, kind (param, int or float), place among these
+
+class Named(NamedTuple):
+    """Something of the policy's own."""
+
+    name: str
+    kind: str  # param, int or float
+    place: int  # among those of its kind
+    per_job: bool = False  # a memory with an item for each job
+
+
+Layout = tuple[Named, ...]
 
 READABLE = {
     "jobs": "count submit walltime tasks demand need spread alone bound deadline priority admin_priority user group "
@@ -51,7 +61,20 @@ FIELDS = {  # the numba type of every field, by room
     "promises": dict(PROMISES),
     "batch": dict(BATCH),
 }
-ITEMS = ("licence", "licence_count")  # columns of the job table with a row per licence of a job
+_PER_JOB, _PER_RUN = ("jobs", "count", 0), ("runs", "count", 0)
+_ENDS = {
+    "jobs": dict.fromkeys(READABLE["jobs"].split(), _PER_JOB) | {"licence_first": ("jobs", "count", 1)},
+    "machine": {"allowed": ("jobs", "sets", 0)},
+    "runs": {
+        **dict.fromkeys(["job", "start", "limit", "end", "reason", "how", "first", "many"], _PER_RUN),
+        **dict.fromkeys(["last", "paused"], _PER_JOB),
+        **dict.fromkeys(["by_limit", "limits"], ("runs", "active", 0)),
+        "held": ("runs", "held_used", 0),
+    },
+    "queue": {"waits": _PER_JOB},
+    "promises": {"reserved": _PER_JOB, "first": _PER_JOB},
+}  # where the rows of an array end: a room, its field with their number, and how many more there are
+_ITEMS = ("licence", "licence_count")  # of the job table, with a row for each licence of a job: these end otherwise
 
 
 def readable(room: str) -> list[str]:
@@ -65,13 +88,13 @@ class View:
     _numba_type_ = StateT  # verbs may be called with it
 
     def __init__(self, state: Any, layout: Layout) -> None:
-        rooms = {room: _Room(room, getattr(state, room), state.jobs) for room in READABLE}
+        rooms = {room: _Room(room, state) for room in READABLE}
         self.__dict__.update(
             _state=state,
             _error=state.trace.error,
             _meminfo=getattr(state, "_meminfo", None),
             **rooms,
-            own=_Own(state.own, layout),
+            own=_Own(state, layout),
         )
 
     @property
@@ -84,46 +107,50 @@ class View:
 
 
 class _Room:
-    __slots__ = ("_jobs", "_name", "_record")
+    __slots__ = ("_name", "_state")
 
-    def __init__(self, name: str, record: Any, jobs: Any) -> None:
-        for field, value in (("_name", name), ("_record", record), ("_jobs", jobs)):
-            object.__setattr__(self, field, value)
+    def __init__(self, name: str, state: Any) -> None:
+        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_state", state)
 
     def __getattr__(self, field: str) -> Any:
         if field not in readable(self._name):
             raise AttributeError(f"state.{self._name} has no field {field!r}; fields: {READABLE[self._name]}")
-        value = getattr(self._record, field)
+        value = getattr(getattr(self._state, self._name), field)
         if not isinstance(value, np.ndarray):
             return value
-        if self._name == "jobs":
-            count = int(self._jobs.count)
-            items = int(self._jobs.licence_first[count]) if field in ITEMS else count + (field == "licence_first")
-            value = value[:items]
-        else:
-            value = value[:]
+        value = value[: self._end(field)]
         value.flags.writeable = False
         return value
+
+    def _end(self, field: str) -> int | None:
+        if self._name == "jobs" and field in _ITEMS:
+            return int(self._state.jobs.licence_first[self._state.jobs.count])
+        if field not in _ENDS.get(self._name, ()):
+            return None
+        room, counted, more = _ENDS[self._name][field]
+        return int(getattr(getattr(self._state, room), counted)) + more
 
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"state.{self._name}.{field} is not the policy's to write")
 
 
 class _Own:
-    __slots__ = ("_layout", "_record")
+    __slots__ = ("_layout", "_state")
 
-    def __init__(self, record: Any, layout: Layout) -> None:
-        object.__setattr__(self, "_record", record)
-        object.__setattr__(self, "_layout", {name: (kind, place) for name, kind, place in layout})
+    def __init__(self, state: Any, layout: Layout) -> None:
+        object.__setattr__(self, "_state", state)
+        object.__setattr__(self, "_layout", {named.name: named for named in layout})
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._layout:
             raise AttributeError(f"state.own has no {name!r}; it has: {', '.join(self._layout) or 'nothing'}")
-        kind, place = self._layout[name]
-        if kind == "param":
-            return float(self._record.param[place])
-        memory, at = (getattr(self._record, f"{field}_{kind}") for field in ("memory", "at"))
-        return memory[at[place] : at[place + 1]]
+        named, own = self._layout[name], self._state.own
+        if named.kind == "param":
+            return float(own.param[named.place])
+        memory, at = (getattr(own, f"{field}_{named.kind}") for field in ("memory", "at"))
+        begin, end = at[named.place], at[named.place + 1]
+        return memory[begin : begin + self._state.jobs.count if named.per_job else end]
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"state.own.{name} is written by its items: state.own.{name}[0] = ...")
@@ -134,7 +161,7 @@ class ViewType(types.Type):
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        super().__init__(f"View{layout}")
+        super().__init__(f"View{tuple(map(tuple, layout))}")
 
 
 class RoomType(types.Type):
@@ -150,7 +177,7 @@ class OwnType(types.Type):
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        super().__init__(f"Own{layout}")
+        super().__init__(f"Own{tuple(map(tuple, layout))}")
 
 
 def view_type(layout: Layout) -> Any:
@@ -160,9 +187,11 @@ def view_type(layout: Layout) -> Any:
 
 if not jit.PLAIN:
     ROOMS = dict(STATE)
-    JOBS, OWN = ROOMS["jobs"], ROOMS["own"]
-    for each in (ViewType, RoomType, OwnType):
+    for each in (ViewType, RoomType, OwnType):  # all three are the pointer to the State
         register_default(each)(models.OpaqueModel)
+
+    def _field(context: Any, builder: Any, state: Any, room: str, field: str) -> Any:
+        return read_field(context, builder, ROOMS[room], read_field(context, builder, StateT, state, room), field)
 
     @infer_getattr
     class _ViewFields(AttributeTemplate):
@@ -174,8 +203,8 @@ if not jit.PLAIN:
             return types.int64 if attr == "now" else RoomType(attr) if attr in READABLE else None
 
     @lower_getattr_generic(ViewType)
-    def _read_view(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
-        return read_field(context, builder, StateT, value, attr)
+    def _read_view(context: Any, builder: Any, typ: Any, state: Any, attr: str) -> Any:
+        return read_field(context, builder, StateT, state, attr) if attr == "now" else state
 
     @infer_getattr
     class _RoomFields(AttributeTemplate):
@@ -188,21 +217,33 @@ if not jit.PLAIN:
             return kind.copy(readonly=True) if isinstance(kind, types.Array) else kind
 
     @lower_getattr_generic(RoomType)
-    def _read_room(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
+    def _read_room(context: Any, builder: Any, typ: Any, state: Any, attr: str) -> Any:
         kind = ROOMS[typ.room].fields[attr]
-        field = read_field(context, builder, ROOMS[typ.room], value, attr)
-        if not isinstance(kind, types.Array) or typ.room != "jobs":
-            return field
-        array = array_of(context, builder, kind, field)
-        rows = read_field(context, builder, JOBS, value, "count")
-        if attr in ITEMS:
-            first = JOBS.fields["licence_first"]
-            at = array_of(context, builder, first, read_field(context, builder, JOBS, value, "licence_first"))
-            rows = builder.load(builder.gep(at.data, [rows]))
-        elif attr == "licence_first":
-            rows = builder.add(rows, rows.type(1))
+        field = _field(context, builder, state, typ.room, attr)
+        rows = _rows(context, builder, state, typ.room, attr)
+        return field if rows is None else _cut(context, builder, kind, field, rows)
+
+    def _rows(context: Any, builder: Any, state: Any, room: str, attr: str) -> Any:
+        if room == "jobs" and attr in _ITEMS:
+            first = _array(context, builder, state, "jobs", "licence_first")
+            return builder.load(builder.gep(first.data, [_field(context, builder, state, "jobs", "count")]))
+        if not isinstance(ROOMS[room].fields[attr], types.Array) or attr not in _ENDS.get(room, ()):
+            return None
+        where, counted, more = _ENDS[room][attr]
+        rows = _field(context, builder, state, where, counted)
+        return builder.add(rows, rows.type(more)) if more else rows
+
+    def _array(context: Any, builder: Any, state: Any, room: str, attr: str) -> Any:
+        return array_of(context, builder, ROOMS[room].fields[attr], _field(context, builder, state, room, attr))
+
+    def _cut(context: Any, builder: Any, kind: Any, value: Any, rows: Any) -> Any:
+        array = array_of(context, builder, kind, value)
         shape = cgutils.unpack_tuple(builder, array.shape, kind.ndim)
+        rows = builder.select(builder.icmp_signed("<", rows, shape[0]), rows, shape[0])
         array.shape = cgutils.pack_array(builder, [rows, *shape[1:]])
+        array.nitems = rows
+        for length in shape[1:]:
+            array.nitems = builder.mul(array.nitems, length)
         return array._getvalue()
 
     @infer_getattr
@@ -211,24 +252,21 @@ if not jit.PLAIN:
 
         def generic_resolve(self, typ: Any, attr: str) -> Any:
             kinds = {"param": types.float64, "int": types.int64[::1], "float": types.float64[::1]}
-            return next((kinds[kind] for name, kind, _ in typ.layout if name == attr), None)
+            return next((kinds[named.kind] for named in typ.layout if named.name == attr), None)
 
     @lower_getattr_generic(OwnType)
-    def _read_own(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
-        kind, place = next((kind, place) for name, kind, place in typ.layout if name == attr)
+    def _read_own(context: Any, builder: Any, typ: Any, state: Any, attr: str) -> Any:
+        named = next(named for named in typ.layout if named.name == attr)
 
-        def items(field: str) -> Any:
-            return array_of(context, builder, OWN.fields[field], read_field(context, builder, OWN, value, field))
-
-        def item(array: Any, place: int) -> Any:
+        def item(field: str, place: int) -> Any:
+            array = _array(context, builder, state, "own", field)
             return builder.load(builder.gep(array.data, [context.get_constant(types.intp, place)]))
 
-        if kind == "param":
-            return item(items("param"), place)
-        memory, at = items(f"memory_{kind}"), items(f"at_{kind}")
-        begin, end = item(at, place), item(at, place + 1)
-        count = builder.sub(end, begin)
-        memory.data = builder.gep(memory.data, [begin])
-        memory.nitems = count
-        memory.shape = cgutils.pack_array(builder, [count])
-        return memory._getvalue()
+        if named.kind == "param":
+            return item("param", named.place)
+        memory, at = f"memory_{named.kind}", f"at_{named.kind}"
+        begin, end = item(at, named.place), item(at, named.place + 1)
+        array = _array(context, builder, state, "own", memory)
+        array.data = builder.gep(array.data, [begin])
+        rows = _field(context, builder, state, "jobs", "count") if named.per_job else builder.sub(end, begin)
+        return _cut(context, builder, ROOMS["own"].fields[memory], array._getvalue(), rows)

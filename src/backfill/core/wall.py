@@ -7,7 +7,8 @@ from operator import index
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.core.errors import TypingError
 from numba.core.extending import intrinsic
 
 from backfill import jit
@@ -41,6 +42,15 @@ class Verb(Kernel):
     def __call__(self, *given: Any, **named: Any) -> Any:
         """What the verb returns. Raises Misused where it was misused through a policy's view."""
         return _from_python(super().__call__, list(inspect.signature(self.py_func).parameters), *given, **named)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What numba asks for where it finds a call. An argument that is no whole number is refused here already."""
+        given = dict(zip(inspect.signature(self.py_func).parameters, args, strict=False)) | dict(kws)
+        for name in NUMBERS:
+            if not isinstance(types.unliteral(given.get(name, types.int64)), types.Integer | types.Boolean):
+                shown = ", ".join(["State", *map(str, list(given.values())[1:])])
+                raise TypingError(f"no such call as {self.py_func.__name__}({shown})")
+        return super().get_call_template(args, kws)
 
 
 def _from_python(call: Callable[..., Any], names: Sequence[str], *given: Any, **named: Any) -> Any:
