@@ -19,7 +19,8 @@ What it can rely on
       runs, which never change. `start` is the only way to start, and what was started is in `free` and `runs` at once.
     * Not between passes: `placed`, `shadow`, `batch` and where a walk stands. `placed` holds until the next question
       for a place, `shadow` until the next `shadow_time`. While windows are announced, `start` wants a `place` just
-      before it, or another verb that found room for the job from now on. A plan (`rebuild`, `settle`) is as old as its last `rebuild`.
+      before it, or another verb that found room for the job from now on. A plan (`rebuild`, `settle`) is as old as its
+      last `rebuild`.
     * Walltimes, priorities, capacity and limits may change between passes; `batch.changes` counts what did. A run may
       end early, late (beyond its limit, with `--overrun extend`) or be lost, and its job may wait again.
     * The same events give the same passes: no clock, no chance but `pick`, no file.
