@@ -18,6 +18,7 @@ from tests.reference.workloads import (
     general_cases,
     pool_cases,
     rich_pool_cases,
+    unlimited,
     wide_cases,
 )
 
@@ -128,6 +129,18 @@ def test_equal_scores_go_by_file_order_however_they_are_computed():
 def test_in_a_crowd_of_jobs_from_microseconds_to_hours_every_start_equals_the_twin(name, overrun):
     for seed in range(2):
         compare(crowd(seed), name, overrun=overrun)
+
+
+@pytest.mark.parametrize("overrun", ["kill", "extend"])
+@pytest.mark.parametrize("name", [name for name in PASSES if "lxf" not in name])  # its scores are all 1
+def test_where_plans_reach_the_end_of_time_every_start_equals_the_twin(name, overrun):
+    """46 walltimes of 10^11 s behind each other reach 2^62 microseconds: who would start later has no promise."""
+    for nodes in (1, 2):
+        compare(unlimited(nodes), name, overrun=overrun)
+
+
+def test_where_plans_reach_the_end_of_time_a_long_queue_equals_the_twin():
+    compare(unlimited(1, jobs=220), "conservative")
 
 
 @every_pass

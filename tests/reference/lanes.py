@@ -21,7 +21,7 @@ class Lanes:
         self.bookings: list[Booking] = []
 
     def book(self, lane: int, begin: Time, end: Time, amounts: Amounts) -> None:
-        begin = max(begin, self.horizon)
+        begin, end = max(begin, self.horizon), min(end, FUTURE)
         if begin < end:
             self.bookings.append((lane, begin, end, amounts))
 

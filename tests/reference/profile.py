@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 
+from .lanes import FUTURE
 from .placement import held, least, minus, place, plus, whole
 from .words import Job, Placement, Platform, Reservation, Room, Running, Time, View
 
@@ -67,7 +68,7 @@ class Profile:
         room of the whole window; among nodes with the same start this prefers the more powerful.
         """
         first = self._cut(not_before)
-        while first < len(self.times):
+        while first < len(self.times) and self.times[first] < FUTURE:
             placement, blocking = self._window(job, first)
             if placement is not None:
                 return Reservation(self.times[first], placement)

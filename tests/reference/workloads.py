@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from backfill.model import platform as model_platform
 from backfill.model.events import EVENTS, BoundEvents
-from backfill.model.units import NEVER, SECOND, seconds_text
+from backfill.model.units import NEVER, SECOND, TIME_MAX, seconds_text
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 
 from .words import Event, Job, Node, Platform
@@ -166,6 +166,27 @@ def crowd(seed: int, jobs: int = 120) -> Case:
             tasks=r.randint(1, 4),
             demand=tuple(r.randint(0, 2) for _ in range(resources)),
             licences=tuple(range(r.randint(0, len(platform.copies)))),
+            spread=r.choice(SPREAD),
+        )
+
+    return Case([job(row) for row in range(jobs)], platform)
+
+
+def unlimited(nodes: int, jobs: int = 110) -> Case:
+    """Short jobs of which most ask for the longest walltime there is, as users do who do not know better."""
+    r = Random(nodes)
+    platform = Platform((Node((4,)),) * nodes, (1,) * (nodes - 1))
+
+    def job(row: int) -> Job:
+        walltime = r.choice([TIME_MAX, TIME_MAX, TIME_MAX, TIME_MAX // 3, r.randint(1, 9) * SECOND])
+        return Job(
+            row=row,
+            name=f"j{row}",
+            submit=r.choice([0, 0, r.randint(0, 60)]) * SECOND,
+            walltime=walltime,
+            runtime=r.choice([0, 1, 2, 3, 12]) * SECOND,
+            tasks=r.choice([1, 3, 4, 4]),
+            licences=(0,) * r.randint(0, nodes - 1),
             spread=r.choice(SPREAD),
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from backfill.analysis.metrics import Counted, Metrics
 from backfill.model.platform import Platform
-from backfill.model.units import NEVER, SECOND
+from backfill.model.units import NEVER, SECOND, at_speed
 from backfill.model.workload import Ints, Workload
 
 _Arrival = tuple[int, int, int]  # of a job at the squashed machine, in processor-microseconds: see _arrivals
@@ -66,8 +66,8 @@ class _Jobs:
         demand = jobs.demand[rows][:, [workload.resources.index(r) for r in known]]
         return cls(
             release=release[order] - counted.submit.min(),
-            least=np.minimum(limit, run if fast == 1 else np.floor(run / fast * _ROUNDING).astype(np.int64)),
-            most=np.minimum(limit, run if slow == 1 else np.ceil(run / slow / _ROUNDING).astype(np.int64)),
+            least=np.minimum(limit, run if fast == 1 else at_speed(run * _ROUNDING, fast, np.floor)),
+            most=np.minimum(limit, run if slow == 1 else at_speed(run / _ROUNDING, slow)),
             need=jobs.tasks[rows, None] * demand,
             capacity=[int(platform.capacity[:, platform.resources.index(r)].sum()) for r in known],
             first=np.flatnonzero(alone[order]),

@@ -177,6 +177,7 @@ def open_rooms(state, begin, end):
     """Write down that what was held on [begin, end) is free, for those who wait since an earlier pass."""
     if state.queue.waiting == state.batch.arrivals:
         return
+    end = min(end, FUTURE)
     state.plan.rooms_until[RECENT] = max(state.plan.rooms_until[RECENT], end)
     state.plan.rooms_until[FRESH] = max(state.plan.rooms_until[FRESH], end)
     if not state.plan.rooms_kept:
@@ -235,6 +236,8 @@ def _mark(state, level, begin, end):
     last = _bucket(state, end)
     for b in range(_bucket(state, begin), last + 1):
         length = (end if b == last else min(end, _border(state, b + 1))) - begin
+        if end == FUTURE and b == last:
+            length = FUTURE  # there it has no end
         rooms[RECENT, level, b] = max(rooms[RECENT, level, b], length)
         rooms[FRESH, level, b] = max(rooms[FRESH, level, b], length)
 
@@ -303,11 +306,17 @@ def _fit_buckets(state, last, latest):
             rooms[RECENT, level, b] = rooms[FRESH, level, b]
             rooms[FRESH, level, b] = 0
         for b in range(last + 1):
-            first = _bucket(state, state.now + (b << shift))
-            end = state.plan.rooms_last if b == last else _bucket(state, state.now + ((b + 1) << shift))
+            first = _bucket(state, _later(state, b, shift))
+            end = state.plan.rooms_last if b == last else _bucket(state, _later(state, b + 1, shift))
             for i in range(first, end + 1):
                 rooms[FRESH, level, b] = max(rooms[FRESH, level, b], rooms[RECENT, level, i])
     state.plan.rooms_origin, state.plan.rooms_shift, state.plan.rooms_last = state.now, shift, last
+
+
+@kernel(inline=True)
+def _later(state, b, shift):
+    """The instant b * 2^shift from now, or FUTURE before it."""
+    return FUTURE if b > (FUTURE - state.now) >> shift else state.now + (b << shift)
 
 
 @verb()

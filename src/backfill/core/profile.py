@@ -347,8 +347,11 @@ def _merge(profile, lane, d):
 
 @apart(matrix=int64[:, ::1])
 def book(profile, lane, begin, end, matrix, row, factor):
-    """Take the amount (give it back where factor < 0) on [begin, end) of a lane, but for what is past."""
-    begin = max(begin, profile.horizon)
+    """Take the amount (give it back where factor < 0) on [begin, end) of a lane, but for what is past.
+
+    A booking ends with FUTURE, so that nothing starts later and no sum of a start and a length is too large.
+    """
+    begin, end = max(begin, profile.horizon), min(end, FUTURE)
     if end <= begin:
         return
     if profile.saved > 0:

@@ -15,12 +15,12 @@ from backfill.core.profile import FUTURE
 from backfill.core.record import doubled, record
 from backfill.core.runs import REQUEUE, RUNNING
 from backfill.core.transitions import ask, ask_policy, end, end_vacated, release, submit, tick, vacate
-from backfill.model import schedule
+from backfill.model import schedule, units
 
 COMPLETED, TIMEOUT = np.int8(schedule.COMPLETED), np.int8(schedule.TIMEOUT)
 NOT_YET = RUNNING  # outcome of a job that is not over
 
-LATEST = FUTURE >> 2  # no job may end as late as that
+LATEST = np.int64(units.LATEST)
 
 WORLD = [
     ("stepping", int64),  # --ties step: one pass per event

@@ -1,5 +1,6 @@
 """Conservative backfilling: every waiting job holds a promise, and promises only improve."""
 
+from backfill.core.errors import NONE
 from backfill.core.future import (
     begin_round,
     book_overdue,
@@ -71,26 +72,48 @@ def conservative(state):
 
 @kernel()
 def promise(state, job):
-    """Give a job its earliest start; one that has none, for want of capacity, is asked again at the next pass."""
+    """Give a job its earliest start. One that has none waits without, and is asked again at the next pass."""
     t = settle(state, job, state.now)
     if t == FUTURE:
         state.own.unpromised[0] += 1
-        return
+        return False
     hold(state, job, t)
     if t == state.now:
         state.own.why[job] = BACKFILL
+    return True
 
 
 @kernel()
 def promise_all(state):
     """Give every job without a promise its earliest start, in queue order."""
     state.own.unpromised[0] = 0
+    without = NONE  # one that has no start; those that are as hard to place need no search
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
         if state.promises.reserved[job] == NO_TIME:
-            promise(state, job)
+            if without >= 0 and is_as_hard(state, job, without):
+                state.own.unpromised[0] += 1
+            elif not promise(state, job):
+                without = job
         job = following(state, 0)
+
+
+@kernel()
+def is_as_hard(state, job, other):
+    """Whether a job, wherever it finds room, leaves no doubt that another one would find it there as well."""
+    jobs = state.jobs
+    if jobs.walltime[job] < jobs.walltime[other]:
+        return False
+    for k in range(state.machine.resources):
+        if jobs.need[job, k] < jobs.need[other, k] or jobs.demand[job, k] < jobs.demand[other, k]:
+            return False
+    return state.machine.pool or (
+        jobs.tasks[job] == jobs.tasks[other]
+        and jobs.spread[job] == jobs.spread[other]
+        and jobs.bound[job] == jobs.bound[other]
+        and jobs.licence_first[other] == jobs.licence_first[other + 1]
+    )
 
 
 @kernel()

@@ -73,15 +73,15 @@ class Columns:
             raise self.fail(name, repeat[0], f"an id of its own, and {where} has it already")
         return found
 
-    def times(self, name: str, low: int = -TIME_MAX, blank: int | None = None) -> Ints:
-        """Seconds to microseconds from `low` to TIME_MAX, exactly; `blank` stands for an empty cell."""
-        expected = f"a number of seconds from {low // SECOND} to {TIME_MAX // SECOND}"
+    def times(self, name: str, low: int = -TIME_MAX, blank: int | None = None, high: int = TIME_MAX) -> Ints:
+        """Seconds to microseconds from `low` to `high`, exactly; `blank` stands for an empty cell."""
+        expected = f"a number of seconds from {low // SECOND} to {high // SECOND}"
         seconds, blanks = self._floats(name, expected, blank is not None)
-        self._refuse_any(name, ~(np.abs(seconds) <= TIME_MAX / SECOND), expected)
+        self._refuse_any(name, ~(np.abs(seconds) <= high / SECOND), expected)
         micros = to_micros(seconds)
         for row in np.flatnonzero(np.abs(seconds) >= 2.0**33).tolist():  # where a float has no room for microseconds
             micros[row] = round(Decimal(self._cells(name)[row].strip()) * SECOND)
-        self._refuse_any(name, (micros < low) | (micros > TIME_MAX), expected)
+        self._refuse_any(name, (micros < low) | (micros > high), expected)
         micros[blanks] = NO_TIME if blank is None else blank
         return micros
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from backfill.model.errors import ScheduleError
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PREEMPTED, REASONS, STATES, Schedule, place_text
+from backfill.model.units import LATEST
 from backfill.model.workload import Ints, Ragged
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, written_text
@@ -73,7 +74,7 @@ def read_schedule(source: Source | bytes | str | Path) -> ScheduleTable:
     table.require("job", "start")
 
     def times(name: str) -> Ints:
-        return table.times(name, blank=NO_TIME)
+        return table.times(name, blank=NO_TIME, high=LATEST)
 
     def texts(name: str) -> NDArray[Any]:
         return np.array(table.texts(name), object)
@@ -126,12 +127,12 @@ def read_runs(source: Source | bytes | str | Path) -> RunTable:
     return RunTable(
         job=texts("job"),
         run=table.wholes("run", 1, 2**31, 1),
-        start=table.times("start"),
-        end=table.times("end"),
+        start=table.times("start", high=LATEST),
+        end=table.times("end", high=LATEST),
         state=texts("state"),
         reason=texts("reason") if "reason" in table else None,
         node=texts("node") if "node" in table else None,
-        progress=table.times(PROGRESS, low=0) if PROGRESS in table else None,
+        progress=table.times(PROGRESS, low=0, high=LATEST) if PROGRESS in table else None,
     )
 
 

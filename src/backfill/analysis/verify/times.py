@@ -34,7 +34,7 @@ from backfill.model.schedule import (
     TIMEOUT,
     Schedule,
 )
-from backfill.model.units import NEVER, seconds_text
+from backfill.model.units import NEVER, at_speed, seconds_text
 from backfill.model.workload import Floats, Ints
 
 
@@ -105,7 +105,7 @@ def lengths_of(case: Case, overrun: Overrun, overhead: int) -> Lengths:
     def at(speeds: Floats) -> Ints:
         if (speeds == 1).all():
             return left + extra
-        length: Ints = np.where(speeds == 1, left, np.ceil(left / speeds)).astype(np.int64) + extra
+        length: Ints = np.where(speeds == 1, left, at_speed(left, speeds)) + extra
         return length
 
     needed, at_most = at(fast), at(slow)
