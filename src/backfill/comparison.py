@@ -15,12 +15,12 @@ from backfill.analysis.metrics import Counted, Metrics, in_common
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.analysis.replay import Replay, reality
 from backfill.api import SCHEMA, Result
-from backfill.executors import Executor, Processes, Progress, Where
+from backfill.executors import Executor, Processes, Progress, Where, held_back
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
-from backfill.runs import Done, Plan, Run, Source, carry_out, held_back
+from backfill.runs import Done, Plan, Run, Source, carry_out
 from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
 from backfill.workloads import generate
 

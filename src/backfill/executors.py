@@ -5,6 +5,7 @@ import pickle
 import re
 import signal
 import socket
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
@@ -133,6 +134,26 @@ def _ended(found: Found) -> "Future[Found]":
 
 
 @contextmanager
+def held_back() -> Iterator[list[int]]:
+    """Let a first Ctrl-C wait until what is under way is whole, and note it; a second one ends it."""
+    pressed: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: object) -> None:
+        pressed.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _processes(
     workers: int, run: Callable[..., Any], count: int, tells: bool
 ) -> Iterator[tuple[Submit, Sequence[float]]]:
@@ -141,8 +162,16 @@ def _processes(
     shares: Any = context.Array("d", max(count, 1), lock=False)
     shared = (pickle.dumps(run), shares if tells else None)
     pool = ProcessPoolExecutor(max(1, min(workers, count)), context, _begin, shared)
+
+    def submit(place: int, task: Any) -> "Future[Any]":
+        with held_back() as pressed:  # a process that has just started would be forgotten, and live on
+            future = pool.submit(_one, place, task)
+        if pressed:
+            raise KeyboardInterrupt
+        return future
+
     try:
-        yield lambda place, task: pool.submit(_one, place, task), shares
+        yield submit, shares
     except BaseException:
         for process in list((getattr(pool, "_processes", None) or {}).values()):
             process.terminate()  # their results are no longer needed

@@ -1,10 +1,7 @@
 """Many runs: policies x replications, one after the other in this process, or side by side elsewhere."""
 
 import pickle
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -89,26 +86,6 @@ def carry_out(
     except KeyboardInterrupt:
         interrupted = True
     return {runs[place]: each for place, each in done.items()}, interrupted
-
-
-@contextmanager
-def held_back() -> Iterator[list[int]]:
-    """Let a first Ctrl-C wait until what is under way is whole, and note it; a second one ends it."""
-    pressed: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: object) -> None:
-        pressed.append(number)
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _check_can_be_sent(plan: Plan) -> None:

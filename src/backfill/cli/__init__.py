@@ -3,11 +3,14 @@
 import _thread
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Timer
+from types import FrameType
 from typing import Any
 
 import typer
@@ -59,6 +62,28 @@ def _interrupts_of_callbacks() -> Iterator[None]:
         for timer in dropped:
             timer.cancel()
         sys.unraisablehook = before
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """What the system or a user sends to end this process does what Ctrl-C does, unless it is ignored here."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        wanted = signal.getsignal(signal.SIGINT)  # ignored where a shell started us in the background
+        (wanted if callable(wanted) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ours = [number for number in map(signal.Signals.__getitem__, names) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class _Verbs(TyperGroup):
@@ -136,7 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_streams()
     warnings.showwarning = say.warning
     try:
-        code = app(args=words, prog_name="backfill", standalone_mode=False)
+        with _ended_as_by_ctrl_c():
+            code = app(args=words, prog_name="backfill", standalone_mode=False)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except _Misuse as misuse:

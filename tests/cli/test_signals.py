@@ -1,0 +1,73 @@
+"""TERM and HUP end a command as Ctrl-C does: what is whole is told, no process stays, no half-written file."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CODE = "import sys; from backfill.cli import main; sys.exit(main())"
+LOG = "model:lublin?jobs=30000"
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="counts processes as Linux tells of them")
+
+
+def started(tmp_path: Path, *words: str) -> "subprocess.Popen[str]":
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", CODE, *words]
+    return subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def of_session(leader: int) -> list[int]:
+    """The processes of a session that are not over."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = each.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        if fields[3] == str(leader) and fields[0] != "Z":
+            found.append(int(each.parent.name))
+    return found
+
+
+def until(condition, patience_s=120.0):
+    while not condition():
+        patience_s -= 0.1
+        assert patience_s > 0
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
+def test_no_worker_outlives_the_command(tmp_path, number):
+    several = [word for name in ("fcfs", "easy", "conservative", "easy-saf") for word in ("--policy", name)]
+    command = started(tmp_path, "compare", LOG, "--cpus", "128", "--load", "3", *several, "--workers", "2", "-q")
+    until(lambda: len(of_session(command.pid)) >= 4)  # itself, two workers, and who keeps track of what they share
+    os.kill(command.pid, number)
+    _, err = command.communicate(timeout=60)  # which ends when nobody holds the pipe any more
+    assert command.returncode == 130, err
+    assert "interrupted" in err.splitlines()[-1], err
+    until(lambda: not of_session(command.pid), 10)
+
+
+def test_what_is_half_written_is_taken_away(tmp_path):
+    command = started(tmp_path, "generate", "lublin?jobs=400000", "--out", "log.csv")
+    until(lambda: list(tmp_path.glob(".log.csv.*.part")))
+    os.kill(command.pid, signal.SIGTERM)
+    assert command.wait(30) == 130
+    assert list(tmp_path.iterdir()) == []
+    command.communicate()
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
+    """As under nohup."""
+    code = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); {CODE}"
+    command = subprocess.Popen(
+        [sys.executable, "-c", code, "generate", "lublin?jobs=100000", "--out", "log.csv"], cwd=tmp_path
+    )
+    until(lambda: list(tmp_path.glob(".log.csv.*.part")))
+    os.kill(command.pid, signal.SIGHUP)
+    assert command.wait(60) == 0
