@@ -32,11 +32,12 @@ ARROWS: dict[str, set[str]] = {
     "walls": {"verbs", "core", "model", "jit"},
     "worlds": {"policies", "core", "model"},
     "policies": {"core", "model"},
-    "core": {"model", "jit"},
+    "core": {"model", "kept", "jit"},
     "analysis": {"model"},
     "workloads": {"model"},
     "traces": {"model"},
     "model": set(),
+    "kept": {"jit"},
     "jit": set(),
     "data": set(),
 }

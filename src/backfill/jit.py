@@ -33,7 +33,8 @@ CHECKED = bool(os.environ.get("BACKFILL_CHECKED"))  # BACKFILL_CHECKED=1: the co
 
 def sources(root: Path = PACKAGE) -> list[Path]:
     """Every source file that takes part in compiled code, in a fixed order."""
-    return [root / "jit.py", *sorted(path for package in COMPILED for path in (root / package).rglob("*.py"))]
+    ours = (path for package in COMPILED for path in (root / package).rglob("*.py"))
+    return [root / "jit.py", root / "kept.py", *sorted(ours)]
 
 
 def key(root: Path = PACKAGE) -> str:

@@ -48,22 +48,22 @@ def package(tmp_path):
     root = tmp_path / "backfill"
     (root / "core").mkdir(parents=True)
     (root / "policies").mkdir()
-    for name in ("jit.py", "core/kernel.py"):
+    for name in ("jit.py", "core/kernel.py", "kept.py"):
         shutil.copy(jit.PACKAGE / name, root / name)
     for name, text in STAND_IN.items():
         (root / name).write_text(text)
     return root
 
 
-def run(package, cache):
-    """What the caller prints in a process of its own, and what it says on standard error."""
+def run(package, cache, before=""):
+    """What the caller prints in a process of its own, which does something before, and what it says on stderr."""
     environment = os.environ | {
         "PYTHONPATH": str(package.parent),
         "PYTHONDONTWRITEBYTECODE": "1",  # an edit of one byte within a second would not be seen
         "BACKFILL_CACHE_DIR": str(cache),
         "NUMBA_DISABLE_JIT": "0",
     }
-    code = "import backfill.core.caller"
+    code = f"{before}import backfill.core.caller"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.split(), done.stderr
@@ -105,6 +105,29 @@ def test_where_the_cache_cannot_be_written_all_is_compiled_in_memory_and_that_is
     assert said.count("RuntimeWarning") == 1
     assert "cannot be written (Not a directory)" in said
     assert "set BACKFILL_CACHE_DIR" in said
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("harm", ["truncated", "flipped", "emptied"])
+def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, kind, harm):
+    run(package, tmp_path / "cache")
+    for file in (tmp_path / "cache").rglob(f"*.{kind}"):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes({"truncated": content[: len(content) // 2], "flipped": content, "emptied": b""}[harm])
+    out, said = run(package, tmp_path / "cache")
+    assert out == ["41", "warm", "0"]
+    assert str(tmp_path / "cache") in said
+    assert "it is damaged; what was compiled and kept there is thrown away, and compiled anew" in said
+    assert run(package, tmp_path / "cache") == (["41", "warm", "1"], "")
+
+
+def test_where_the_disk_is_full_all_is_compiled_in_memory_and_that_is_said(package, tmp_path):
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
+    out, said = run(package, tmp_path / "cache", full)
+    assert out == ["41", "cold", "0"]
+    assert "what is compiled now cannot be kept for the next run" in said
+    assert not list((tmp_path / "cache").rglob("*.tmp.*"))
 
 
 def test_what_nobody_used_for_long_is_removed_when_something_new_is_kept(package, tmp_path):

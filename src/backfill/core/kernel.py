@@ -17,6 +17,7 @@ from numba import njit, types
 from numba.core.registry import CPUDispatcher
 
 from backfill import jit
+from backfill.kept import Kept
 
 RECORDS = {name: (f"backfill.core.{name}", f"{name.capitalize()}T") for name in ("state", "world", "profile")}
 
@@ -122,7 +123,10 @@ def apart(**kinds: Any) -> Callable[[Callable[..., Any]], Any]:
 def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
     ours = function.__code__.co_filename.startswith(str(jit.PACKAGE))
     model = "numpy" if ours else "python"
-    return njit(cache=jit.FOLDER is not None, boundscheck=not ours, error_model=model, **options)(function)
+    made = njit(cache=jit.FOLDER is not None, boundscheck=not ours, error_model=model, **options)(function)
+    if jit.FOLDER is not None:
+        made._cache = Kept(function)
+    return made
 
 
 def called(function: Any) -> list[Apart]:
