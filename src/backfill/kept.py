@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from backfill import jit
@@ -74,6 +75,14 @@ class Kept(FunctionCache):  # type: ignore[misc]
             super().save_overload(signature, compiled)
         except OSError as error:
             _tell(f"{jit.FOLDER}: {error.strerror}; what is compiled now cannot be kept for the next run")
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """A compiled function that is kept on the disk. options: those of numba.njit."""
+    made = njit(cache=jit.FOLDER is not None, **options)(function)
+    if jit.FOLDER is not None:
+        made._cache = Kept(function)
+    return made
 
 
 def _tell(text: str) -> None:

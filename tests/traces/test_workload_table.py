@@ -138,7 +138,7 @@ def test_what_is_not_a_workload_table_is_refused():
     assert refusal("job,submit,run,runtime", "a,1,1,1") == "1: column 'runtime' and column 'run' are the same"
     assert refusal("job,submit,runtime", 'a,"1,1') == "2: is not CSV: unexpected end of data"
     assert refusal(b"job,submit,runtime", b"a,1,\xff") == "2: is not UTF-8 text: byte 0xff"
-    assert refusal("job,submit,runtime", "x" * 10**7) == "2: has a cell of more than 131,072 characters"
+    assert refusal("job,submit,runtime", "x" * 10**6) == "2: has a cell of more than 131,072 characters"
     assert "no column job" in refusal("x" * 100_000)
     assert refusal("job,submit,runtime,tasks,memory", "a,0,1,1G,4000P") == (
         " job a: its 1073741824 tasks hold more than 2^62 of a resource"

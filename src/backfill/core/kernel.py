@@ -13,11 +13,10 @@ from types import ModuleType
 from typing import Any
 
 from llvmlite import binding
-from numba import njit, types
+from numba import types
 from numba.core.registry import CPUDispatcher
 
-from backfill import jit
-from backfill.kept import Kept
+from backfill import jit, kept
 
 RECORDS = {name: (f"backfill.core.{name}", f"{name.capitalize()}T") for name in ("state", "world", "profile")}
 
@@ -123,10 +122,7 @@ def apart(**kinds: Any) -> Callable[[Callable[..., Any]], Any]:
 def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
     ours = function.__code__.co_filename.startswith(str(jit.PACKAGE))
     model = "numpy" if ours else "python"
-    made = njit(cache=jit.FOLDER is not None, boundscheck=not ours, error_model=model, **options)(function)
-    if jit.FOLDER is not None:
-        made._cache = Kept(function)
-    return made
+    return kept.compiled(function, boundscheck=not ours, error_model=model, **options)
 
 
 def called(function: Any) -> list[Apart]:

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from backfill import jit
+from backfill import jit, kept
 from backfill.core.kernel import kernel
 
 Fields = Sequence[tuple[str, Any]]  # (name, numba type)
@@ -40,9 +40,10 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
 
     owner = Owner(list(fields))
 
-    @njit(cache=jit.FOLDER is not None)
     def allocate() -> Any:
         return structref.new(owner)
+
+    allocate = kept.compiled(allocate)
 
     def new(cls: Any, **values: Any) -> Any:
         self = allocate()

@@ -16,11 +16,10 @@ from backfill.model.errors import InputError, MissingExtra, at, quote
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, TIME_MAX, parse_size
 from backfill.model.workload import Floats, Ints
-from backfill.traces.files import Source
+from backfill.traces.files import PARQUET, Source
 from backfill.traces.notes import first_repeat
 from backfill.traces.seconds import to_micros
 
-_PARQUET = b"PAR1"
 _CHUNK = 20_000  # rows that live as lists at one time; many more keep the garbage collector busy
 
 
@@ -32,7 +31,7 @@ class Columns:
         self.file = source.file
         self._source = source
         self._error = error
-        self._is_parquet = source.file.lower().endswith(".parquet") or source.data.startswith(_PARQUET)
+        self._is_parquet = source.file.lower().endswith(".parquet") or source.data.startswith(PARQUET)
         names, self._columns, self.rows = self._parquet() if self._is_parquet else self._csv()
         self._called: dict[str, str] = {}
         self._place: dict[str, int] = {}

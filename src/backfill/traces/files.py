@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from backfill.model.errors import BackfillError, InputError, WorkloadError, at, quote
 
 SUFFIXES = (".swf", ".swf.gz", ".csv", ".csv.gz", ".parquet")
+PARQUET = b"PAR1"
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
+_PIECE, _MOST, _MANY = 1 << 20, 8 << 20, 1 << 10  # bytes read at once, without a line, and of NUL
 
 
 @dataclass(frozen=True)
@@ -35,37 +37,73 @@ class Source:
         if isinstance(source, Source):
             return source
         if isinstance(source, bytes):
-            return cls._unpacked("<bytes>", source, error)
+            return cls._read("<bytes>", io.BytesIO(source), error)
         if str(source) == "-":
             if sys.stdin is None:
                 raise error(at("<stdin>", None, "is closed"))
-            return cls._unpacked("<stdin>", sys.stdin.buffer.read(), error)
+            return cls._read("<stdin>", sys.stdin.buffer, error)
         try:
-            data = Path(source).read_bytes()
+            with open(source, "rb") as stream:
+                return cls._read(str(source), stream, error)
         except OSError as problem:
             raise error(at(str(source), None, f"cannot be read: {problem.strerror}")) from None
         except ValueError:  # a path with a NUL in it
             raise error(f"{quote(str(source))} is not a file name") from None
-        return cls._unpacked(str(source), data, error)
 
     @classmethod
-    def _unpacked(cls, file: str, data: bytes, error: type[InputError]) -> "Source":
-        sha256 = hashlib.sha256(data).hexdigest()
-        if data.startswith(_GZIP):
-            try:
-                data = gzip.decompress(data)
-            except (OSError, EOFError, zlib.error) as problem:
-                raise error(at(file, None, f"is a damaged gzip file: {problem}")) from None
+    def _read(cls, file: str, stream: BinaryIO, error: type[InputError]) -> "Source":
+        raw = _Hashed(stream)
+        first = raw.read(len(_GZIP))
+        raw.ahead = first
+        try:
+            opened = gzip.GzipFile(fileobj=raw, mode="rb") if first == _GZIP else raw  # type: ignore[call-overload]
+            data = _text(file, opened, error)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+            raise error(at(file, None, f"is a damaged gzip file: {problem}")) from None
         data = data.removeprefix(_BOM)
         if not data or data.isspace():
             raise error(at(file, None, "is empty"))
-        return cls(file, data, sha256)
+        return cls(file, data, raw.digest.hexdigest())
 
     @property
     def name(self) -> str:
         """The file's name without folder and format."""
         name = Path(self.file).name
         return name[: -len(suffix)] if (suffix := suffix_of(name)) else name.strip("<>")
+
+
+class _Hashed:
+    """A stream, and the digest of what was read from it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream, self.digest, self.ahead = stream, hashlib.sha256(), b""
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes, -1: all that are left; none at the end."""
+        ahead, self.ahead = self.ahead, b""
+        found = self.stream.read(size if size < 0 else size - len(ahead))
+        self.digest.update(found)
+        return ahead + found
+
+
+def _text(file: str, stream: Any, error: type[InputError]) -> bytes:
+    """All of a stream. Read in pieces, so that what cannot be a log is refused before all of it is in memory."""
+    held, line, unended, blank = bytearray(), 1, 0, 0
+    while piece := stream.read(_PIECE):
+        if not held and (piece.startswith(PARQUET) or file.lower().endswith(".parquet")):
+            return bytes(piece + stream.read(-1))
+        if piece.count(0) > _MANY:
+            where = line + piece[: piece.find(b"\0")].count(b"\n")
+            raise error(at(file, where, "holds NUL bytes; expected text in UTF-8"))
+        end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
+        unended = unended + len(piece) if end < 0 else len(piece) - end - 1
+        blank = blank + len(piece) if piece.isspace() else 0
+        if max(unended, blank) > _MOST:
+            what = "a line of" if unended > _MOST else "nothing but white space for"
+            raise error(at(file, line, f"{what} more than {_MOST >> 20} MiB; expected a log"))
+        line += piece.count(b"\n")
+        held += piece
+    return bytes(held)
 
 
 def suffix_of(path: str) -> str:

@@ -1,5 +1,6 @@
 """Workloads as CSV or Parquet: a column per attribute of a job, times in seconds."""
 
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -209,7 +210,9 @@ def write_parquet(workload: Workload, path: str | Path) -> None:
         else:
             columns[name] = pl.Series(values, dtype=None if len(values) else pl.String, strict=True)
     with written(path) as out:
-        pl.DataFrame(columns).write_parquet(out)
+        packed = io.BytesIO()  # polars would not tell a full disk as one
+        pl.DataFrame(columns).write_parquet(packed)
+        out.write(packed.getbuffer())
 
 
 def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
