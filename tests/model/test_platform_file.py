@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -220,3 +221,43 @@ def test_a_platform_as_toml_is_read_as_the_same_platform():
     )
     again = parse_platform("f", locked.to_toml())
     assert (again.sha256, again.node_licences) == (locked.sha256, ("a", "b c"))
+
+
+@st.composite
+def platforms(draw):
+    """Any platform: resources in any order and of none at all, licences that nobody may host or of no copies."""
+    nodes = draw(st.integers(1, 4))
+    others = draw(st.permutations(["memory", "gpus", "abaqus", "r-3"]).map(lambda names: names[:3]))
+    few = st.integers(0, 2)
+    amounts = [[draw(few) for _ in range(4)] for _ in range(nodes)]
+    amounts[draw(st.integers(0, nodes - 1))][0] = 3
+    licences = draw(st.sampled_from([(), ("matlab",), ("matlab", "ansys")]))
+    sites = [draw(st.sampled_from("ab")) for _ in range(nodes)]
+    return Platform(
+        nodes=tuple(draw(st.permutations(["m1", "m2", "n1", "x", "m3"]))[:nodes]),
+        resources=("cpus", *others),
+        capacity=np.array(amounts),
+        speed=np.array(sorted((draw(st.sampled_from([1.0, 0.3, 2.5])) for _ in range(nodes)), reverse=True)),
+        site=np.array([list(dict.fromkeys(sites)).index(site) for site in sites]),
+        sites=tuple(dict.fromkeys(sites)),
+        licences=licences,
+        copies=np.array([draw(few) for _ in licences], np.int64),
+        hosts=np.array([[draw(st.booleans()) for _ in licences] for _ in range(nodes)], np.bool_).reshape(
+            nodes, len(licences)
+        ),
+        name="any",
+        node_licences=tuple(name for name in others if name in draw(st.sets(st.sampled_from(others)))),
+    )
+
+
+@given(platform=platforms())
+def test_a_platform_that_is_written_and_read_is_the_same(platform):
+    again = parse_platform("f", platform.to_toml())
+    assert again.sha256 == platform.sha256
+    assert again.to_toml() == platform.to_toml()
+    assert (again.resources, again.node_licences) == (platform.resources, platform.node_licences)
+
+
+def test_an_order_of_resources_names_each_once():
+    with pytest.raises(PlatformError, match="f: resources: expected cpus, gpus, each once"):
+        parse_platform("f", 'resources = ["gpus", "cpus", "gpus"]\n[[node]]\ncpus = 1\ngpus = 1')

@@ -74,6 +74,7 @@ class _Licence(_Table):
 
 class _File(_Table):
     name: str | None = Field(None, description="a text")
+    resources: list[str] = Field([], description="a list of names of resources and node licences, each once")
     node: list[_Node] = Field(min_length=1, description="at least one [[node]] table")
     licence: list[_Licence] = Field([], description="[[licence]] tables")
 
@@ -92,8 +93,11 @@ def parse_platform(file: str, text: str) -> Platform:
 
 def platform_text(platform: Platform) -> str:
     """The TOML that `parse_platform` reads as this platform. Equal nodes m1, m2, ... share a table."""
-    lines = [f"name = {_quoted(platform.name)}", ""]
+    lines = [f"name = {_quoted(platform.name)}"]
     anywhere = platform.capacity.sum(axis=0).tolist()
+    if platform.resources != _as_they_come(platform, anywhere):
+        lines.append(f"resources = [{', '.join(map(_quoted, platform.resources))}]")
+    lines.append("")
     told = [_told(platform, i, anywhere) for i in range(len(platform.nodes))]
     i = 0
     while i < len(told):
@@ -117,12 +121,10 @@ def _told(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
         lines.append(f"site = {_quoted(platform.sites[platform.site[i]])}")
     if platform.speed[i] != 1:
         lines.append(f"speed = {float(platform.speed[i])!r}")
-    amounts = zip(platform.resources, platform.capacity[i].tolist(), anywhere, strict=True)
-    held = {name: amount for name, amount, some in amounts if amount or not some or name == "cpus"}
-    locked = {name: held.pop(name, 0) for name in platform.node_licences}
+    held, locked = _held(platform, i, anywhere)
     lines += [f"{_key(name)} = {amount}" for name, amount in held.items()]
-    if any(locked.values()):
-        told = ", ".join(f"{_key(name)} = {amount}" for name, amount in locked.items() if amount)
+    if locked:
+        told = ", ".join(f"{_key(name)} = {amount}" for name, amount in locked.items())
         lines.append(f"node_licences = {{{told}}}")
     if platform.features and platform.features[i]:
         lines.append(f"features = [{', '.join(map(_quoted, platform.features[i]))}]")
@@ -130,6 +132,20 @@ def _told(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
         hosted = [name for name, may in zip(platform.licences, platform.hosts[i], strict=True) if may]
         lines.append(f"licences = [{', '.join(map(_quoted, hosted))}]")
     return lines
+
+
+def _held(platform: Platform, i: int, anywhere: list[int]) -> tuple[dict[str, int], dict[str, int]]:
+    """The resources and the node licences of a node; of those that it has none of, what no other has either."""
+    amounts = zip(platform.resources, platform.capacity[i].tolist(), anywhere, strict=True)
+    held = {name: amount for name, amount, some in amounts if amount or not some or name == "cpus"}
+    locked = {name: held.pop(name) for name in platform.node_licences if name in held}
+    return held, locked
+
+
+def _as_they_come(platform: Platform, anywhere: list[int]) -> tuple[str, ...]:
+    """The order of resources that a reader finds who is not told."""
+    each = (name for i in range(len(platform.nodes)) for told in _held(platform, i, anywhere) for name in told)
+    return tuple(dict.fromkeys(["cpus", *each]))
 
 
 def _key(name: str) -> str:
@@ -175,6 +191,10 @@ def _platform(file: str, content: _File) -> Platform:
         resources += [key for key in held[i] if key not in resources]
         names += [name] if node.count is None else [f"{name}{c + 1}" for c in range(node.count)]
         kinds += [i] * (node.count or 1)
+    if content.resources:
+        if sorted(content.resources) != sorted(resources):
+            raise _error(file, f"resources: expected {', '.join(resources)}, each once")
+        resources = content.resources
     if not any(own.get("cpus", 0) for own in held):
         raise fail("node", "no [[node]] table has cpus; expected a whole number >= 1 in one of them")
     if len(set(names)) < len(names):
