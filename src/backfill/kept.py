@@ -78,10 +78,11 @@ class Kept(FunctionCache):  # type: ignore[misc]
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """A compiled function that is kept on the disk. options: those of numba.njit."""
-    made = njit(cache=jit.FOLDER is not None, **options)(function)
+    """A compiled function that is kept on the disk, if its source is in a file. options: those of numba.njit."""
+    made = njit(**options)(function)
     if jit.FOLDER is not None:
-        made._cache = Kept(function)
+        with suppress(RuntimeError):  # it was typed at a prompt
+            made._cache = Kept(function)
     return made
 
 

@@ -6,6 +6,7 @@ import difflib
 import dis
 import hashlib
 import importlib
+import os
 import re
 import sys
 import traceback
@@ -202,7 +203,7 @@ def _imported(path: Path, file: str, tree: ast.Module, beside: Sequence[Path]) -
     for name in names:
         if name in _BESIDE and sys.modules.get(name) is _BESIDE[name]:
             del sys.modules[name]
-    known = set(sys.modules)
+    known, here = set(sys.modules), os.getcwd()
     module = ModuleType(f"backfill_own_{Path(file).stem}")
     module.__file__ = file
     sys.modules[module.__name__] = module
@@ -217,6 +218,7 @@ def _imported(path: Path, file: str, tree: ast.Module, beside: Sequence[Path]) -
         what = " ".join(f"{kind}{error}".split())
         raise PolicyError(at(file, lines[-1] if lines else None, what)) from error
     finally:
+        os.chdir(here)
         sys.path.remove(folder)
         _BESIDE.update({name: sys.modules[name] for name in names if name in sys.modules and name not in known})
     return module

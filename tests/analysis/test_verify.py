@@ -328,6 +328,26 @@ def test_a_job_of_no_length_holds_nothing():
     assert broken(log, POOL, scheduled(log, POOL, [0, 5])) == []
 
 
+def test_a_job_of_no_length_must_have_been_able_to_run():
+    log = workload([0, 0], [10, 0], cpus=[4, 5])
+    told = "capacity: job b at 5 s: could not run even alone, with all that there ever is"
+    assert broken(log, POOL, scheduled(log, POOL, [0, 5])) == [told]
+
+
+def test_very_slow_nodes_and_starts_beyond_the_times_of_a_log_are_checked_as_the_rest():
+    log = workload([0, 0], [9e10, 10], walltime=[1e11, 1e11])
+    crawls = replace(POOL, speed=np.array([1e-6]))
+    schedule = loose(["a", "b"], [0, 2e11], end=[1e11, 2e11 + 1e7])
+    assert broken(log, crawls, schedule) == []
+    assert (
+        broken(log, crawls, schedule, overrun="extend")
+        == [
+            "end: job a at 100000000000 s: ends 100000000000 s after its start; expected 1152921504606.846976 s",
+            "state: job a: is TIMEOUT; expected COMPLETED",
+        ][:1]
+    )
+
+
 def test_each_node_is_counted_alone_where_nodes_are_known():
     log = workload([0, 0], [10, 10], cpus=[2, 2])
     platform = farm(2, 2)

@@ -203,6 +203,12 @@ def test_an_edit_is_seen_in_the_file_and_in_what_it_imports(backfill, tmp_path):
     assert first_start() == 1  # a waits for b
 
 
+def test_a_file_that_goes_to_another_folder_leaves_us_where_we_are(backfill, tmp_path):
+    (tmp_path / "mine.py").write_text("import os\nos.chdir('/')\n" + GOOD)
+    done = backfill("simulate", "tiny.csv", "--cpus", "4", "--policy", "mine.py", "--schedule", "out.csv")
+    assert (done.code, (tmp_path / "out.csv").exists()) == (0, True)
+
+
 LAST = """    rewind(state, 0)
     job = last = following(state, 0)
     while job >= 0:

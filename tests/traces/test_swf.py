@@ -1,5 +1,6 @@
 import gzip
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -145,7 +146,7 @@ def test_an_id_that_stands_twice_is_refused_naming_both_lines():
         ("1.5", 8, "'1.5'", "a whole number within +-1099511627776"),
         ("1e13", 5, "'1e13'", "a whole number within +-1099511627776"),
         ("9" * 400, 10, "'" + "9" * 57 + "...'", "a number within +-1125899906842624"),
-        ("1.5", 1, "'1.5'", "a whole number within +-9007199254740992"),
+        ("1.5", 1, "'1.5'", "a whole number within +-9007199254740991"),
     ],
 )  # fmt: skip
 def test_a_bad_value_is_refused_with_line_and_field(text: str, field: int, quoted: str, expected: str):
@@ -250,12 +251,30 @@ def jobs(**columns: object) -> Jobs:
 
 def test_the_header_says_what_swf_cannot(tmp_path: Path):
     workload = Workload(jobs(job=np.array(["a_1", "b"], object), priority=np.array([1.0, 0])), name="a\nb", cpus=9)
-    write_swf(workload, tmp_path / "w.swf")
+    with pytest.warns(UserWarning, match="w.swf: ") as said:
+        write_swf(workload, tmp_path / "w.swf")
+    assert [str(each.message).partition(": ")[2] for each in said] == [
+        "the job numbers are new",
+        "left out, as SWF has no field for it: priority",
+    ]
     text = (tmp_path / "w.swf").read_text()
     assert "; Computer: a?b\n" in text
     assert "; Note: the job numbers are new\n" in text
     assert "; Note: left out, as SWF has no field for it: priority\n" in text
     assert read_swf(tmp_path / "w.swf").jobs.job.tolist() == [1, 2]
+
+
+def test_a_walltime_of_0_which_reads_as_unknown_is_told(tmp_path: Path):
+    with pytest.warns(UserWarning, match="the walltime of 0 of 1 job will be read as unknown"):
+        write_swf(Workload(jobs(job=np.array([1, 2]), walltime=np.array([0, SECOND]))), tmp_path / "w.swf")
+
+
+def test_numbers_that_a_float_does_not_tell_apart_are_refused():
+    line = "9007199254740993 0 -1 1 1 -1 -1 1 1 -1 1 1 1 -1 -1 -1 -1 -1"
+    with pytest.raises(
+        WorkloadError, match=r"1: field 1 \(job number\) is '9007199254740993'; expected a whole number"
+    ):
+        read_swf(line.encode())
 
 
 def test_a_job_without_a_cpu_cannot_be_written(tmp_path: Path):
@@ -337,3 +356,26 @@ def test_the_ids_of_jobs_that_are_left_out_are_known():
     log = (line(f1=1), line(f1=2, f4=-1), line(f1=3, f4=0, f11=5), line(f1=4))
     assert read_swf(b"".join(log), zero_run="drop").left_out == {"2", "3"}
     assert read(*log).head(1).left_out == {"2", "3", "4"}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\0", "1: holds NUL bytes; expected text in UTF-8"),
+        (b"\n", ": nothing but white space for more than 8 MiB; expected a log"),
+        (b"1", "1: a line of more than 8 MiB; expected a log"),
+    ],
+    ids=["zeros", "blank lines", "one line"],
+)
+def test_what_unpacks_to_no_log_is_refused_before_all_of_it_is_in_memory(tmp_path, content, told):
+    path = tmp_path / "w.swf.gz"
+    with gzip.open(path, "wb", compresslevel=1) as out:
+        for _ in range(64):
+            out.write(content * (1 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(WorkloadError, match=told):
+            read_swf(path)
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    finally:
+        tracemalloc.stop()

@@ -221,10 +221,23 @@ def test_a_deadline_before_the_submit_is_refused():
     assert said == "2: deadline is '50'; expected the submit, 100 s, or a later time"
 
 
+@pytest.mark.parametrize("text", ["1_000", "\u0661\u0662"])
+def test_what_only_python_takes_for_a_number_is_refused(text):
+    assert refusal("job,submit,runtime", f"a,0,{text}").startswith(f"2: runtime is '{text}'; expected a number")
+
+
+def test_dependencies_on_jobs_that_are_left_out_are_told():
+    found = table("job,submit,runtime,after", "a,0,1,c", "b,0,1,", "c,0,1,").head(2)
+    assert found.notes[-1] == "no longer after a job that is left out: 1 job"
+
+
 def test_parquet_that_makes_no_sense_is_refused():
     columns = {"job": ["a"], "runtime": [1]}
-    assert complaint(parquet(**columns, submit=[[1, 2]])).startswith(
-        "<bytes>: row 1: submit is 'List(Int64)'; expected a number"
+    assert complaint(parquet(**columns, submit=[[1, 2]])) == (
+        "<bytes>: submit holds List(Int64); expected texts or numbers"
+    )
+    assert complaint(parquet(**columns, submit=[1], user=[{"name": "ann"}])) == (
+        "<bytes>: user holds Struct({'name': String}); expected texts or numbers"
     )
     assert complaint(parquet(**columns, submit=[None])).startswith("<bytes>: row 1: submit is ''; expected a number")
     assert complaint(parquet(**columns)) == "<bytes>: no column submit; the columns are 'job,runtime'"

@@ -24,6 +24,13 @@ def at_speed(runtime: Any, speed: Any, rounded: Callable[[Any], Any] = np.ceil) 
     return np.minimum(rounded(runtime / speed), LATEST).astype(np.int64)
 
 
+def number(text: str) -> float:
+    """A number as everybody writes it: without `_` between digits, which Python takes too. Raises ValueError."""
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
+
+
 def parse_span(text: str) -> int:
     """A span of time in microseconds: `90`, `1.5h`, `2d`, `D-HH:MM:SS`, `HH:MM:SS`. Raises ValueError."""
     text = text.strip()
@@ -44,8 +51,9 @@ def parse_seconds(text: str) -> int:
     if len(text) < 11 and text.isascii() and text.isdigit():
         return int(text) * SECOND
     try:
+        number(text)
         seconds = Decimal(text.strip())
-    except InvalidOperation:
+    except (ValueError, InvalidOperation):
         raise ValueError(f"{text!r} is not a number") from None
     if not seconds.is_finite() or abs(seconds) > TIME_MAX // SECOND:
         raise ValueError(f"{text!r} is not within +-{TIME_MAX // SECOND} s")

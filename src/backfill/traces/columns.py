@@ -5,6 +5,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 from typing import Any, TextIO
@@ -14,13 +15,20 @@ from numpy.typing import NDArray
 
 from backfill.model.errors import InputError, MissingExtra, at, quote
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import SECOND, TIME_MAX, parse_size
+from backfill.model.units import SECOND, TIME_MAX, number, parse_size
 from backfill.model.workload import Floats, Ints
 from backfill.traces.files import PARQUET, Source
 from backfill.traces.notes import first_repeat
 from backfill.traces.seconds import to_micros
 
 _CHUNK = 20_000  # rows that live as lists at one time; many more keep the garbage collector busy
+
+
+@dataclass(frozen=True)
+class _Nested:
+    """A column of lists or records, which may be there as long as nobody asks for it."""
+
+    kind: str
 
 
 class Columns:
@@ -32,6 +40,8 @@ class Columns:
         self._source = source
         self._error = error
         self._is_parquet = source.file.lower().endswith(".parquet") or source.data.startswith(PARQUET)
+        # whether a cell may be what Python takes for a number and nobody else does
+        self._odd = self._is_parquet or b"_" in source.data or not source.data.isascii()
         names, self._columns, self.rows = self._parquet() if self._is_parquet else self._csv()
         self._called: dict[str, str] = {}
         self._place: dict[str, int] = {}
@@ -131,13 +141,14 @@ class Columns:
         texts = self._cells(name)
         blanks = np.zeros(self.rows, np.bool_)
         try:
-            return np.fromiter(map(float, texts), np.float64, self.rows), blanks
+            if not self._odd:
+                return np.fromiter(map(float, texts), np.float64, self.rows), blanks
         except ValueError:
             pass
         values = np.zeros(self.rows)
         for row, text in enumerate(texts):
             try:
-                values[row] = float(text)
+                values[row] = number(text)
             except ValueError:
                 if text.strip() or not may_be_blank:
                     raise self.fail(name, row, expected) from None
@@ -155,9 +166,12 @@ class Columns:
         return csv.reader(io.StringIO(self._source.data.decode(), newline=""), strict=True)
 
     def _cells(self, name: str) -> Sequence[str]:
-        return self._columns[self._place[name]]
+        found = self._columns[self._place[name]]
+        if isinstance(found, _Nested):
+            raise self._refused(None, f"{self._called[name]} holds {found.kind}; expected texts or numbers")
+        return found
 
-    def _csv(self) -> tuple[list[str], Sequence[Sequence[str]], int]:
+    def _csv(self) -> tuple[list[str], Sequence[Sequence[str] | _Nested], int]:
         columns: list[list[str]] = []
         names: list[str] = []
         try:
@@ -180,7 +194,7 @@ class Columns:
             raise self._refused(reader.line_num, what) from None
         return names, columns, len(columns[0]) if columns else 0
 
-    def _parquet(self) -> tuple[list[str], Sequence[Sequence[str]], int]:
+    def _parquet(self) -> tuple[list[str], Sequence[Sequence[str] | _Nested], int]:
         try:
             import polars as pl
             from polars.exceptions import PanicException, PolarsError
@@ -208,16 +222,18 @@ def _hushed() -> Iterator[None]:
         os.close(nothing)
 
 
-def _texts(column: Any) -> list[str]:
-    """A polars column as it would stand in a CSV: whole floats without fraction or exponent, lists as their type."""
+def _texts(column: Any) -> "list[str] | _Nested":
+    """A polars column as it would stand in a CSV: whole floats without fraction or exponent."""
     import polars as pl
 
     if column.dtype.is_float() and column.is_between(-(2**62), 2**62).all() and (column.round() == column).all():
         column = column.cast(pl.Int64)
+    if column.dtype.is_nested():
+        return _Nested(str(column.dtype))
     try:
         texts: list[str] = column.cast(pl.String).fill_null("").to_list()
     except pl.exceptions.PolarsError:
-        texts = [str(column.dtype)] * len(column)
+        return _Nested(str(column.dtype))
     return texts
 
 

@@ -3,13 +3,14 @@
 Source: Chapin et al. 1999 (JSSPP), and the Parallel Workloads Archive.
 """
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from backfill.model.errors import WorkloadError
-from backfill.model.units import SECOND
+from backfill.model.units import SECOND, counted
 from backfill.model.workload import Labels, Workload
 from backfill.traces.files import Source, written
 from backfill.traces.notes import in_use
@@ -59,6 +60,10 @@ def write_swf(workload: Workload, path: str | Path) -> None:
         notes.append("the job numbers are new")
     if lost := _lost(workload):
         notes.append(f"left out, as SWF has no field for it: {', '.join(lost)}")
+    if unlimited := int((jobs.walltime == 0).sum()):
+        notes.append(f"the walltime of 0 of {counted(unlimited, 'job')} will be read as unknown")
+    for note in notes:
+        warnings.warn(f"{path}: {note}", stacklevel=2)
     header = [
         "Version: 2.2",
         f"Computer: {' '.join(workload.name.split())}",

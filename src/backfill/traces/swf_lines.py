@@ -36,10 +36,10 @@ _CANCELLED = 5
 STATUS = {"1": "completed", "0": "failed", "5": "cancelled", "2": "part", "3": "last part", "4": "last part, failed"}
 KB = 1024
 # What is read, by field number: the greatest magnitude, and whether fractions are out. Times may carry fractions.
-_SECONDS = TIME_MAX / SECOND
-_LIMITS = {1: (2.0**53, True), 2: (_SECONDS, False), 3: (_SECONDS, False), 4: (_SECONDS, False), 5: (2.0**40, True),
-           7: (2.0**50, False), 8: (2.0**40, True), 9: (_SECONDS, False), 10: (2.0**50, False), 11: (2.0**53, False),
-           12: (2.0**53, True), 13: (2.0**53, True), 17: (2.0**53, True), 18: (_SECONDS, False)}  # fmt: skip
+_SECONDS, _EXACT = TIME_MAX / SECOND, 2.0**53 - 1  # beyond that numbers are no longer told apart
+_LIMITS = {1: (_EXACT, True), 2: (_SECONDS, False), 3: (_SECONDS, False), 4: (_SECONDS, False), 5: (2.0**40, True),
+           7: (2.0**50, False), 8: (2.0**40, True), 9: (_SECONDS, False), 10: (2.0**50, False), 11: (_EXACT, False),
+           12: (_EXACT, True), 13: (_EXACT, True), 17: (_EXACT, True), 18: (_SECONDS, False)}  # fmt: skip
 _FEEDBACK = (17, 18)  # looked at only where they are wanted
 _SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*(\d{1,12})\b", re.ASCII)
 

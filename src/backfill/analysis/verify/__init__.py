@@ -32,11 +32,11 @@ Where each rule is checked:
 
 * `reading.py`: `jobs`, while it lays the schedule out as a `Case` (`case.py`)
 * `times.py`: `submit`, `start`, `promise`, `end`, `state`, `reason`, `runs`, `progress`, `lost`, `cancel`
-* `alone.py`: `rejected`, `pending`, and `cancel` of a job that could never run
+* `alone.py`: `rejected`, `pending`, `cancel` of a job that could never run, and `capacity` of a run of 0 s
 * `capacity.py`: `node`, `spread`, `site`, `constraint`, `host`, `window`, `capacity`, `licence`
 """
 
-from backfill.analysis.verify.alone import check_pending, check_rejected
+from backfill.analysis.verify.alone import check_moments, check_pending, check_rejected
 from backfill.analysis.verify.capacity import check_capacity, check_hosts, check_licences, check_nodes, check_windows
 from backfill.analysis.verify.case import SHOWN, Lost, Overrun, RunColumns, ScheduleColumns, Violation
 from backfill.analysis.verify.reading import read, with_node_licences
@@ -108,5 +108,6 @@ def verify(
         check_nodes(case)
         check_hosts(case)
     check_capacity(case, until)
+    check_moments(case, until)
     check_licences(case, until)
     return case.report.violations()

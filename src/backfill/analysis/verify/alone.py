@@ -19,12 +19,10 @@ from backfill.model.workload import SPREAD, Ints, Workload
 
 def check_rejected(case: Case, schedule: Schedule | ScheduleColumns) -> None:
     """A job stays without a start only where it must; one that was cancelled may be rejected before that."""
-    jobs, report, platform = case.workload.jobs, case.report, case.platform
+    jobs, report, platform = case.workload.jobs, case.report, _all_there_is(case)
     stays = ~case.ran & (case.cancelled == NEVER) & ~case.pending
     if schedule.state is not None and case.outages is not None:
         stays |= ~case.ran & (case.column(codes_of(schedule.state, STATES), -1) == REJECTED)
-    if case.outages is not None:
-        platform = replace(platform, capacity=case.outages.most, copies=case.outages.most_copies)
     idle = np.flatnonzero(stays & (case.line >= 0))
     index, owner = items_of(jobs.after, idle)
     follows = np.zeros(len(idle), np.bool_)
@@ -37,6 +35,23 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns) -> None:
         report.add("rejected", jobs.job[row], None, "is REJECTED, although it was cancelled before it came")
     for row in report.each("cancel", _too_late(case, stays, alone)):
         report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected when it came")
+
+
+def check_moments(case: Case, until: Ints) -> None:
+    """A run of no length holds nothing at any instant, but its job must have been able to run."""
+    jobs, runs, alone = case.workload.jobs, case.runs, _Alone(case.workload, _all_there_is(case))
+    moments = (until == runs.start) & case.ran[runs.job]
+    moments[moments] = [not alone.runs(row) for row in runs.job[moments].tolist()]
+    for i in case.report.each("capacity", moments):
+        job, start = jobs.job[runs.job[i]], int(runs.start[i])
+        case.report.add("capacity", job, start, "could not run even alone, with all that there ever is")
+
+
+def _all_there_is(case: Case) -> Platform:
+    """The platform with the greatest capacity that events give it."""
+    if case.outages is None:
+        return case.platform
+    return replace(case.platform, capacity=case.outages.most, copies=case.outages.most_copies)
 
 
 def check_pending(case: Case) -> None:
