@@ -1,9 +1,11 @@
 """Nonsense on the command line: one line that says what was expected, before any work, and never a traceback."""
 
+import io
 import json
 import math
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,12 +113,8 @@ def test_a_promise_to_nobody_is_told_before_the_run(backfill, monkeypatch):
 
 
 def test_what_was_read_from_standard_input_is_not_asked_for_again(backfill, monkeypatch):
-    class Stdin:
-        class buffer:
-            read = staticmethod(TINY.encode)
-
-    monkeypatch.setattr("sys.stdin", Stdin)
     for words in ((), ("--schedule", "out.csv")):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(TINY.encode())))
         assert "next:" not in backfill("simulate", "-", "--cpus", "4", *words).err
 
 

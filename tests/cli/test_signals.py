@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 CODE = "import sys; from backfill.cli import main; sys.exit(main())"
-LOG = "model:lublin?jobs=30000"
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="counts processes as Linux tells of them")
 
@@ -43,8 +42,8 @@ def until(condition, patience_s=120.0):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
 def test_no_worker_outlives_the_command(tmp_path, number):
-    several = [word for name in ("fcfs", "easy", "conservative", "easy-saf") for word in ("--policy", name)]
-    command = started(tmp_path, "compare", LOG, "--cpus", "128", "--load", "3", *several, "--workers", "2", "-q")
+    words = ("--policy", "fcfs", "--policy", "easy", "--replications", "400", "--workers", "2", "-q")
+    command = started(tmp_path, "compare", "model:lublin?jobs=20000", "--cpus", "128", *words)
     until(lambda: len(of_session(command.pid)) >= 4)  # itself, two workers, and who keeps track of what they share
     os.kill(command.pid, number)
     _, err = command.communicate(timeout=60)  # which ends when nobody holds the pipe any more

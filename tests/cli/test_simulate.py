@@ -1,8 +1,10 @@
 """backfill simulate: what it prints, where, and what it refuses."""
 
 import gzip
+import io
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -89,13 +91,7 @@ def test_the_size_of_the_machine_comes_from_the_log(backfill):
 
 
 def test_a_log_can_come_from_standard_input(backfill, monkeypatch):
-    class Stdin:
-        class buffer:
-            @staticmethod
-            def read():
-                return TINY.encode()
-
-    monkeypatch.setattr("sys.stdin", Stdin)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(TINY.encode())))
     assert backfill("simulate", "-", *ON4).out.startswith("stdin: 4 jobs on 4 cpus\n")
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from backfill.analysis.metrics import Counted, Metrics
 from backfill.model.platform import Platform
-from backfill.model.units import NEVER, SECOND, at_speed
+from backfill.model.schedule import at_speed
+from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Ints, Workload
 
 _Arrival = tuple[int, int, int]  # of a job at the squashed machine, in processor-microseconds: see _arrivals

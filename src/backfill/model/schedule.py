@@ -4,6 +4,7 @@ A job is what a user submitted, a run is one stay on the machine: a job has no r
 requeued after a node was lost or was preempted.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model import frames
+from backfill.model.units import LATEST
 from backfill.model.workload import Ints, Ragged
 
 STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED", "PENDING")
@@ -20,6 +22,11 @@ TEXTS = ("job", "state", "reason", "node")  # columns of a table that are texts
 # Why a job started; a closed list, the index is what the core writes.
 REASONS = ("head", "backfill", "reserved", "fit", "gang", "thread", "moved-up", "resumed")
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = range(8)
+
+
+def at_speed(runtime: Any, speed: Any, rounded: Callable[[Any], Any] = np.ceil) -> Any:
+    """How long run times take on nodes of these speeds, in whole microseconds, LATEST at most."""
+    return np.minimum(rounded(runtime / speed), LATEST).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

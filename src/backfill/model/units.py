@@ -1,11 +1,7 @@
 """Units live at the edges: inside, time is int64 microseconds and sizes are int64 bytes."""
 
 import re
-from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from typing import Any
-
-import numpy as np
 
 SECOND = 1_000_000  # microseconds
 TIME_MAX = 10**11 * SECOND  # no legal time lies beyond +-10^11 s
@@ -17,11 +13,6 @@ _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")
 _SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([kmgtp]?)(i?b)?", re.IGNORECASE)
 _SPAN_UNITS = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "min": 60 * SECOND, "h": 3600 * SECOND,
                "d": 86_400 * SECOND, "w": 604_800 * SECOND}  # fmt: skip
-
-
-def at_speed(runtime: Any, speed: Any, rounded: Callable[[Any], Any] = np.ceil) -> Any:
-    """How long run times take on nodes of these speeds, in whole microseconds, LATEST at most."""
-    return np.minimum(rounded(runtime / speed), LATEST).astype(np.int64)
 
 
 def number(text: str) -> float:

@@ -58,11 +58,12 @@ def write_swf(workload: Workload, path: str | Path) -> None:
     if not all(_is_count(job) for job in ids):
         ids = [str(number) for number in range(1, len(jobs) + 1)]
         notes.append("the job numbers are new")
+    renumbered = len(notes)
     if lost := _lost(workload):
         notes.append(f"left out, as SWF has no field for it: {', '.join(lost)}")
     if unlimited := int((jobs.walltime == 0).sum()):
         notes.append(f"the walltime of 0 of {counted(unlimited, 'job')} will be read as unknown")
-    for note in notes:
+    for note in notes[renumbered:]:
         warnings.warn(f"{path}: {note}", stacklevel=2)
     header = [
         "Version: 2.2",

@@ -33,8 +33,9 @@ from backfill.model.schedule import (
     STATES,
     TIMEOUT,
     Schedule,
+    at_speed,
 )
-from backfill.model.units import NEVER, at_speed, seconds_text
+from backfill.model.units import NEVER, seconds_text
 from backfill.model.workload import Floats, Ints
 
 
