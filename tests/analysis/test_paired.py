@@ -8,6 +8,7 @@ import pytest
 from backfill.analysis.metrics import Counted
 from backfill.analysis.paired import (
     BLOCKS,
+    CROWD,
     PARTS,
     Blocks,
     longest_queue,
@@ -73,14 +74,34 @@ def test_the_interval_of_a_pair_is_the_one_whose_coverage_is_counted():
 
 
 def test_the_interval_holds_the_true_difference_about_as_often_as_it_says():
-    assert 0.88 <= covered(60) < 1
+    assert covered(60) >= 0.95
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("weeks", [6, 12, 30, 52])
-def test_the_interval_holds_the_true_difference_in_92_to_98_of_100_cases(weeks):
-    """Over 1,000 cases each it is 94.5 to 95.7 %."""
-    assert 0.92 <= covered(500, weeks=weeks) <= 0.98
+@pytest.mark.parametrize("weeks", [14, 30, 52])
+def test_the_interval_holds_the_true_difference_in_95_of_100_cases(weeks):
+    """Without the widening it is 94.5 to 95.7 % over 1,000 cases each: here no crowd is rare."""
+    assert covered(500, weeks=weeks) >= 0.95
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("load", [0.5, 0.7])
+@pytest.mark.parametrize(("jobs", "logs"), [(1000, 100), (2000, 100), (5000, 60), (10_000, 40), (20_000, 40)])
+def test_intervals_of_small_logs_hold_the_true_difference_in_90_of_100_cases(jobs, logs, load):
+    policies = ["easy", "easy-sjbf", "conservative"]
+    pairs = []
+    for seed in range(logs):
+        made = lublin(jobs=jobs, cpus=128, load=load, estimate_factor=5, seed=5000 + seed)
+        results = [simulate(made, policy=policy) for policy in policies]
+        seen = [Counted.of(each.workload, each.simulation.schedule) for each in results]
+        pairs += pairs_of_log(policies, [each.metrics for each in results], seen, seed)
+    for a in policies[1:]:
+        for metric in ("mean_wait_s", "mean_bounded_slowdown"):
+            these = [pair for pair in pairs if (pair.a, pair.b, pair.metric) == (a, "easy", metric)]
+            true = sum(pair.difference for pair in these) / len(these)
+            found = [pair for pair in these if pair.low is not None]
+            inside = sum(pair.low <= true <= pair.high for pair in found)
+            assert inside >= (0.9 - 1.5 * math.sqrt(0.09 / len(found))) * len(found)  # chance, of so few logs
 
 
 def queues(load: float, seed: int):
@@ -144,7 +165,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
 
 def test_the_draws_are_the_same_on_every_machine():
     """The numbers of PCG64(SeedSequence(0)), whose stream numpy guarantees, written down once."""
-    blocks = Blocks.of(np.arange(100) * DAY, resamples=2)
+    blocks = Blocks.of(np.arange(1000) * DAY, resamples=2)
     assert blocks.starts.shape == (BLOCKS, 2)
     assert blocks.starts[:3].tolist() == [[7, 25], [8, 5], [27, 22]]
 
@@ -181,11 +202,11 @@ def test_a_job_above_the_95th_percentile_moves_it_by_how_far_apart_waits_lie_the
 def test_the_interval_is_that_of_the_studentized_draws_and_wider_where_blocks_depend_on_each_other(period, wider):
     pull = np.cos(2 * np.pi * np.arange(56) / period)
     pull -= pull.mean()
-    blocks = Blocks.of(np.arange(56) * DAY)
+    blocks = Blocks.of(np.arange(1120) * DAY)
     sums = np.array([pull[(start + np.arange(PARTS)) % 56].sum() for start in range(56)])
     drawn = sums[blocks.starts]
     errors = np.sort(drawn.sum(axis=0) / (drawn.std(axis=0, ddof=1) * math.sqrt(BLOCKS)))
-    error = sums.std() * BLOCKS / math.sqrt(BLOCKS - 1)
+    error = sums.std() * BLOCKS / math.sqrt(BLOCKS - 1) * (1 + math.sqrt(CROWD / 1120))
     for found, without in zip(blocks.interval(pull), (-errors[1949] * error, -errors[50] * error), strict=True):
         assert wider[0] <= round(found / without, 9) <= wider[1]
 
@@ -193,11 +214,11 @@ def test_the_interval_is_that_of_the_studentized_draws_and_wider_where_blocks_de
 @pytest.mark.parametrize(
     ("submit", "method"),
     [
-        (np.arange(112) * DAY, "block bootstrap, 1/8 of the log (13.9 d)"),
-        (np.arange(100) * 3600 * SECOND, "block bootstrap, 1/8 of the log (12.4 h)"),
-        (np.arange(29) * DAY, "no interval: fewer than 30 jobs"),
-        (np.zeros(40), "no interval: all jobs are submitted at once"),
-        (np.repeat([0, 200], 40) * DAY, "no interval: jobs are submitted in fewer than 4 blocks"),
+        (np.arange(1001) * DAY // 8, "block bootstrap, 1/8 of the log (15.6 d)"),
+        (np.arange(1001) * 36 * SECOND, "block bootstrap, 1/8 of the log (75.0 min)"),
+        (np.arange(999) * DAY, "no interval: fewer than 1,000 jobs"),
+        (np.zeros(1000), "no interval: all jobs are submitted at once"),
+        (np.repeat([0, 200], 500) * DAY, "no interval: jobs are submitted in fewer than 4 blocks"),
     ],
 )
 def test_the_method_says_how_long_blocks_are_or_why_there_is_no_interval(submit, method):
@@ -210,9 +231,10 @@ def test_the_method_says_how_long_blocks_are_or_why_there_is_no_interval(submit,
 
 
 def test_a_queue_that_lasts_for_most_of_the_log_leaves_no_interval():
-    submit = np.arange(112) * DAY
-    quick, slow, slower = (counted(submit, np.minimum(days, 112 - np.arange(112)) * DAY + 1, submit * 0) for days in
-                           (0, np.where(np.arange(112) < 70, 2, 0), np.where(np.arange(112) < 90, 2, 0)))  # fmt: skip
+    day = np.repeat(np.arange(112), 9)
+    submit = day * DAY
+    quick, slow, slower = (counted(submit, np.minimum(days, 112 - day) * DAY + 1, submit * 0) for days in
+                           (0, np.where(day < 70, 2, 0), np.where(day < 90, 2, 0)))  # fmt: skip
     assert [longest_queue(each) for each in (quick, slow, slower)] == [1, 71 * DAY + 1, 91 * DAY + 1]
     metrics = [{"mean_wait_s": float(each.wait.mean()) / SECOND} for each in (quick, slow, slower)]
     pairs = pairs_of_log(["quick", "slow", "slower"], metrics, [quick, slow, slower])
@@ -265,7 +287,7 @@ def test_what_is_not_defined_has_no_difference(a, b):
 def test_nothing_to_compare_with_has_no_relative_difference():
     pair = pairs_of_replications(["b", "a"], [[{"mean_wait_s": 0.0}] * 3, [{"mean_wait_s": 5.0}] * 3])[0]
     assert (pair.difference, pair.relative, pair.relative_low, pair.low) == (5, None, None, 5)
-    nobody = counted(np.arange(90) * DAY, np.zeros(90), np.full(90, SECOND))
+    nobody = counted(np.arange(1000) * DAY, np.zeros(1000), np.full(1000, SECOND))
     pair = pairs_of_log(["b", "a"], [{"mean_wait_s": 0.0}] * 2, [nobody, nobody])[0]
     assert (pair.difference, pair.relative, pair.relative_low, pair.low) == (0, None, None, 0)
 

@@ -29,6 +29,6 @@ def test_every_difference_is_named():
 
 def test_numbers_of_the_page_are_those_of_the_code():
     assert f"drawn {RESAMPLES:,} times" in PAGE
-    assert f"fewer than {FEWEST_JOBS} jobs" in PAGE
+    assert f"fewer than {FEWEST_JOBS:,} jobs" in PAGE
     assert f"({', '.join(name.split()[0] for name in list(SIZES)[:-1])}, more cpus)" in PAGE
     assert (len(SIZES), len(RUNS)) == (5, 6)
