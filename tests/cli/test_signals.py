@@ -5,19 +5,29 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 CODE = "import sys; from backfill.cli import main; sys.exit(main())"
+AS_USUAL = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "  # whoever runs the tests may ignore it
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="counts processes as Linux tells of them")
 
 
-def started(tmp_path: Path, *words: str) -> "subprocess.Popen[str]":
+@contextmanager
+def started(tmp_path: Path, *words: str) -> "Iterator[subprocess.Popen[str]]":
+    """A command in a session of its own, of which nothing is left behind."""
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", CODE, *words]
-    return subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    words = (sys.executable, "-c", AS_USUAL + CODE, *words)
+    with subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as command:
+        try:
+            yield command
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(command.pid, signal.SIGKILL)
 
 
 def of_session(leader: int) -> list[int]:
@@ -43,22 +53,21 @@ def until(condition, patience_s=120.0):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
 def test_no_worker_outlives_the_command(tmp_path, number):
     words = ("--policy", "fcfs", "--policy", "easy", "--replications", "400", "--workers", "2", "-q")
-    command = started(tmp_path, "compare", "model:lublin?jobs=20000", "--cpus", "128", *words)
-    until(lambda: len(of_session(command.pid)) >= 4)  # itself, two workers, and who keeps track of what they share
-    os.kill(command.pid, number)
-    _, err = command.communicate(timeout=60)  # which ends when nobody holds the pipe any more
-    assert command.returncode == 130, err
-    assert "interrupted" in err.splitlines()[-1], err
-    until(lambda: not of_session(command.pid), 10)
+    with started(tmp_path, "compare", "model:lublin?jobs=20000", "--cpus", "128", *words) as command:
+        until(lambda: len(of_session(command.pid)) >= 4)  # itself, two workers, and who keeps track of what they share
+        os.kill(command.pid, number)
+        _, err = command.communicate(timeout=60)  # which ends when nobody holds the pipe any more
+        assert command.returncode == 130, err
+        assert "interrupted" in err.splitlines()[-1], err
+        until(lambda: not of_session(command.pid), 10)
 
 
 def test_what_is_half_written_is_taken_away(tmp_path):
-    command = started(tmp_path, "generate", "lublin?jobs=400000", "--out", "log.csv")
-    until(lambda: list(tmp_path.glob(".log.csv.*.part")))
-    os.kill(command.pid, signal.SIGTERM)
-    assert command.wait(30) == 130
+    with started(tmp_path, "generate", "lublin?jobs=400000", "--out", "log.csv") as command:
+        until(lambda: list(tmp_path.glob(".log.csv.*.part")))
+        os.kill(command.pid, signal.SIGTERM)
+        assert command.wait(30) == 130
     assert list(tmp_path.iterdir()) == []
-    command.communicate()
 
 
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
