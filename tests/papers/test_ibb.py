@@ -46,7 +46,7 @@ def two_logs(folder):
     def small(i):
         return 600 * i, whole(60, 90_000), whole(1, 8), 1024 * whole(1, 4000), -1
 
-    for name, job, count in ((LANL, large, 400), (META, small, 800)):
+    for name, job, count in ((LANL, large, 1200), (META, small, 800)):
         (folder / f"{name}-small.swf").write_text(swf([job(i) for i in range(count)]))
     return find(ibb.LOGS, (), [str(folder)])
 

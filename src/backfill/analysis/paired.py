@@ -74,20 +74,21 @@ class Value:
     value: float
     pull: Floats  # shape (parts,), what the jobs of each part add to or take from it; together nothing
     sources: float = math.inf  # of how many parts it is made, as if they took equal shares
+    wider: float = 1.0  # by what its interval is widened, see Blocks.wider
 
     def relative_to(self, other: "Value") -> "Value":
         """The change from another, relative to it (the delta method)."""
         ratio = self.value / other.value
-        return Value(ratio - 1, (self.pull - ratio * other.pull) / other.value)
+        return Value(ratio - 1, (self.pull - ratio * other.pull) / other.value, wider=self.wider)
 
     def less(self, other: "Value") -> "Value":
         """The difference, of the same log, which may be at another load: the parts are of the same jobs."""
-        return Value(self.value - other.value, self.pull - other.pull)
+        return Value(self.value - other.value, self.pull - other.pull, wider=self.wider)
 
     def interval(self, seed: int = 0) -> tuple[float, float]:
-        """95 %, with the draws of `Blocks.of`, of a log of many thousand jobs: it is not widened."""
+        """95 %, with the draws of `Blocks.of`."""
         low, high = _interval(self.pull, _starts(seed, RESAMPLES))
-        return self.value + low, self.value + high
+        return self.value + self.wider * low, self.value + self.wider * high
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -117,6 +118,14 @@ class Blocks:
         return cls(part, _starts(seed, resamples), step)
 
     @property
+    def wider(self) -> float:
+        """By what intervals are widened: crowds that a short log happens not to have are in none of its blocks.
+
+        Measured: docs/reference/metrics.md.
+        """
+        return 1 + math.sqrt(CROWD / len(self.part))
+
+    @property
     def log(self) -> int:
         """The length of the log, microseconds."""
         return BLOCKS * PARTS * self.step
@@ -131,7 +140,7 @@ class Blocks:
         above, below = (np.bincount(self.part, x, BLOCKS * PARTS).astype(np.float64) for x in (values, of))
         whole = _sum(below) or 1.0
         value = _sum(above) / whole
-        return Value(value, (above - value * below) / whole)
+        return Value(value, (above - value * below) / whole, wider=self.wider)
 
     def p95(self, values: Floats) -> Value:
         """The 95th percentile: a job above it counts the more, the farther apart values lie around it."""
@@ -140,17 +149,12 @@ class Blocks:
         above = (values > value).astype(np.float64)
         longest = np.bincount(self.part, above, BLOCKS * PARTS).astype(np.float64)
         sources = _sum(longest) ** 2 / _sum(longest**2) if longest.any() else math.inf
-        return Value(value, self.mean(above, np.ones(len(values))).pull * apart, sources)
+        return Value(value, self.mean(above, np.ones(len(values))).pull * apart, sources, self.wider)
 
     def interval(self, pull: Floats) -> tuple[float, float]:
-        """The 95 % interval of a value from its pull, as distances from the value.
-
-        Crowds that a short log happens not to have are in none of its blocks: hence the widening, which was measured
-        (docs/reference/metrics.md).
-        """
-        wider = 1 + math.sqrt(CROWD / len(self.part))
+        """The 95 % interval of a value from its pull, as distances from the value."""
         low, high = _interval(pull, self.starts)
-        return wider * low, wider * high
+        return self.wider * low, self.wider * high
 
 
 @lru_cache(maxsize=4)
