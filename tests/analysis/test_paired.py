@@ -58,9 +58,17 @@ def wait_interval(b: Counted, a: Counted, seed: int):
     return [difference + each for each in blocks.interval(in_a.pull - in_b.pull)]
 
 
-def covered(cases: int, **shape) -> float:
-    intervals = [wait_interval(*log(seed, **shape), seed) for seed in range(1000, 1000 + cases)]
-    return sum(low <= -400 <= high for low, high in intervals) / cases
+def covered(cases: int, **shape) -> tuple[float, float]:
+    """How often the interval holds the true difference, and how often it would without being widened."""
+    held = np.zeros(2)
+    for seed in range(1000, 1000 + cases):
+        b, a = log(seed, **shape)
+        difference = float(a.wait.mean() - b.wait.mean()) / SECOND
+        away = np.array(wait_interval(b, a, seed)) - difference
+        for i, wider in enumerate((1.0, Blocks.of(b.submit, seed).wider)):
+            low, high = difference + away / wider
+            held[i] += low <= -400 <= high
+    return tuple(held / cases)
 
 
 def test_the_interval_of_a_pair_is_the_one_whose_coverage_is_counted():
@@ -74,14 +82,18 @@ def test_the_interval_of_a_pair_is_the_one_whose_coverage_is_counted():
 
 
 def test_the_interval_holds_the_true_difference_about_as_often_as_it_says():
-    assert covered(60) >= 0.95
+    widened, blocks = covered(60)
+    assert 0.88 <= blocks < 1
+    assert widened >= 0.95
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("weeks", [14, 30, 52])
-def test_the_interval_holds_the_true_difference_in_95_of_100_cases(weeks):
+def test_the_interval_holds_the_true_difference_in_92_to_98_of_100_cases(weeks):
     """Without the widening it is 94.5 to 95.7 % over 1,000 cases each: here no crowd is rare."""
-    assert covered(500, weeks=weeks) >= 0.95
+    widened, blocks = covered(500, weeks=weeks)
+    assert 0.92 <= blocks <= 0.98
+    assert widened >= 0.95
 
 
 @pytest.mark.long

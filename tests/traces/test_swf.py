@@ -262,7 +262,7 @@ def test_the_header_says_what_swf_cannot(tmp_path: Path):
 
 
 def test_a_walltime_of_0_which_reads_as_unknown_is_told(tmp_path: Path):
-    with pytest.warns(UserWarning, match="the walltime of 0 of 1 job will be read as unknown"):
+    with pytest.warns(UserWarning, match="a walltime of 0, which readers of SWF take as unknown: 1 job"):
         write_swf(Workload(jobs(job=np.array([1, 2]), walltime=np.array([0, SECOND]))), tmp_path / "w.swf")
 
 

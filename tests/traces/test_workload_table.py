@@ -228,7 +228,7 @@ def test_what_only_python_takes_for_a_number_is_refused(text):
 
 def test_dependencies_on_jobs_that_are_left_out_are_told():
     found = table("job,submit,runtime,after", "a,0,1,c", "b,0,1,", "c,0,1,").head(2)
-    assert found.notes[-1] == "no longer after a job that is left out: 1 job"
+    assert found.notes[-1] == "came after a job that is left out, and no longer wait for it: 1 job"
 
 
 def test_parquet_that_makes_no_sense_is_refused():

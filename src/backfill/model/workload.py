@@ -298,8 +298,8 @@ class Workload:
         """The jobs of these rows; the ids of the others are kept as left out."""
         jobs = self.jobs if len(rows) == len(self) else self.jobs.take(rows)
         freed = int((np.diff(jobs.after.first) < np.diff(self.jobs.after.first)[rows]).sum())
-        notes = [f"no longer after a job that is left out: {counted(freed, 'job')}"] if freed else []
-        found = self.with_jobs(jobs, *notes, **chosen)
+        note = f"came after a job that is left out, and no longer wait for it: {counted(freed, 'job')}"
+        found = self.with_jobs(jobs, *([note] if freed else []), **chosen)
         return replace(found, left_out=self.left_out | ids_without(self.jobs.job, rows))
 
     def at_load(self, factor: float) -> "Workload":

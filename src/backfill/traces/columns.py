@@ -4,7 +4,7 @@ import csv
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -40,8 +40,6 @@ class Columns:
         self._source = source
         self._error = error
         self._is_parquet = source.file.lower().endswith(".parquet") or source.data.startswith(PARQUET)
-        # whether a cell may be what Python takes for a number and nobody else does
-        self._odd = self._is_parquet or b"_" in source.data or not source.data.isascii()
         names, self._columns, self.rows = self._parquet() if self._is_parquet else self._csv()
         self._called: dict[str, str] = {}
         self._place: dict[str, int] = {}
@@ -140,11 +138,10 @@ class Columns:
     def _floats(self, name: str, expected: str, may_be_blank: bool) -> tuple[Floats, NDArray[np.bool_]]:
         texts = self._cells(name)
         blanks = np.zeros(self.rows, np.bool_)
-        try:
-            if not self._odd:
+        together = "".join(texts)
+        if together.isascii() and "_" not in together:  # else Python may take for a number what nobody else does
+            with suppress(ValueError):
                 return np.fromiter(map(float, texts), np.float64, self.rows), blanks
-        except ValueError:
-            pass
         values = np.zeros(self.rows)
         for row, text in enumerate(texts):
             try:

@@ -62,7 +62,7 @@ def write_swf(workload: Workload, path: str | Path) -> None:
     if lost := _lost(workload):
         notes.append(f"left out, as SWF has no field for it: {', '.join(lost)}")
     if unlimited := int((jobs.walltime == 0).sum()):
-        notes.append(f"the walltime of 0 of {counted(unlimited, 'job')} will be read as unknown")
+        notes.append(f"a walltime of 0, which readers of SWF take as unknown: {counted(unlimited, 'job')}")
     for note in notes[renumbered:]:
         warnings.warn(f"{path}: {note}", stacklevel=2)
     header = [

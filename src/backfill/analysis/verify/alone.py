@@ -39,8 +39,11 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns) -> None:
 
 def check_moments(case: Case, until: Ints) -> None:
     """A run of no length holds nothing at any instant, but its job must have been able to run."""
-    jobs, runs, alone = case.workload.jobs, case.runs, _Alone(case.workload, _all_there_is(case))
+    jobs, runs = case.workload.jobs, case.runs
     moments = (until == runs.start) & case.ran[runs.job]
+    if not moments.any():
+        return
+    alone = _Alone(case.workload, _all_there_is(case))
     moments[moments] = [not alone.runs(row) for row in runs.job[moments].tolist()]
     for i in case.report.each("capacity", moments):
         job, start = jobs.job[runs.job[i]], int(runs.start[i])
