@@ -254,7 +254,7 @@ def memory(quick: bool) -> Rows:
             yield "memory: skipped, this system does not tell the peak"
             return
         value = float(done.stdout)
-        yield Result(f"easy, load {load:g}", "bytes/job", [value], Target(400, most=True), less=True)
+        yield Result(f"easy, load {load:g}", "bytes/job", [value], Target(200, most=True), less=True)
 
 
 def command(quick: bool) -> Rows:

@@ -122,9 +122,9 @@ def begin(
     """Make the State of one run. See `simulate`."""
     values = policy.values(params)
     jobs, causes = adapt(workload, platform)
-    rows = np.argsort(jobs.submit, kind="stable")
-    place = np.argsort(rows, kind="stable")
+    place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
+        place = np.argsort(rows, kind="stable")
         jobs, causes = jobs.take(rows), causes[rows]
     watched_row = -1 if watched is None else int(np.argmax(rows == workload.row_of(watched)))
     bound = None if options.events is None else options.events.bind(workload, platform)
@@ -297,7 +297,8 @@ def _new_world(begun: Begun, platform: Platform, options: Options, preempts: boo
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
     nodes, runs = len(platform.nodes), max(n, 1)
-    think = np.where(np.diff(jobs.after.first) > 0, jobs.think, 0)
+    linked = len(after.items) > 0
+    think = np.where(np.diff(jobs.after.first) > 0, jobs.think, 0) if linked else zeros(1)
     many = runs if preempts else 1
     return World(
         stepping=int(options.ties == "step"),
@@ -309,8 +310,8 @@ def _new_world(begun: Begun, platform: Platform, options: Options, preempts: boo
         kill=column(jobs.walltime),
         speed=column(platform.speed, np.float64),
         outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
-        linked=int(len(after.items) > 0),
-        before=np.diff(jobs.after.first) + (think > 0),
+        linked=int(linked),
+        before=np.diff(jobs.after.first) + (think > 0) if linked else zeros(1),
         think=think,
         thought_time=zeros(SMALL),
         thought_job=zeros(SMALL),
@@ -349,51 +350,54 @@ def _new_world(begun: Begun, platform: Platform, options: Options, preempts: boo
 
 def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Causes, eventful: bool) -> Schedule:
     """What became of each job; its runs as a table of their own where there may be several."""
-    core, n = state.runs, len(jobs)
-    last = core.last.astype(np.int64)
+    core, last = state.runs, state.runs.last
     ran = last >= 0
-    runs = _runs(jobs, platform, state, world)
-    outcome = np.where(world.outcome == NOT_YET, PENDING, world.outcome)
+    several = eventful or core.count > ran.sum()
 
     def of_last(values: Any, nothing: Any) -> Any:
-        found = np.full(n, nothing, values.dtype)
+        found = np.full(len(jobs), nothing, values.dtype)
         found[ran] = values[last[ran]]
         return found
 
-    order = np.argsort(runs.job, kind="stable")
-    several = eventful or len(runs) > int(ran.sum())
     return Schedule(
         job=jobs.job,
         submit=jobs.submit,
-        start=of_last(runs.start, NO_TIME),
-        end=of_last(runs.end, NO_TIME),
-        state=outcome.astype(np.int8),
-        reason=of_last(runs.reason, -1),
+        start=of_last(core.start, NO_TIME),
+        end=of_last(core.end, NO_TIME),
+        state=np.where(world.outcome == NOT_YET, PENDING, world.outcome).astype(np.int8),
+        reason=of_last(core.reason, -1),
         rejected_for=causes,
         eligible=world.eligible.copy(),
         promise=state.promises.first.copy(),
         nodes=platform.nodes,
-        held=_rows(runs.held, last),
-        runs=runs.take(order) if several else None,
+        held=_alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last),
+        runs=_runs(jobs, state, world) if several else None,
     )
 
 
-def _runs(jobs: Jobs, platform: Platform, state: Any, world: Any) -> Runs:
-    """All runs in the order in which they began."""
+def _runs(jobs: Jobs, state: Any, world: Any) -> Runs:
+    """All runs, by job, then by start."""
     core, count = state.runs, int(state.runs.count)
     job = core.job[:count].astype(np.int64)
-    if state.machine.pool:
-        first = 2 * np.arange(count + 1)
-        items = np.zeros((count, 2), np.int64)
-        items[:, 1] = jobs.tasks[job]
-    else:
-        first = np.append(2 * core.first[:count], 2 * core.held_used)
-        items = core.held[: core.held_used].copy()
-    start, end, how = core.start[:count].copy(), core.end[:count].copy(), core.how[:count].copy()
+    start, end, how = core.start[:count], core.end[:count], core.how[:count]
     progress = np.where(how == NODE_FAIL, 0, end - start)
     if core.preempts:
         progress = np.where((how == NODE_FAIL) | (np.arange(count) <= world.anew[job]), 0, world.kept[:count])
-    return Runs(job, start, end, how, core.reason[:count].copy(), Ragged(first, items.reshape(-1)), progress)
+    held = _alone(np.ones(count, np.bool_), jobs.tasks[job]) if state.machine.pool else _pairs(core)
+    runs = Runs(job, start, end, how, core.reason[:count], held, progress)
+    return runs.take(np.argsort(job, kind="stable"))
+
+
+def _alone(ran: Any, tasks: Ints) -> Ragged:
+    """What jobs hold on a pool: all their tasks on node 0, nothing where they did not run. Pairs, end to end."""
+    items = np.zeros((int(ran.sum()), 2), np.int64)
+    items[:, 1] = tasks[ran]
+    return Ragged(2 * np.concatenate(([0], np.cumsum(ran))), items.reshape(-1))
+
+
+def _pairs(core: Any) -> Ragged:
+    """What each run holds, in the order in which they began."""
+    return Ragged(2 * np.append(core.first[: core.count], core.held_used), core.held[: core.held_used].reshape(-1))
 
 
 def _rows(held: Ragged, rows: Ints) -> Ragged:
