@@ -2,9 +2,11 @@
 
 import hashlib
 import math
+from dataclasses import replace
 
 import numpy as np
 
+from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Jobs, Workload
 
@@ -122,3 +124,28 @@ def ricc(jobs: int = 448_000, *, load: float = 0.85, seed: int = 6) -> Workload:
     submit = _arrivals(gaps, cpus * runtime, 8192 * load)
     name = f"RICC-2010's shape load={load:g} jobs={jobs} seed={seed}"
     return _workload(name, submit * SECOND, runtime * SECOND, walltime * SECOND, cpus, 8192)
+
+
+def ricc_nodes(jobs: int = 448_000, *, seed: int = 6) -> tuple[Workload, Platform]:
+    """The jobs of `ricc` as tasks of one core with memory, and the machine: 1,024 nodes of 8 cores and 12 GB.
+
+    From the Parallel Workloads Archive (RICC-2010): nodes of 8 cores and 12 GB, 54 amounts of memory. Chosen: one
+    amount per burst, for each core; half of the bursts ask for one of two usual amounts (1.2 and 1.5 GB), the others
+    for one of 52 between 100 MB and 12 GB, the larger the rarer, so that a node holds from 1 to 8 tasks.
+    """
+    base = ricc(jobs, seed=seed)
+    random = np.random.Generator(np.random.PCG64([seed, 12]))
+    burst = np.cumsum(np.diff(base.jobs.walltime, prepend=0) != 0)  # where a burst begins walltimes mostly change
+    amounts = np.unique(np.rint(np.geomspace(100, 12_000, 52)).astype(np.int64))
+    drawn = amounts[(random.geometric(0.06, jobs) - 1) % len(amounts)]
+    usual = np.where(random.random(jobs) < 0.5, 1_200, 1_500)
+    memory = np.where(random.random(jobs) < 0.5, usual, drawn)[burst]
+    demand = np.column_stack([np.ones(jobs, np.int64), memory])
+    workload = replace(
+        base,
+        jobs=base.jobs.replace(demand=demand),
+        name=f"{base.name} on nodes",
+        sha256=hashlib.sha256(base.sha256.encode() + memory.tobytes()).hexdigest(),
+        resources=("cpus", "memory"),
+    )
+    return workload, Platform.pool(8192, nodes=1024, memory=1024 * 12_000)

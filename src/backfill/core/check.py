@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from backfill.core.order import DYNAMIC, FCFS, score
-from backfill.core.placement import BLOCK as NODES
 from backfill.core.places import BLOCK as PLACES
-from backfill.core.places import CLASSES
 from backfill.core.profile import BLOCK, FUTURE, PAST
 from backfill.core.promises import NO_TIME
 from backfill.core.runs import RUNNING
+from backfill.core.shapes import BLOCK as NODES
+from backfill.core.shapes import MANY
 
 
 def check(state: Any) -> None:
@@ -24,6 +24,9 @@ def check(state: Any) -> None:
     _check_queue(state)
     for slot in range(state.queue.slots):
         _check_order(state, slot)
+    if not state.machine.pool:
+        _check_shapes(state)
+        _check_later(state)
 
 
 def _same(what: str, found: Any, expected: Any) -> None:
@@ -86,7 +89,65 @@ def _check_free(state: Any) -> None:
     _same("amounts below 0 of free.licences", (free.licences < 0).sum(), 0)
     if not machine.pool:
         _same("free.total", free.total, nodes.sum(axis=0))
-        _same("free.peak", free.peak, [nodes[i : i + NODES].max(axis=0) for i in range(0, len(nodes), NODES)])
+
+
+def _units(state: Any, job: int) -> int:
+    return 1 if state.jobs.alone[job] else int(state.jobs.tasks[job])
+
+
+def _check_shapes(state: Any) -> None:
+    """What each shape has counted, on the nodes that have not changed since; where it has caught up, the sums too."""
+    shapes, free, machine = state.free.shapes, state.free.nodes, state.machine
+    for s in np.flatnonzero((shapes.seen >= 0) & (shapes.changes - shapes.seen <= len(shapes.node))).tolist():
+        missed = shapes.node[np.arange(shapes.seen[s], shapes.changes) % len(shapes.node)]
+        same = np.setdiff1d(np.arange(machine.nodes), missed)
+        units = np.array([_count(state, s, node, free[node]) for node in same.tolist()], np.int64)
+        _same(f"units of shape {s}", shapes.units[s, same], units)
+        bound = np.minimum(free, shapes.bound)
+        spare = np.array([_count(state, s, node, bound[node]) for node in same.tolist()], np.int64)
+        _same(f"units of shape {s} beside the reservation", shapes.spare[s, same], spare)
+        by_site = [shapes.units[s, machine.site == site].sum() for site in range(shapes.by_site.shape[1])]
+        _same(f"units of shape {s} by site", shapes.by_site[s], by_site)
+        blocks = [shapes.units[s, i : i + NODES].sum() for i in range(0, machine.nodes, NODES)]
+        _same(f"units of shape {s} by block", shapes.sums[s], blocks)
+        _same(f"units of shape {s} for one job", shapes.all[s], max(by_site) if shapes.together[s] else sum(by_site))
+
+
+def _count(state: Any, s: int, node: int, room: Any) -> int:
+    shapes, jobs, machine = state.free.shapes, state.jobs, state.machine
+    if not shapes.anywhere[s]:
+        job = int(shapes.first[s])
+        licences = [licence for licence, _ in licences_of(state, job)]
+        if (jobs.bound[job] >= 0 and not machine.allowed[jobs.bound[job], node]) or not machine.hosts[
+            node, licences
+        ].all():
+            return 0
+    asked = shapes.unit[s] > 0
+    fit = (np.maximum(room[asked], 0) // shapes.unit[s, asked]).tolist()
+    return min([1 if shapes.alone[s] else MANY, *fit])
+
+
+def _check_later(state: Any) -> None:
+    """What will be free at the instant that is kept, and how many tasks of a job fit then."""
+    later, runs, jobs, machine = state.later, state.runs, state.jobs, state.machine
+    if not later.live or later.until < state.now:
+        return
+    nodes, licences = state.free.nodes.copy(), state.free.licences.copy()
+    over = [run for run in active(state) if runs.limit[run] <= later.until]
+    held = [run for run in over if runs.limit[run] > state.now or active(state).index(run) < later.count]
+    _same("later.count", later.count, len(held))
+    for run in held:
+        job = int(runs.job[run])
+        for node, tasks in pairs_of(state, run):
+            nodes[node] += tasks * jobs.demand[job]
+        for licence, copies in licences_of(state, job):
+            licences[licence] += copies
+    _same("later.nodes", later.nodes, nodes)
+    _same("later.licences", later.licences, licences)
+    if later.job >= 0:
+        sums = [later.tasks[machine.site == site].sum() for site in range(len(later.sums))]
+        _same("later.enough", later.enough, (np.array(later.sums) >= jobs.tasks[later.job]).sum())
+        _same("later.sums", later.sums.sum(), sum(sums))
 
 
 def _check_queue(state: Any) -> None:
@@ -118,7 +179,8 @@ def _check_order(state: Any, slot: int) -> None:
     for place in places:
         job = int(queue.line[place])
         _same(f"queue.walltime of job {job}", queue.walltime[place], jobs.walltime[job])
-        _same(f"queue.need of job {job}", queue.need[:, place], jobs.need[job])
+        need = jobs.need[job] if state.machine.pool else [_units(state, job)]
+        _same(f"queue.need of job {job}", queue.need[:, place], need)
         if order not in DYNAMIC and order != FCFS:
             since = int(jobs.submit[job] - jobs.submit[0])
             need, priority = int(jobs.need[job, 0]), float(jobs.priority[job])
@@ -135,19 +197,22 @@ def _check_tree(state: Any, slot: int) -> None:
     """What each block and each node of the tree knows, from a plain scan of the jobs below it."""
     queue = state.queue
     blocks = queue.places // PLACES
-    resources = state.machine.resources
-    tree = queue.tree[2 * blocks * slot : 2 * blocks * (slot + 1)]
-    expected = np.full((2 * blocks, CLASSES * (1 + resources)), np.inf, np.float32)
+    tree, classes = queue.tree[2 * blocks * slot : 2 * blocks * (slot + 1)], queue.bound.shape[1] + 1
+    expected = np.full((2 * blocks, classes * (1 + len(queue.need))), np.inf, np.float32)
     for block in range(blocks):
         begin = (slot * blocks + block) * PLACES
         for place in range(begin, begin + int(queue.count[slot * blocks + block])):
             _same("queue.block", queue.block[slot, queue.line[place]], slot * blocks + block)
             size = int(queue.need[queue.scarce[slot], place])
-            c = int((queue.bound[slot] < size).sum())
+            c = (
+                int((queue.bound[slot] < size).sum())
+                if state.machine.pool
+                else int(state.jobs.shape[queue.line[place]])
+            )
             _same("queue.size", queue.size[place], c)
             amounts = [queue.walltime[place], *queue.need[:, place]]
             for column, amount in enumerate(np.array(amounts, np.float32)):
-                at = column * CLASSES + c
+                at = column * classes + c
                 expected[blocks + block, at] = min(expected[blocks + block, at], amount)
     for node in range(blocks - 1, 0, -1):
         expected[node] = np.minimum(expected[2 * node], expected[2 * node + 1])

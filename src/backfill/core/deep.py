@@ -18,6 +18,7 @@ from backfill.core.places import (
     CLASSES,
     END,
     FIRST,
+    NO_CLASS,
     NOBODY,
     ROOMY,
     SAMPLE,
@@ -28,6 +29,7 @@ from backfill.core.places import (
     write_place,
 )
 from backfill.core.record import shift_back, shift_forward
+from backfill.core.shapes import units_beside, units_free
 from backfill.core.trace import LOOKS
 
 
@@ -42,15 +44,15 @@ def lay_out(state, least, deep):
     jobs, keys, passed = np.empty((q.slots, n), np.int64), np.empty((q.slots, n)), np.empty(q.slots, np.int64)
     for slot in range(q.slots):
         passed[slot] = _gather(state, slot, slot * q.places, (slot + 1) * q.places, jobs[slot], keys[slot])
-    many, resources = q.slots * places, state.machine.resources
+    many, needs = q.slots * places, q.need.shape[0]
     if places != q.places:
         q.places = places
         q.line, q.key = np.empty(many, np.int64), np.empty(many, np.float64)
-        q.walltime, q.need = np.empty(many, np.int64), np.empty((resources, many), np.int64)
+        q.walltime, q.need = np.empty(many, np.int64), np.empty((needs, many), np.int64)
     if deep and len(q.size) != many:
         q.size, q.count = np.empty(many, np.int8), np.zeros(many // BLOCK, np.int64)
         q.least_key, q.least_job = np.empty(many // BLOCK, np.float64), np.empty(many // BLOCK, np.int64)
-        q.tree = np.empty((2 * (many // BLOCK), CLASSES * (1 + resources)), np.float32)
+        q.tree = np.empty((2 * (many // BLOCK), (q.bound.shape[1] + 1) * (1 + needs)), np.float32)
     q.deep = deep
     for slot in range(q.slots):
         if deep:
@@ -92,6 +94,8 @@ def _fill(state, slot, jobs, keys, passed, at_end):
 def _find_classes(state, slot, jobs):
     """Part these jobs into classes of about equal number by their need of the resource that they want most of."""
     q = state.queue
+    if not state.machine.pool:
+        return
     most = -1.0
     for k in range(state.machine.resources):
         want, there = 0.0, 0.0
@@ -119,9 +123,11 @@ def _find_classes(state, slot, jobs):
 
 @kernel(inline=True)
 def _class_of(state, slot, place):
-    """The class of the job at a place: how many of the bounds lie below its size."""
+    """The class of the job at a place: how many of the bounds lie below its size; among nodes its shape."""
+    if not state.machine.pool:
+        return np.int64(state.jobs.shape[state.queue.line[place]])
     size = state.queue.need[state.queue.scarce[slot], place]
-    c = 0
+    c = np.int64(0)
     for i in range(state.queue.bound.shape[1]):
         c += state.queue.bound[slot, i] < size
     return c
@@ -144,7 +150,7 @@ def _spread(state, slot, first, blocks, used, jobs, keys, passed):
     passed: how many of them the walk has passed, if it is there.
     """
     q = state.queue
-    leaves, columns = q.places // BLOCK, q.tree.shape[1]
+    leaves, columns, classes = q.places // BLOCK, q.tree.shape[1], q.bound.shape[1] + 1
     root = 2 * leaves * slot
     walks = first * BLOCK <= q.at[slot] < (first + blocks) * BLOCK
     done = 0
@@ -165,9 +171,9 @@ def _spread(state, slot, first, blocks, used, jobs, keys, passed):
             write_place(state, place, jobs[done + i], keys[done + i])
             q.block[slot, jobs[done + i]] = block
             c = q.size[place] = _class_of(state, slot, place)
-            for column in range(1 + state.machine.resources):
-                if _amount(state, column, place) < q.tree[row, column * CLASSES + c]:
-                    q.tree[row, column * CLASSES + c] = _amount(state, column, place)
+            for column in range(1 + q.need.shape[0]):
+                if _amount(state, column, place) < q.tree[row, column * classes + c]:
+                    q.tree[row, column * classes + c] = _amount(state, column, place)
         if walks and (done <= passed < done + here or (passed == done + here and here > 0)):
             q.at[slot] = block * BLOCK + passed - done
         done += here
@@ -247,16 +253,16 @@ def _find_block(state, slot, job, key):
 def _add_to_tree(state, slot, block, place, c):
     """Let a block, and every node above it, know the job at a place."""
     q = state.queue
-    leaves = q.places // BLOCK
+    leaves, classes = q.places // BLOCK, q.bound.shape[1] + 1
     node = leaves + block - slot * leaves
     news = True
     while node > 0 and news:
         news = False
         row = 2 * leaves * slot + node
-        for column in range(1 + state.machine.resources):
+        for column in range(1 + q.need.shape[0]):
             amount = _amount(state, column, place)
-            if amount < q.tree[row, column * CLASSES + c]:
-                q.tree[row, column * CLASSES + c] = amount
+            if amount < q.tree[row, column * classes + c]:
+                q.tree[row, column * classes + c] = amount
                 news = True
         node >>= 1
 
@@ -297,9 +303,9 @@ def remove_deep(state, slot, job):
     while q.line[place] != job:
         place += 1
     root, leaf, c = 2 * leaves * slot, leaves + block - slot * leaves, np.int64(q.size[place])
-    q.size[place] = CLASSES
-    for column in range(1 + state.machine.resources):
-        i = column * CLASSES + c
+    q.size[place] = NO_CLASS
+    for column in range(1 + q.need.shape[0]):
+        i = column * (q.bound.shape[1] + 1) + c
         if _amount(state, column, place) > q.tree[root + leaf, i]:
             continue
         least = NOBODY
@@ -325,6 +331,11 @@ def _may_hold(state, row):
     n = q.bound.shape[1] + 1  # a constant would be unrolled, and not compared all at once
     span, free, extra = q.most[0, 0], q.most[1, 0], q.most[2, 0]
     found = False
+    if not state.machine.pool:
+        for c in range(n):
+            units = tree[row, n + c]
+            found |= (units <= q.most[1, c]) & ((tree[row, c] <= span) | (units <= q.most[2, c]))
+        return found
     if resources == 1:
         for c in range(n):
             found |= (tree[row, n + c] <= free) & ((tree[row, c] <= span) | (tree[row, n + c] <= extra))
@@ -343,6 +354,34 @@ def _may_hold(state, row):
         if k == resources:
             return True
     return False
+
+
+@apart()
+def set_limits_of_shapes(state, slot):
+    """How many units a candidate of each shape may ask for at most; if it does not end in time. -1: no such job fits.
+
+    A shape is counted only where the smaller ones that were counted leave it a chance.
+    """
+    q, shapes = state.queue, state.free.shapes
+    n, root = q.bound.shape[1] + 1, 2 * (q.places // BLOCK) * slot + 1
+    counted = 0
+    for i in range(n):
+        s = shapes.order[i]
+        least = q.tree[root, n + s]
+        q.most[1, s] = q.most[2, s] = -1
+        if least == NOBODY:
+            continue
+        free = beside = NOBODY
+        for c in range(counted):
+            smaller = shapes.counted[c]
+            if shapes.below[smaller, s]:
+                free, beside = min(free, q.most[1, smaller]), min(beside, q.most[2, smaller])
+        if q.tree[root, s] > q.most[0, 0]:  # none of them ends in time
+            free = min(free, beside)
+        if least <= free:
+            q.most[1, s], q.most[2, s] = units_free(state, s), units_beside(state, s)
+            shapes.counted[counted] = s
+            counted += 1
 
 
 @apart()

@@ -87,7 +87,7 @@ Plan, PlanT = record("Plan", PLAN, globals())
 
 def new_plan(platform: Platform, jobs: Jobs, need: Ints) -> Any:
     """All of a platform is free for ever. need: of whole jobs, of the first resource."""
-    simple = len(platform.nodes) == 1 and not platform.licences
+    simple = platform.is_pool
     levels = _levels(need) if simple else zeros(1)
     return Plan(
         nodes=new_profile(column(platform.capacity)),
@@ -392,15 +392,12 @@ def _earliest_spread(state, job, begin):
                 least_over(state.plan.nodes, node, t, end, state.scratch.room, node)
             state.placed.count = place_gang(
                 state.scratch.room,
-                state.machine.unknown_peak,
                 state.jobs.demand,
                 job,
                 state.jobs.tasks[job],
                 state.jobs.spread[job],
-                state.machine.site,
+                state.machine,
                 state.jobs.bound[job],
-                state.machine.allowed,
-                state.machine.hosts,
                 state.jobs.licence,
                 first,
                 last,

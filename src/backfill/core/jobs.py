@@ -28,6 +28,7 @@ JOBS = [
     ("alone", int8[::1]),  # 1: all of it sits on one node
     ("bound", int32[::1]),  # which row of machine.allowed has the nodes that it may run on; -1 all of them
     ("sets", int64),  # rows of machine.allowed that jobs submitted so far are bound to
+    ("shape", int8[::1]),  # see shapes.py; unused on a pool
     ("deadline", int64[::1]),
     ("priority", float64[::1]),
     ("admin_priority", float64[::1]),
@@ -39,11 +40,12 @@ JOBS = [
     ("licence_count", int64[:, ::1]),  # (items, 1) copies
 ]
 Jobs, JobsT = record("Jobs", JOBS, globals())
+LicenceItems = tuple[Ints, Ints, Any]  # the first item of each job, then of each item the licence and the copies
 
 
-def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: int) -> Any:
+def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: LicenceItems, shape: Ints) -> Any:
     """The table of a log, of which nothing is submitted yet. estimate: what policies see as the walltime."""
-    first, items, counts = _licence_items(jobs, licences)
+    first, items, counts = licences
     return Jobs(
         rows=len(jobs),
         count=0,
@@ -56,12 +58,13 @@ def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: int
         alone=((jobs.spread == NODE) | (jobs.tasks == 1)).astype(np.int8),
         bound=column(bound, np.int32),
         sets=0,
+        shape=column(shape, np.int8),
         deadline=column(jobs.deadline),
         priority=column(jobs.priority, np.float64),
         admin_priority=column(jobs.admin_priority, np.float64),
-        user=column(_by_appearance(jobs.user.codes), np.int32),
-        group=column(_by_appearance(jobs.group.codes), np.int32),
-        project=column(_by_appearance(jobs.project.codes), np.int32),
+        user=column(by_appearance(jobs.user.codes), np.int32),
+        group=column(by_appearance(jobs.group.codes), np.int32),
+        project=column(by_appearance(jobs.project.codes), np.int32),
         licence_first=first,
         licence=items,
         licence_count=counts,
@@ -81,12 +84,12 @@ def allowed_nodes(jobs: Table, platform: Platform) -> tuple[Ints, NDArray[np.boo
             sets[number] &= platform.allows(jobs.constraint.names[constraint])
     found = found.ravel()  # its shape is not the same in all versions of numpy
     given = np.where(pairs.max(axis=0)[found] < 0, -1, found)
-    bound, some = _by_appearance(given), given >= 0
+    bound, some = by_appearance(given), given >= 0
     first = np.unique(bound[some], return_index=True)[1]
     return bound, sets[given[some][first]]
 
 
-def _by_appearance(codes: Any) -> Any:
+def by_appearance(codes: Any) -> Any:
     """Codes numbered as they first come up, so that none tells of a job that is still to come; -1 stays."""
     before = np.maximum.accumulate(np.append(-1, codes))[:-1]
     if (codes <= before + 1).all():
@@ -98,8 +101,8 @@ def _by_appearance(codes: Any) -> Any:
     return number[inverse]
 
 
-def _licence_items(jobs: Table, licences: int) -> tuple[Ints, Ints, Any]:
-    """The licences of each job as (first item per job, licence, copies), equal ones counted together."""
+def licence_items(jobs: Table, licences: int) -> LicenceItems:
+    """The licences of each job, equal ones counted together."""
     if not len(jobs.licences.items):
         return np.zeros(len(jobs) + 1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
     job = np.repeat(np.arange(len(jobs)), np.diff(jobs.licences.first))

@@ -10,9 +10,8 @@ import numpy as np
 from numba import int8, int64
 from numpy.typing import NDArray
 
-from backfill.core.placement import BLOCK
-from backfill.core.profile import FUTURE
 from backfill.core.record import SMALL, column, record, zeros
+from backfill.core.shapes import ShapesT
 from backfill.model.platform import Platform
 
 MACHINE = [
@@ -24,22 +23,23 @@ MACHINE = [
     ("offered", int8[::1]),  # (k,): 1 for a resource that there is; no licence
     ("in_play", int8[::1]),  # (k,): 1 for one that some job which was submitted so far asks for, too
     ("site", int64[::1]),
+    ("sites", int64[::1]),  # those that have nodes, in order of their first node
+    ("site_first", int64[::1]),  # the nodes of site s are site_node[site_first[s]:site_first[s + 1]], in order of power
+    ("site_node", int64[::1]),
     ("allowed", int8[:, ::1]),  # (sets of nodes, m): 1 for the nodes of a set to which jobs are bound
     ("hosts", int8[:, ::1]),  # (m, l)
     ("copies", int64[::1]),  # (l,)
     ("base_copies", int64[:, ::1]),  # (l, 1): what they are without the windows that are open
     ("window", int64[:, ::1]),  # (windows, 5): announced: node (-1 - licence), resource (-1 all), amount, begin, until
     ("windows", int64),  # that are not over
-    ("unknown_peak", int64[:, ::1]),  # like free.peak, for amounts of which nobody keeps it: no bound
 ]
 Machine, MachineT = record("Machine", MACHINE, globals())
 
 FREE = [
     ("nodes", int64[:, ::1]),  # (m, k)
     ("total", int64[::1]),  # (k,) over all nodes
-    ("peak", int64[:, ::1]),  # (blocks of nodes, k): the most that a node of the block has free
-    ("most", int64[::1]),  # (k,): the most that any node has free, as a walk over candidates begins
     ("licences", int64[::1]),  # (l,)
+    ("shapes", ShapesT),  # how much of what jobs ask for that is
 ]
 Free, FreeT = record("Free", FREE, globals())
 
@@ -58,19 +58,21 @@ def new_machine(platform: Platform, allowed: NDArray[np.bool_]) -> Any:
     return Machine(
         nodes=nodes,
         resources=k,
-        pool=int(nodes == 1 and not platform.licences),
+        pool=int(platform.is_pool),
         capacity=platform.capacity.copy(),
         base=platform.capacity.copy(),
         offered=_offered(platform),
         in_play=np.zeros(k, np.int8),
         site=column(platform.site),
+        sites=column(list(dict.fromkeys(platform.site.tolist()))),
+        site_first=np.searchsorted(np.sort(platform.site), np.arange(len(platform.sites) + 1)),
+        site_node=np.argsort(platform.site, kind="stable"),
         allowed=allowed.astype(np.int8),
         hosts=platform.hosts.astype(np.int8),
         copies=platform.copies.copy(),
         base_copies=platform.copies.reshape(-1, 1).copy(),
         window=zeros(SMALL, 5),
         windows=0,
-        unknown_peak=np.full((-(-nodes // BLOCK), k), FUTURE),
     )
 
 
@@ -80,15 +82,14 @@ def _offered(platform: Platform) -> NDArray[np.int8]:
     return found
 
 
-def new_free(platform: Platform) -> Any:
+def new_free(platform: Platform, shapes: Any) -> Any:
     """Everything is free."""
     capacity = platform.capacity
     return Free(
         nodes=capacity.copy(),
         total=column(capacity.sum(axis=0)),
-        peak=np.maximum.reduceat(capacity, np.arange(0, len(capacity), BLOCK), axis=0),
-        most=zeros(capacity.shape[1]),
         licences=platform.copies.copy(),
+        shapes=shapes,
     )
 
 

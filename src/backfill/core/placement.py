@@ -10,7 +10,14 @@ import numpy as np
 from backfill.core.kernel import kernel
 
 NODE, SITE, ANY = 0, 1, 2
-BLOCK = 16  # nodes whose greatest availability is kept, so that a search may pass over them together
+UNBOUNDED = np.int64(2**61)  # more of a resource than there is
+EXACT = np.int64(2**52)
+
+
+@kernel(inline=True)
+def times(amount, unit):
+    """How often a unit goes into an amount of 0 or more. Floats divide faster, and below 2^52 as exactly."""
+    return np.int64(float(amount) / float(unit)) if amount < EXACT else amount // unit
 
 
 @kernel()
@@ -18,7 +25,7 @@ def tasks_that_fit(room, node, demand, job, most):
     """How many tasks of a job a node can take, at most `most`."""
     for k in range(demand.shape[1]):
         if demand[job, k] > 0:
-            most = min(most, max(room[node, k], 0) // demand[job, k])
+            most = min(most, times(room[node, k], demand[job, k]))
     return most
 
 
@@ -47,17 +54,6 @@ def holds(room, row, demand, job, tasks):
 
 
 @kernel()
-def find_peak(peak, room, node):
-    """Find the greatest availability of the block of a node anew."""
-    block = node // BLOCK
-    for k in range(room.shape[1]):
-        most = room[node, k]
-        for other in range(block * BLOCK, min((block + 1) * BLOCK, room.shape[0])):
-            most = max(most, room[other, k])
-        peak[block, k] = most
-
-
-@kernel()
 def licences_free(room, licence, count, begin, end):
     """Whether all licences of items begin to end are there: all or none."""
     for item in range(begin, end):
@@ -66,64 +62,36 @@ def licences_free(room, licence, count, begin, end):
     return True
 
 
-@kernel(inline=True)
-def first_node(room, peak, demand, job, tasks, bound, allowed, hosts, licence, begin, end):
-    """The most powerful node that holds so many tasks of a job and may host its licences; m where there is none."""
-    nodes = room.shape[0]
-    for block in range(peak.shape[0]):
-        if not holds(peak, block, demand, job, tasks):
-            continue
-        for node in range(block * BLOCK, min((block + 1) * BLOCK, nodes)):
-            if holds(room, node, demand, job, tasks) and may_use(node, bound, allowed, hosts, licence, begin, end):
-                return node
-    return nodes
-
-
 @kernel()
-def place_gang(room, peak, demand, job, tasks, spread, site, bound, allowed, hosts, licence, begin, end, placed):
+def place_gang(room, demand, job, tasks, spread, machine, bound, licence, begin, end, placed):
     """Find nodes for all tasks of a job within `room` (m, k); write pairs (node, tasks) to `placed`.
 
     Returns the number of pairs, 0 where the gang does not fit. Nodes are tried in order of power; sites in order of
-    their first node. A gang of one task sits on one node, whatever its spread. peak (blocks, k): no node of a block
-    has more room than that.
+    their first node. A gang of one task sits on one node, whatever its spread.
     """
     nodes = room.shape[0]
     if spread == NODE or tasks == 1:
-        node = first_node(room, peak, demand, job, tasks, bound, allowed, hosts, licence, begin, end)
-        if node == nodes:
-            return 0
-        placed[0, 0], placed[0, 1] = node, tasks
-        return 1
-    first = 0
-    while first < nodes:
-        here = site[first] if spread == SITE else np.int64(-1)
-        pairs = 0
-        left = tasks
-        for node in range(first, nodes):
-            together = here < 0 or site[node] == here
-            if left > 0 and together and may_use(node, bound, allowed, hosts, licence, begin, end):
+        for node in range(nodes):
+            if holds(room, node, demand, job, tasks) and may_use(
+                node, bound, machine.allowed, machine.hosts, licence, begin, end
+            ):
+                placed[0, 0], placed[0, 1] = node, tasks
+                return 1
+        return 0
+    for group in range(len(machine.sites) if spread == SITE else 1):
+        first, last = np.int64(0), nodes
+        if spread == SITE:
+            first = machine.site_first[machine.sites[group]]
+            last = machine.site_first[machine.sites[group] + 1]
+        pairs, left = 0, tasks
+        for i in range(first, last):
+            node = machine.site_node[i] if spread == SITE else i
+            if may_use(node, bound, machine.allowed, machine.hosts, licence, begin, end):
                 fit = tasks_that_fit(room, node, demand, job, left)
                 if fit > 0:
                     placed[pairs, 0], placed[pairs, 1] = node, fit
                     pairs += 1
                     left -= fit
-        if left == 0:
-            return pairs
-        if here < 0:
-            return 0
-        first = _next_site(site, first)
+                    if left == 0:
+                        return pairs
     return 0
-
-
-@kernel()
-def _next_site(site, node):
-    """The first later node of a site that did not appear up to `node`."""
-    for later in range(node + 1, len(site)):
-        fresh = True
-        for earlier in range(later):
-            if site[earlier] == site[later]:
-                fresh = False
-                break
-        if fresh:
-            return later
-    return len(site)

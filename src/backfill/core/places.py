@@ -13,10 +13,12 @@ from backfill.core.errors import NONE
 from backfill.core.kernel import apart, kernel
 from backfill.core.order import FCFS, rank_changes, score
 from backfill.core.record import record, shift_back, shift_forward, shift_rows_back, shift_rows_forward, zeros
+from backfill.core.shapes import may_sit, units_of
 
 BLOCK = 32  # jobs that a block can hold
 ROOMY = 24  # jobs in a block that still has room for some that come late
-CLASSES = 32  # of sizes
+CLASSES = 32  # of sizes on a pool
+NO_CLASS = np.int8(127)  # of a place that nobody has
 DEEP = 256  # queue length from which static orders lie in blocks
 SHALLOW = 64  # a deep queue this short is one stretch again
 FIRST = 256  # places of an order at the beginning
@@ -36,7 +38,7 @@ QUEUE = [
     ("line", int64[::1]),  # job at a place
     ("key", float64[::1]),
     ("walltime", int64[::1]),
-    ("need", int64[:, ::1]),  # (k, slots * places)
+    ("need", int64[:, ::1]),  # (k, slots * places); among nodes (1, slots * places): units of its shape
     ("front", int64[::1]),  # (slots,): nobody waits before; in blocks the begin of a block
     ("back", int64[::1]),  # behind the last job of a dense stretch; else the begin of the last block with a least key
     ("at", int64[::1]),  # where a walk goes on
@@ -49,19 +51,22 @@ QUEUE = [
     ("count", int64[::1]),  # (blocks,): jobs in it
     ("least_key", float64[::1]),  # (blocks,): no job before a block has this key and job or a later one,
     ("least_job", int64[::1]),  # and no job from it on an earlier one
-    ("size", int8[::1]),  # class of the job at a place
+    ("size", int8[::1]),  # class of the job at a place: of its size; among nodes its shape
     ("scarce", int64[::1]),  # (slots,): the resource whose needs are the sizes
-    ("bound", int64[:, ::1]),  # (slots, classes - 1): the greatest size of each class but the last
-    ("tree", float32[:, ::1]),  # (2 * blocks, classes * (1 + k)): least walltime, then needs, of each class
-    ("limits", int64[:, ::1]),  # (2, k): what a candidate may need at most; if it does not end in time
-    ("most", float32[:, ::1]),  # (3, k): the span, and the limits, as the tree counts
+    ("bound", int64[:, ::1]),  # (slots, classes - 1): the greatest size of each class but the last, on a pool
+    ("tree", float32[:, ::1]),  # (2 * blocks, classes * (1 + needs)): least walltime, then needs, of each class
+    ("limits", int64[:, ::1]),  # (2, k): on a pool, what a candidate may need at most; if it does not end in time
+    ("most", float32[:, ::1]),  # (3, k; among nodes classes): the span, and the limits, as the tree counts
 ]
 Queue, QueueT = record("Queue", QUEUE, globals())
 
 
-def new_queue(jobs: int, resources: int, orders: tuple[int, ...], index: bool) -> Any:
-    """Nobody waits. index: whether a deep queue is searched by a tree; its orders must be static then."""
-    slots = len(orders)
+def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], index: bool) -> Any:
+    """Nobody waits. index: whether a deep queue is searched by a tree; its orders must be static then.
+
+    shapes: how many there are among nodes, 0 on a pool.
+    """
+    slots, classes, needs = len(orders), shapes or CLASSES, 1 if shapes else resources
     begin = np.arange(slots) * FIRST
     return Queue(
         waiting=0,
@@ -74,7 +79,7 @@ def new_queue(jobs: int, resources: int, orders: tuple[int, ...], index: bool) -
         line=zeros(slots * FIRST),
         key=np.zeros(slots * FIRST),
         walltime=zeros(slots * FIRST),
-        need=zeros(resources, slots * FIRST),
+        need=zeros(needs, slots * FIRST),
         front=begin.copy(),
         back=begin.copy(),
         at=begin.copy(),
@@ -88,10 +93,10 @@ def new_queue(jobs: int, resources: int, orders: tuple[int, ...], index: bool) -
         least_job=zeros(0),
         size=np.zeros(0, np.int8),
         scarce=zeros(slots),
-        bound=zeros(slots, CLASSES - 1),
-        tree=np.zeros((0, CLASSES * (1 + resources)), np.float32),
+        bound=zeros(slots, classes - 1),
+        tree=np.zeros((0, classes * (1 + needs)), np.float32),
         limits=zeros(2, resources),
-        most=np.zeros((3, resources), np.float32),
+        most=np.zeros((3, max(resources, shapes)), np.float32),
     )
 
 
@@ -125,6 +130,9 @@ def write_place(state, place, job, key):
     q.line[place] = job
     q.key[place] = key
     q.walltime[place] = state.jobs.walltime[job]
+    if not state.machine.pool:
+        q.need[0, place] = units_of(state, job)
+        return
     for k in range(state.machine.resources):
         q.need[k, place] = state.jobs.need[job, k]
 
@@ -189,26 +197,13 @@ def remove(state, slot, job):
         q.at[slot] -= q.at[slot] > i
 
 
-@kernel(inline=True)
-def _may_sit(state, job):
-    """Whether the licences of a job are free, and what it needs on one node, or on all, is not more than is free there.
-
-    The licence that it lacked last time is asked first.
-    """
-    first = state.jobs.licence_first[job]
-    for item in range(first, state.jobs.licence_first[job + 1]):
-        if state.free.licences[state.jobs.licence[item]] < state.jobs.licence_count[item, 0]:
-            licence, count = state.jobs.licence[item], state.jobs.licence_count[item, 0]
-            state.jobs.licence[item], state.jobs.licence_count[item, 0] = (
-                state.jobs.licence[first],
-                state.jobs.licence_count[first, 0],
-            )
-            state.jobs.licence[first], state.jobs.licence_count[first, 0] = licence, count
-            return False
-    for k in range(state.machine.resources):
-        if state.jobs.need[job, k] > (state.free.most[k] if state.jobs.alone[job] else state.free.total[k]):
-            return False
-    return True
+@apart()
+def _first_that_may_sit(state, place, end, span):
+    """The same as `first_that_may` among nodes."""
+    q = state.queue
+    while place < end and not may_sit(state, q.line[place], q.walltime[place] > span):
+        place += 1
+    return place
 
 
 @kernel(inline=True)
@@ -219,9 +214,7 @@ def first_that_may(state, place, end, span):
     """
     q = state.queue
     if not state.machine.pool:
-        while place < end and not _may_sit(state, q.line[place]):
-            place += 1
-        return place
+        return _first_that_may_sit(state, place, end, span)
     resources, free, extra = state.machine.resources, q.limits[0, 0], q.limits[1, 0]
     while place < end:
         need = q.need[0, place]

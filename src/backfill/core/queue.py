@@ -7,7 +7,7 @@ Slow twin: tests/reference/queue.py.
 
 import numpy as np
 
-from backfill.core.deep import insert_deep, lay_out, next_deep, remove_deep, search
+from backfill.core.deep import insert_deep, lay_out, next_deep, remove_deep, search, set_limits_of_shapes
 from backfill.core.errors import BY_IS_FIRST, NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
 from backfill.core.kernel import kernel
 from backfill.core.order import rank_changes
@@ -95,21 +95,19 @@ def take_in(state):
 
 
 @kernel(inline=True)
-def _set_limits(state, span):
+def _set_limits(state, slot, span):
     """What a candidate may need at most: of what is free, and if it does not end in time."""
     q = state.queue
-    for k in range(state.machine.resources):
-        if state.machine.pool:
-            q.limits[0, k] = state.free.nodes[0, k]
-            q.limits[1, k] = min(state.free.nodes[0, k], state.shadow.extra[0, k])
-        else:
-            q.limits[0, k] = q.limits[1, k] = state.free.total[k]
-            state.free.most[k] = 0
-            for block in range(state.free.peak.shape[0]):
-                state.free.most[k] = max(state.free.most[k], state.free.peak[block, k])
     if q.deep:
         q.most[0, 0] = span
-        for k in range(state.machine.resources):
+    if not state.machine.pool:
+        if q.deep:
+            set_limits_of_shapes(state, slot)
+        return
+    for k in range(state.machine.resources):
+        q.limits[0, k] = state.free.nodes[0, k]
+        q.limits[1, k] = min(state.free.nodes[0, k], state.shadow.extra[0, k])
+        if q.deep:
             q.most[1, k], q.most[2, k] = q.limits[0, k], q.limits[1, k]
 
 
@@ -170,12 +168,12 @@ def candidate(state, slot, span):
     """The next waiting job of the walk that may start now; -1 at the end.
 
     It fits in what is free, and its walltime is at most `span` or it fits in the extra as well. On one node without
-    licences that is enough; elsewhere it is a necessary condition, and `place` decides.
+    licences that is enough; elsewhere it may be in vain, and `place` decides.
     """
     if not _is_order(state, slot):
         return NONE
     q = state.queue
-    _set_limits(state, span)
+    _set_limits(state, slot, span)
     if q.deep:
         return _give(state, slot, search(state, slot, span))
     at, back = q.at[slot], q.back[slot]

@@ -9,7 +9,7 @@ import numpy as np
 from numba import int8, int32, int64
 
 from backfill.core.kernel import kernel
-from backfill.core.placement import find_peak
+from backfill.core.later import give_later
 from backfill.core.promises import NO_TIME
 from backfill.core.record import (
     SMALL,
@@ -23,6 +23,7 @@ from backfill.core.record import (
     shift_rows_forward,
     zeros,
 )
+from backfill.core.shapes import note_node
 from backfill.model.workload import Ints
 
 RUNNING = np.int8(-1)  # runs.how; else how it ended, an index into model.schedule.STATES
@@ -155,6 +156,8 @@ def add_by_limit(state, run, limit):
         runs.by_limit, runs.limits = doubled(runs.by_limit), doubled(runs.limits)
         runs.amounts = doubled_columns(runs.amounts)
     runs.limit[run] = limit
+    if state.later.live:
+        give_later(state, run, np.int64(-1))
     i = _first_from(runs, limit + 1)
     shift_back(runs.limits, i, runs.active)
     shift_back(runs.by_limit, i, runs.active)
@@ -169,6 +172,8 @@ def add_by_limit(state, run, limit):
 def drop_by_limit(state, run):
     """Take a run out from among those that go on."""
     runs = state.runs
+    if state.later.live:
+        give_later(state, run, np.int64(1))
     i = _first_from(runs, runs.limit[run])
     while runs.by_limit[i] != run:
         i += 1
@@ -193,7 +198,7 @@ def take(state, run, sign):
         for k in range(machine.resources):
             free.nodes[node, k] -= tasks * jobs.demand[job, k]
             free.total[k] -= tasks * jobs.demand[job, k]
-        find_peak(free.peak, free.nodes, node)
+        note_node(state, node)
     for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
         free.licences[jobs.licence[item]] -= sign * jobs.licence_count[item, 0]
 

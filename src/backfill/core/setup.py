@@ -6,8 +6,9 @@ import numpy as np
 
 from backfill.core.batch import new_batch
 from backfill.core.future import new_plan
-from backfill.core.jobs import allowed_nodes, new_jobs
+from backfill.core.jobs import allowed_nodes, licence_items, new_jobs
 from backfill.core.journal import new_journal
+from backfill.core.later import new_later
 from backfill.core.machine import new_free, new_machine, new_placed
 from backfill.core.own import new_own
 from backfill.core.places import new_queue
@@ -16,6 +17,7 @@ from backfill.core.promises import NO_TIME, new_promises
 from backfill.core.runs import new_runs
 from backfill.core.scratch import new_scratch
 from backfill.core.shadow import new_shadow
+from backfill.core.shapes import new_shapes
 from backfill.core.state import State
 from backfill.core.trace import new_trace
 from backfill.model.platform import Platform
@@ -42,18 +44,21 @@ def new_state(
     n, (nodes, k), licences = len(jobs), platform.capacity.shape, len(platform.licences)
     need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
     bound, allowed = allowed_nodes(jobs, platform)
+    items = licence_items(jobs, licences)
+    shape, shapes = new_shapes(jobs, platform, bound, need, items)
     machine = new_machine(platform, allowed)
     lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
     plan = new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]))
     return State(
         now=NO_TIME,
-        jobs=new_jobs(jobs, need, bound, estimate, licences),
+        jobs=new_jobs(jobs, need, bound, estimate, items, shape),
         machine=machine,
-        free=new_free(platform),
-        runs=new_runs(n, k, nodes == 1 and not licences, policy.preempts, estimate),
-        queue=new_queue(n, k, policy.orders, policy.index and not policy.dynamic),
+        free=new_free(platform, shapes),
+        runs=new_runs(n, k, platform.is_pool, policy.preempts, estimate),
+        queue=new_queue(n, k, shapes.count, policy.orders, policy.index and not policy.dynamic),
         placed=new_placed(nodes),
         shadow=new_shadow(nodes, k, licences),
+        later=new_later(nodes, k, licences, len(platform.sites)),
         plan=plan,
         other=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0])) if policy.preempts else plan,
         promises=new_promises(n, watched),

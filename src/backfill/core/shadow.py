@@ -10,16 +10,16 @@ from numba import int64
 
 from backfill.core.errors import BY_PLACE_BESIDE, BY_SHADOW_TIME, NONE, NOT_STARTED, fail
 from backfill.core.far import call
-from backfill.core.kernel import kernel
-from backfill.core.placement import first_node, holds, licences_free, may_use
+from backfill.core.kernel import apart, kernel
+from backfill.core.later import count_later, find_lack, fits_later, keep_later, move_back, move_on, place_later
+from backfill.core.placement import UNBOUNDED
 from backfill.core.profile import FUTURE
 from backfill.core.queue import is_waiting
 from backfill.core.record import record, zeros
 from backfill.core.runs import RUNNING, is_suspended
-from backfill.core.verbs import place, place_in
+from backfill.core.shapes import heed_node, heed_reservation, sit
+from backfill.core.verbs import fits_as_before, place, was_preempted
 from backfill.core.wall import verb
-
-UNBOUNDED = FUTURE >> 1
 
 SHADOW = [
     # what a job may take that does not end by the shadow time; no bound where the reservation is not
@@ -91,75 +91,41 @@ def _on_pool(state, job):
     return FUTURE
 
 
-@kernel()
+@apart()
 def _on_nodes(state, job):
     forget_reservation(state)
-    for node in range(state.machine.nodes):
-        for k in range(state.machine.resources):
-            state.scratch.room[node, k] = state.free.nodes[node, k]
-    for licence in range(len(state.machine.copies)):
-        state.scratch.licences[licence] = state.free.licences[licence]
-    alone = state.jobs.alone[job] and not is_suspended(state, job)
-    t = _replay_one_node(state, job) if alone else _replay(state, job)
-    if t < FUTURE:
-        _remember(state, job)
-    return t
+    keep_later(state)
+    later = state.later
+    if later.job != job:
+        count_later(state, job)
+    if later.count == 0:
+        move_on(state)
+    if later.count == 0:
+        return FUTURE
+    if is_suspended(state, job):
+        later.lacks = 0
+    if _fits_then(state, job):
+        while later.lacks <= 0 and move_back(state):
+            if not _fits_then(state, job):
+                find_lack(state, job)
+                move_on(state)
+                break
+    else:
+        while not _fits_then(state, job):
+            find_lack(state, job)
+            if not move_on(state):
+                return FUTURE
+    if not is_suspended(state, job):
+        place_later(state, job)
+    _remember(state, job)
+    return later.until
 
 
 @kernel()
-def _replay_one_node(state, job):
-    """When a job that sits on one node fits: room only grows, so a node is asked again only when it got some."""
-    begin, end = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
-    tasks, bound = state.jobs.tasks[job], state.jobs.bound[job]
-    # Nothing was given back yet, so what the blocks have free is known.
-    first = first_node(
-        state.scratch.room,
-        state.free.peak,
-        state.jobs.demand,
-        job,
-        tasks,
-        bound,
-        state.machine.allowed,
-        state.machine.hosts,
-        state.jobs.licence,
-        begin,
-        end,
-    )
-    i = 0
-    while i < state.runs.active:
-        t = max(state.runs.limits[i], state.now)
-        while i < state.runs.active and max(state.runs.limits[i], state.now) == t:
-            other = state.runs.by_limit[i]
-            _give_room(state, other)
-            for pair in range(state.runs.first[other], state.runs.first[other] + state.runs.many[other]):
-                node = state.runs.held[pair, 0]
-                if (
-                    node < first
-                    and holds(state.scratch.room, node, state.jobs.demand, job, tasks)
-                    and may_use(node, bound, state.machine.allowed, state.machine.hosts, state.jobs.licence, begin, end)
-                ):
-                    first = node
-            i += 1
-        if first < state.machine.nodes and licences_free(
-            state.scratch.licences, state.jobs.licence, state.jobs.licence_count, begin, end
-        ):
-            state.placed.pairs[0, 0], state.placed.pairs[0, 1] = first, tasks
-            state.placed.count, state.placed.job = 1, job
-            return t
-    return FUTURE
-
-
-@kernel()
-def _replay(state, job):
-    i = 0
-    while i < state.runs.active:
-        t = max(state.runs.limits[i], state.now)
-        while i < state.runs.active and max(state.runs.limits[i], state.now) == t:
-            _give_room(state, state.runs.by_limit[i])
-            i += 1
-        if place_in(state, job, state.scratch.room, state.machine.unknown_peak, state.scratch.licences):
-            return t
-    return FUTURE
+def _fits_then(state, job):
+    if is_suspended(state, job):
+        return fits_as_before(state, job, state.later.nodes, state.later.licences)
+    return fits_later(state, job)
 
 
 @kernel()
@@ -170,10 +136,11 @@ def _remember(state, job):
         node, tasks = state.placed.pairs[pair, 0], state.placed.pairs[pair, 1]
         state.shadow.pairs[pair, 0], state.shadow.pairs[pair, 1] = node, tasks
         for k in range(state.machine.resources):
-            state.shadow.extra[node, k] = state.scratch.room[node, k] - tasks * state.jobs.demand[job, k]
+            state.shadow.extra[node, k] = state.later.nodes[node, k] - tasks * state.jobs.demand[job, k]
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
         licence = state.jobs.licence[item]
-        state.shadow.licences[licence] = state.scratch.licences[licence] - state.jobs.licence_count[item, 0]
+        state.shadow.licences[licence] = state.later.licences[licence] - state.jobs.licence_count[item, 0]
+    heed_reservation(state)
 
 
 @kernel()
@@ -193,17 +160,6 @@ def forget_reservation(state):
     state.shadow.job, state.shadow.count = NONE, 0
 
 
-@kernel()
-def _give_room(state, run):
-    job = state.runs.job[run]
-    for pair in range(state.runs.first[run], state.runs.first[run] + state.runs.many[run]):
-        node, tasks = state.runs.held[pair, 0], state.runs.held[pair, 1]
-        for k in range(state.machine.resources):
-            state.scratch.room[node, k] += tasks * state.jobs.demand[job, k]
-    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
-        state.scratch.licences[state.jobs.licence[item]] += state.jobs.licence_count[item, 0]
-
-
 @verb()
 def place_beside(state, job, span):
     """Like `place`, without touching what is reserved: a job that outlasts `span` must fit in the extra as well."""
@@ -211,30 +167,14 @@ def place_beside(state, job, span):
         return False
     if state.machine.windows > 0 or state.machine.pool or state.jobs.walltime[job] <= span or state.shadow.job < 0:
         return place(state, job)
-    _swap_free(state, True)
-    found = place(state, job)
-    _swap_free(state, False)
-    return found
-
-
-@kernel()
-def _swap_free(state, bounded):
-    """Where the reservation is, let what is free be no more than the extra; then as it was again."""
-    for pair in range(state.shadow.count):
-        node = state.shadow.pairs[pair, 0]
-        for k in range(state.machine.resources):
-            if bounded:
-                state.scratch.room[node, k] = state.free.nodes[node, k]
-                state.free.nodes[node, k] = min(state.free.nodes[node, k], state.shadow.extra[node, k])
-            else:
-                state.free.nodes[node, k] = state.scratch.room[node, k]
-    for item in range(state.jobs.licence_first[state.shadow.job], state.jobs.licence_first[state.shadow.job + 1]):
-        licence = state.jobs.licence[item]
-        if bounded:
-            state.scratch.licences[licence] = state.free.licences[licence]
-            state.free.licences[licence] = min(state.free.licences[licence], state.shadow.licences[licence])
-        else:
-            state.free.licences[licence] = state.scratch.licences[licence]
+    if state.batch.preemptions > 0 and was_preempted(state, job):
+        return False
+    if is_suspended(state, job):
+        shadow = state.shadow
+        return fits_as_before(state, job, state.free.nodes, state.free.licences) and fits_as_before(
+            state, job, shadow.extra, shadow.licences
+        )
+    return sit(state, job, True)
 
 
 @verb()
@@ -250,9 +190,13 @@ def use_extra(state, job):
         for k in range(state.machine.resources):
             state.shadow.extra[0, k] -= state.jobs.need[job, k]
         return
+    shadow = state.shadow
     for pair in range(state.runs.first[run], state.runs.first[run] + state.runs.many[run]):
         node, tasks = state.runs.held[pair, 0], state.runs.held[pair, 1]
-        for k in range(state.machine.resources):
-            state.shadow.extra[node, k] -= tasks * state.jobs.demand[job, k]
+        if shadow.extra[node, 0] < UNBOUNDED:
+            for k in range(state.machine.resources):
+                shadow.extra[node, k] -= tasks * state.jobs.demand[job, k]
+            heed_node(state, node)
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
-        state.shadow.licences[state.jobs.licence[item]] -= state.jobs.licence_count[item, 0]
+        if shadow.licences[state.jobs.licence[item]] < UNBOUNDED:
+            shadow.licences[state.jobs.licence[item]] -= state.jobs.licence_count[item, 0]

@@ -9,6 +9,7 @@ from backfill.core.batch import BatchT
 from backfill.core.future import PlanT
 from backfill.core.jobs import JobsT
 from backfill.core.journal import JournalT
+from backfill.core.later import LaterT
 from backfill.core.machine import FreeT, MachineT, PlacedT
 from backfill.core.own import OwnT
 from backfill.core.places import QueueT
@@ -28,6 +29,7 @@ STATE = [
     ("queue", QueueT),  # who waits
     ("placed", PlacedT),  # where the last `place` put a job
     ("shadow", ShadowT),  # the reservation of EASY
+    ("later", LaterT),  # what will be free at an instant to come
     ("plan", PlanT),  # availability over the future
     ("other", PlanT),  # another one, for policies that preempt; elsewhere the same
     ("promises", PromisesT),

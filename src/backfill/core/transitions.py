@@ -29,12 +29,12 @@ from backfill.core.journal import (
     note_change,
 )
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import find_peak
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, enqueue
 from backfill.core.record import doubled_rows
 from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, take
 from backfill.core.shadow import forget_reservation
+from backfill.core.shapes import note_node
 from backfill.model import schedule
 
 TIMEOUT = np.int8(schedule.TIMEOUT)  # the last of the ways to end that a policy expects
@@ -166,7 +166,8 @@ def set_capacity(state, node, k, amount, base):
     machine.capacity[node, k], machine.base[node, k] = amount, base
     free.nodes[node, k] += gained
     free.total[k] += gained
-    find_peak(free.peak, free.nodes, node)
+    note_node(state, node)
+    state.later.live = 0
     state.batch.changes += 1
 
 
@@ -175,6 +176,7 @@ def set_copies(state, licence, copies, base):
     """There are this many copies of a licence from now on; base: without open windows. What runs hold must fit."""
     note(state, COPIES, licence, copies, base)
     state.free.licences[licence] += copies - state.machine.copies[licence]
+    state.later.live = 0
     state.machine.copies[licence], state.machine.base_copies[licence, 0] = copies, base
     state.batch.changes += 1
 

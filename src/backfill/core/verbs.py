@@ -47,6 +47,7 @@ from backfill.core.runs import (
     place_as_before,
     take,
 )
+from backfill.core.shapes import sit
 from backfill.core.wall import verb
 from backfill.model import schedule
 
@@ -56,28 +57,22 @@ PREEMPTED = np.int8(schedule.PREEMPTED)
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) for i in range(8))
 
 
-@apart(room=int64[:, ::1], peak=int64[:, ::1], licence_room=int64[::1])
-def place_in(state, job, room, peak, licence_room):
-    """Whether a job fits in this much of nodes and licences; where, is left in state.placed.pairs.
-
-    peak: what no node of a block exceeds; state.machine.unknown_peak where nobody knows.
-    """
+@apart(room=int64[:, ::1], licence_room=int64[::1])
+def place_in(state, job, room, licence_room):
+    """Whether a job fits in this much of nodes and licences; where, is left in state.placed.pairs."""
     begin, end = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
     state.placed.count, state.placed.job = 0, job
     if is_suspended(state, job):
-        return _fits_as_before(state, job, room, licence_room)
+        return fits_as_before(state, job, room, licence_room)
     if licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end):
         state.placed.count = place_gang(
             room,
-            peak,
             state.jobs.demand,
             job,
             state.jobs.tasks[job],
             state.jobs.spread[job],
-            state.machine.site,
+            state.machine,
             state.jobs.bound[job],
-            state.machine.allowed,
-            state.machine.hosts,
             state.jobs.licence,
             begin,
             end,
@@ -87,7 +82,7 @@ def place_in(state, job, room, peak, licence_room):
 
 
 @kernel()
-def _fits_as_before(state, job, room, licence_room):
+def fits_as_before(state, job, room, licence_room):
     """Whether a suspended job fits where it was."""
     place_as_before(state, job)
     begin, end = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
@@ -116,7 +111,9 @@ def place(state, job):
             if state.jobs.need[job, k] > state.free.nodes[0, k]:
                 return False
         return True
-    return place_in(state, job, state.free.nodes, state.free.peak, state.free.licences)
+    if is_suspended(state, job):
+        return fits_as_before(state, job, state.free.nodes, state.free.licences)
+    return sit(state, job, False)
 
 
 @verb()
@@ -144,7 +141,7 @@ def place_in_both(state, job):
             if state.jobs.need[job, k] > scratch.room[0, k]:
                 return False
         return True
-    return place_in(state, job, scratch.room, machine.unknown_peak, scratch.licences)
+    return place_in(state, job, scratch.room, scratch.licences)
 
 
 @apart()
@@ -269,7 +266,7 @@ def wake(state, t):
 def fit_empty(state, capacity, copies, out):
     """Whether each job fits on the empty platform of this capacity (m, k) and copies (l,), 1 or 0, into out (n,)."""
     for job in range(state.jobs.rows):
-        out[job] = 1 if place_in(state, job, capacity, state.machine.unknown_peak, copies) else 0
+        out[job] = 1 if place_in(state, job, capacity, copies) else 0
     state.placed.job = NONE
 
 

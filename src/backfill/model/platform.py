@@ -156,6 +156,11 @@ class Platform:
         return {**dict(zip(self.licences, self.copies.tolist(), strict=True)), **locked}
 
     @property
+    def is_pool(self) -> bool:
+        """Whether a job just fits or does not: one node, and no licence that floats."""
+        return len(self.nodes) == 1 and not self.licences
+
+    @property
     def cpus(self) -> int:
         """All processors together."""
         return int(self.capacity[:, 0].sum())

@@ -1,0 +1,332 @@
+"""Shapes: what jobs ask of nodes in the same way, and how much of each shape the free nodes can take.
+
+A shape is what one task asks for (the whole job where it must sit on one node) and where it may sit. Jobs of a log have
+few. How many tasks of a shape fit is kept for each node, counted anew only on nodes that changed since it was last
+asked, so "does this job fit" is one comparison. Where jobs have more than MOST shapes, amounts are rounded down until
+they do not: then a shape says no too seldom, and whoever places a job asks exactly.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numba import int8, int64
+
+from backfill.core.jobs import LicenceItems, by_appearance
+from backfill.core.kernel import apart, kernel
+from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, licences_free, may_use, tasks_that_fit, times
+from backfill.core.record import column, record, zeros
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints, Jobs
+
+MOST = 64
+BLOCK = 16  # nodes whose tasks are summed
+MANY = np.int64(2**40)  # tasks of which any number fits; no job has more
+DIGITS = (12, 6, 4, 3, 2, 1)  # binary digits to which amounts are rounded, until there are few enough
+
+SHAPES = [
+    ("count", int64),
+    ("exact", int64),  # 1: the jobs of a shape ask for the same, licences included
+    ("alone", int8[::1]),  # (s,): 1: a unit is a whole job, of which a node takes one
+    ("together", int8[::1]),  # (s,): 1: all units sit on one site
+    ("unit", int64[:, ::1]),  # (s, k)
+    ("anywhere", int8[::1]),  # (s,): 1: any node may be asked for it
+    ("first", int64[::1]),  # (s,): the first job of it
+    ("below", int8[:, ::1]),  # (s, s): 1: where units of the second fit, as many of the first do
+    ("order", int64[::1]),  # (s,): all of them, none before one that is below it
+    ("counted", int64[::1]),  # (s,): scratch
+    # what the free nodes can take, as of `seen`
+    ("units", int64[:, ::1]),  # (s, m)
+    ("sums", int64[:, ::1]),  # (s, blocks): over the nodes of a block
+    ("by_site", int64[:, ::1]),  # (s, sites): over those of a site
+    ("all", int64[::1]),  # (s,): the most that one job may have: over all nodes, or on one site
+    ("seen", int64[::1]),  # (s,): how many changes are in it
+    ("changes", int64),  # of nodes so far
+    ("node", int64[::1]),  # the last ones, as a ring
+    ("noted", int64[::1]),  # (m,): where in it a node is for the last time
+    ("read", int64),  # changes up to which some shape has counted
+    # what they can take beside the reservation
+    ("bound", int64[:, ::1]),  # (m, k): what there is of it on a node, as of its last change
+    ("bounds", int64[::1]),  # the nodes on which that is bounded
+    ("bounded", int64),  # so many
+    ("spare", int64[:, ::1]),  # (s, m): units
+    ("beside", int64[::1]),  # (s,): over all nodes; where all sit on one site, no less
+]
+Shapes, ShapesT = record("Shapes", SHAPES, globals())
+
+
+def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences: LicenceItems) -> tuple[Ints, Any]:
+    """The shape of each job, numbered as they first come up, and the shapes; none on a pool. Nothing is counted yet."""
+    alone, exact = (jobs.spread == NODE) & (jobs.tasks > 1), True
+    kind = np.where(jobs.tasks > 1, jobs.spread, ANY)
+    unit = np.where(alone[:, None], need, jobs.demand)
+    if platform.is_pool:
+        codes = np.zeros(0, np.int64)
+    else:
+        codes, unit, exact = _find(kind, unit, bound, _numbered(licences))
+    first = np.unique(codes, return_index=True)[1]
+    n, nodes, ring = len(first), len(platform.nodes), 16
+    while ring < nodes:
+        ring *= 2
+    alone, together = alone[first], kind[first] == SITE
+    anywhere = (bound[first] < 0) & (np.diff(licences[0])[first] == 0) | (not exact)
+    below = (unit[first, None] <= unit[first]).all(axis=2) & anywhere[:, None]
+    below &= (alone[:, None] <= alone) & (together[:, None] <= together) & ~np.eye(n, dtype=np.bool_)
+    return codes, Shapes(
+        count=n,
+        exact=int(exact),
+        alone=alone.astype(np.int8),
+        together=together.astype(np.int8),
+        unit=column(unit[first]),
+        anywhere=anywhere.astype(np.int8),
+        first=column(first),
+        below=below.astype(np.int8),
+        counted=zeros(n),
+        order=np.argsort(below.sum(axis=0), kind="stable"),
+        units=zeros(n, nodes),
+        sums=zeros(n, -(-nodes // BLOCK)),
+        by_site=zeros(n, len(platform.sites)),
+        all=zeros(n),
+        seen=np.full(n, -1),
+        changes=0,
+        node=zeros(ring),
+        noted=np.full(nodes, -1),
+        read=0,
+        bound=np.full_like(platform.capacity, UNBOUNDED),
+        bounds=zeros(nodes),
+        bounded=0,
+        spare=zeros(n, nodes),
+        beside=zeros(n),
+    )
+
+
+def _numbered(licences: LicenceItems) -> Ints:
+    """Equal numbers for jobs that ask for the same licences."""
+    first, items, counts = licences
+    numbers, found = {b"": 0}, np.zeros(len(first) - 1, np.int64)
+    for job in np.flatnonzero(np.diff(first)).tolist():
+        begin, end = first[job], first[job + 1]
+        found[job] = numbers.setdefault(items[begin:end].tobytes() + counts[begin:end].tobytes(), len(numbers))
+    return found
+
+
+def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints) -> tuple[Ints, Ints, bool]:
+    """The shape of each job; its unit (n, k) as the shape has it; whether the jobs of a shape ask for the same."""
+    for exact, columns in _coarser(kind, unit, bound, licences):
+        codes = np.zeros(len(kind), np.int64)
+        for values in columns:
+            found, inverse = np.unique(values, return_inverse=True)
+            codes = np.unique(codes * len(found) + inverse, return_inverse=True)[1]
+            if codes.max(initial=0) >= MOST:
+                break
+        else:
+            return by_appearance(codes), np.stack(columns[1 : 1 + unit.shape[1]], axis=1), exact
+    raise AssertionError("three kinds and nothing else are more than there is room for")
+
+
+def _coarser(kind: Any, unit: Ints, bound: Ints, licences: Ints) -> Iterator[tuple[bool, list[Any]]]:
+    """What jobs are told apart by, finest first: kind, unit, then where they may sit."""
+    yield True, [kind, *unit.T, bound, licences]
+    yield False, [kind, *unit.T]
+    for digits in DIGITS:
+        shift = np.maximum(np.frexp(unit.astype(np.float64))[1] - digits, 0)
+        yield False, [kind, *((unit >> shift) << shift).T]
+    yield False, [kind, *np.zeros_like(unit).T]
+
+
+@kernel(inline=True)
+def units_of(state, job):
+    """How many units a job asks for: its tasks, or one where they all sit on one node."""
+    return np.int64(1) if state.jobs.alone[job] else state.jobs.tasks[job]
+
+
+@kernel()
+def note_node(state, node):
+    """What is free on a node, or may be taken of it beside the reservation, has changed."""
+    shapes = state.free.shapes
+    if shapes.noted[node] >= shapes.read:
+        return
+    shapes.node[shapes.changes & (len(shapes.node) - 1)] = node
+    shapes.noted[node] = shapes.changes
+    shapes.changes += 1
+
+
+@kernel()
+def _count(state, s, room, node):
+    """How many units of a shape fit in this room of a node."""
+    shapes = state.free.shapes
+    units = MANY
+    for k in range(shapes.unit.shape[1]):
+        unit = shapes.unit[s, k]
+        if unit > 0:
+            units = min(units, times(room[node, k], unit))
+    return min(units, 1) if shapes.alone[s] else units
+
+
+@kernel()
+def _count_free(state, s, node):
+    """How many units of a shape fit in what is free on a node, and may sit there."""
+    shapes, machine, jobs = state.free.shapes, state.machine, state.jobs
+    if not shapes.anywhere[s]:
+        job = shapes.first[s]
+        first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+        if not may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
+            return np.int64(0)
+    return _count(state, s, state.free.nodes, node)
+
+
+@apart()
+def _catch_up(state, s):
+    """Count the units of a shape anew on the nodes that have changed, or on all."""
+    shapes, site = state.free.shapes, state.machine.site
+    missed = shapes.changes - shapes.seen[s]
+    anew = shapes.seen[s] < 0 or missed >= len(shapes.node)
+    mask = len(shapes.node) - 1
+    free, beside = shapes.all[s], shapes.beside[s]
+    if shapes.together[s]:  # there `all` is not the sum
+        free = beside = np.int64(0)
+    for i in range(len(site) if anew else missed):
+        node = i if anew else shapes.node[(shapes.seen[s] + i) & mask]
+        if not anew and shapes.noted[node] != shapes.seen[s] + i:
+            continue  # it comes once more
+        here = _count_free(state, s, node)
+        more = here - shapes.units[s, node]
+        shapes.units[s, node] = here
+        shapes.sums[s, node // BLOCK] += more
+        shapes.by_site[s, site[node]] += more
+        free += more
+        if here > 0 and shapes.bound[node, 0] < UNBOUNDED:
+            here = min(here, _count(state, s, shapes.bound, node))
+        beside += here - shapes.spare[s, node]
+        shapes.spare[s, node] = here
+    shapes.all[s], shapes.beside[s] = free, beside
+    if shapes.together[s]:
+        shapes.all[s] = 0
+        for i in range(shapes.by_site.shape[1]):
+            shapes.all[s] = max(shapes.all[s], shapes.by_site[s, i])
+        shapes.beside[s] = shapes.all[s]
+    shapes.seen[s] = shapes.read = shapes.changes
+
+
+@kernel(inline=True)
+def units_free(state, s):
+    """The most units of a shape that one job may have now."""
+    shapes = state.free.shapes
+    if shapes.seen[s] != shapes.changes:
+        _catch_up(state, s)
+    if shapes.exact and not may_license(state, shapes.first[s], False):
+        return np.int64(0)
+    return shapes.all[s]
+
+
+@kernel(inline=True)
+def units_beside(state, s):
+    """The most units of a shape that one job may have now beside the reservation; a bound where they share a site."""
+    shapes = state.free.shapes
+    free = units_free(state, s)
+    if state.shadow.job < 0 or free == 0:
+        return free
+    if shapes.exact and not may_license(state, shapes.first[s], True):
+        return np.int64(0)
+    return shapes.beside[s]
+
+
+@apart()
+def heed_reservation(state):
+    """What may be taken beside the reservation has changed: note the nodes on which it is not what it was last."""
+    shapes, shadow = state.free.shapes, state.shadow
+    for i in range(shapes.bounded):
+        if i >= shadow.count or shapes.bounds[i] != shadow.pairs[i, 0]:
+            heed_node(state, shapes.bounds[i])
+    shapes.bounded = shadow.count
+    for i in range(shadow.count):
+        shapes.bounds[i] = shadow.pairs[i, 0]
+        heed_node(state, shapes.bounds[i])
+
+
+@kernel()
+def heed_node(state, node):
+    """The same on one node."""
+    shapes, extra = state.free.shapes, state.shadow.extra
+    differs = False
+    for k in range(extra.shape[1]):
+        differs |= shapes.bound[node, k] != extra[node, k]
+    if differs:
+        for k in range(extra.shape[1]):
+            shapes.bound[node, k] = extra[node, k]
+        note_node(state, node)
+
+
+@kernel()
+def may_license(state, job, beside):
+    """Whether the licences of a job are free; beside the reservation, if that is asked."""
+    jobs = state.jobs
+    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+    if beside and not licences_free(state.shadow.licences, jobs.licence, jobs.licence_count, first, last):
+        return False
+    return licences_free(state.free.licences, jobs.licence, jobs.licence_count, first, last)
+
+
+@apart()
+def may_sit(state, job, long):
+    """Whether a job may find a place now: it does where shapes are exact. long: it must be beside the reservation."""
+    s, units = state.jobs.shape[job], units_of(state, job)
+    if units_free(state, s) < units or (long and units_beside(state, s) < units):
+        return False
+    return state.free.shapes.exact == 1 or may_license(state, job, long)
+
+
+@apart()
+def sit(state, job, beside):
+    """Find nodes for a job in what is free, beside the reservation if asked; they are left in `placed`. Whether it fits.
+
+    Slow twin: tests/reference/placement.py.
+    """
+    shapes, machine, placed = state.free.shapes, state.machine, state.placed
+    s, units = np.int64(state.jobs.shape[job]), units_of(state, job)
+    placed.count, placed.job = 0, job
+    if not may_sit(state, job, beside) or (beside and not may_license(state, job, True)):
+        return False
+    if not shapes.together[s]:
+        left = state.jobs.tasks[job]
+        for block in range(shapes.sums.shape[1]):
+            if shapes.sums[s, block] > 0:
+                for node in range(block * BLOCK, min((block + 1) * BLOCK, machine.nodes)):
+                    left -= _take_node(state, job, s, node, left, beside)
+                if left == 0:
+                    return True
+        placed.count = 0
+        return False
+    for place in range(len(machine.sites)):
+        site = machine.sites[place]
+        left = state.jobs.tasks[job]
+        if shapes.by_site[s, site] >= units:
+            for i in range(machine.site_first[site], machine.site_first[site + 1]):
+                left -= _take_node(state, job, s, machine.site_node[i], left, beside)
+            if left == 0:
+                return True
+            placed.count = 0
+    return False
+
+
+@kernel()
+def _take_node(state, job, s, node, left, beside):
+    """Put as many of the tasks that are left on a node as fit there. Returns how many."""
+    shapes, jobs, placed = state.free.shapes, state.jobs, state.placed
+    here = min(shapes.units[s, node], left)
+    if here == 0:
+        return here
+    if jobs.alone[job]:
+        here = left
+    if not shapes.exact:
+        first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+        if not may_use(node, jobs.bound[job], state.machine.allowed, state.machine.hosts, jobs.licence, first, last):
+            return np.int64(0)
+        here = tasks_that_fit(state.free.nodes, node, jobs.demand, job, left)
+    if beside and state.shadow.extra[node, 0] < UNBOUNDED:
+        here = tasks_that_fit(state.shadow.extra, node, jobs.demand, job, here)
+    if here == 0 or (jobs.alone[job] and here < left):
+        return np.int64(0)
+    placed.pairs[placed.count, 0], placed.pairs[placed.count, 1] = node, here
+    placed.count += 1
+    return here
