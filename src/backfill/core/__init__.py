@@ -34,6 +34,7 @@ Who writes which room
     queue       queue.py alone: transitions and `start` go through enqueue and dequeue
     placed      the verbs that look for a place
     shadow      shadow.py: `shadow_time`, `use_extra`
+    later       later.py, for the same; it follows the runs that start and end
     plan        future.py and profile.py, for the policies that plan
     promises    `reserve`; a job that is requeued loses what it was promised
     batch       transitions: what happened; `start` and `wake`: what was decided

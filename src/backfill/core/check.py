@@ -118,13 +118,12 @@ def _count(state: Any, s: int, node: int, room: Any) -> int:
     if not shapes.anywhere[s]:
         job = int(shapes.first[s])
         licences = [licence for licence, _ in licences_of(state, job)]
-        if (jobs.bound[job] >= 0 and not machine.allowed[jobs.bound[job], node]) or not machine.hosts[
-            node, licences
-        ].all():
+        allowed = jobs.bound[job] < 0 or machine.allowed[jobs.bound[job], node]
+        if not allowed or not machine.hosts[node, licences].all():
             return 0
     asked = shapes.unit[s] > 0
-    fit = (np.maximum(room[asked], 0) // shapes.unit[s, asked]).tolist()
-    return min([1 if shapes.alone[s] else MANY, *fit])
+    fit: list[int] = (np.maximum(room[asked], 0) // shapes.unit[s, asked]).tolist()
+    return min([1 if shapes.alone[s] else int(MANY), *fit])
 
 
 def _check_later(state: Any) -> None:
@@ -204,11 +203,9 @@ def _check_tree(state: Any, slot: int) -> None:
         for place in range(begin, begin + int(queue.count[slot * blocks + block])):
             _same("queue.block", queue.block[slot, queue.line[place]], slot * blocks + block)
             size = int(queue.need[queue.scarce[slot], place])
-            c = (
-                int((queue.bound[slot] < size).sum())
-                if state.machine.pool
-                else int(state.jobs.shape[queue.line[place]])
-            )
+            c = int((queue.bound[slot] < size).sum())
+            if not state.machine.pool:
+                c = int(state.jobs.shape[queue.line[place]])
             _same("queue.size", queue.size[place], c)
             amounts = [queue.walltime[place], *queue.need[:, place]]
             for column, amount in enumerate(np.array(amounts, np.float32)):

@@ -214,7 +214,7 @@ def units_free(state, s):
     shapes = state.free.shapes
     if shapes.seen[s] != shapes.changes:
         _catch_up(state, s)
-    if shapes.exact and not may_license(state, shapes.first[s], False):
+    if shapes.exact and not licences_are_free(state, shapes.first[s], False):
         return np.int64(0)
     return shapes.all[s]
 
@@ -226,7 +226,7 @@ def units_beside(state, s):
     free = units_free(state, s)
     if state.shadow.job < 0 or free == 0:
         return free
-    if shapes.exact and not may_license(state, shapes.first[s], True):
+    if shapes.exact and not licences_are_free(state, shapes.first[s], True):
         return np.int64(0)
     return shapes.beside[s]
 
@@ -258,7 +258,7 @@ def heed_node(state, node):
 
 
 @kernel()
-def may_license(state, job, beside):
+def licences_are_free(state, job, beside):
     """Whether the licences of a job are free; beside the reservation, if that is asked."""
     jobs = state.jobs
     first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
@@ -273,19 +273,19 @@ def may_sit(state, job, long):
     s, units = state.jobs.shape[job], units_of(state, job)
     if units_free(state, s) < units or (long and units_beside(state, s) < units):
         return False
-    return state.free.shapes.exact == 1 or may_license(state, job, long)
+    return state.free.shapes.exact == 1 or licences_are_free(state, job, long)
 
 
 @apart()
 def sit(state, job, beside):
-    """Find nodes for a job in what is free, beside the reservation if asked; they are left in `placed`. Whether it fits.
+    """Whether a job fits in what is free, beside the reservation if asked; where, is left in `placed`.
 
     Slow twin: tests/reference/placement.py.
     """
     shapes, machine, placed = state.free.shapes, state.machine, state.placed
     s, units = np.int64(state.jobs.shape[job]), units_of(state, job)
     placed.count, placed.job = 0, job
-    if not may_sit(state, job, beside) or (beside and not may_license(state, job, True)):
+    if not may_sit(state, job, beside) or (beside and not licences_are_free(state, job, True)):
         return False
     if not shapes.together[s]:
         left = state.jobs.tasks[job]
