@@ -1,15 +1,6 @@
 """The plan: what nodes and licences will hold, and who has a place in it.
 
-A plan has a lane per node and one per licence. A waiting job can start earlier than promised only through room that
-appeared since its last turn, and mostly none did that would do. So rooms are kept as a table: `rooms[RECENT, level, b]`
-says for how long, at most, the need of a level is free up to an instant of bucket b of the future, in a place where
-room appeared since the last round began; `rooms[FRESH]` the same since this round began. Levels are the most frequent
-needs of the workload. Bookings do not lower the table, searches in vain do.
-
-A job whose walltime is longer than what its level shows up to its start cannot end before that start. It can then only
-slide, and whether it can is seen at the instant before its start: no search is needed.
-
-Where few wait on a pool, a search costs less than the table, so there is none.
+A plan has a lane per node, one per licence, and one of all nodes together.
 """
 
 from typing import Any
@@ -17,48 +8,37 @@ from typing import Any
 import numpy as np
 from numba import int8, int32, int64
 
-from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, fail
+from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, NONE, fail
+from backfill.core.grown import FRESH, GrownT, new_grown
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import may_use, place_gang
 from backfill.core.profile import (
     FUTURE,
     GIVE,
-    NONE,
     PAST,
     TAKE,
     ProfileT,
-    available,
     book,
     clear,
     earliest,
-    entry_after,
-    entry_before,
-    find,
-    free_since,
     least_over,
     new_profile,
-    next_change,
     trim,
 )
-from backfill.core.queue import following, is_waiting, rewind
+from backfill.core.queue import is_waiting
 from backfill.core.record import SMALL, column, doubled_rows, record, zeros
-from backfill.core.runs import is_suspended, place_as_before
-from backfill.core.trace import LOOKS
+from backfill.core.rooms import BUCKETS, FEW, FINEST, join_level, open_held, open_reserved
+from backfill.core.runs import is_suspended
+from backfill.core.search import ONLY, earliest_as_before, earliest_of_gang, earliest_on_one_node, span
 from backfill.core.wall import verb
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
 
-ONLY = np.int64(0)  # the one lane of a pool
-ANY_LEVEL = np.int64(0)  # the one level where a need has several lanes
-RECENT, FRESH = 0, 1
 LEVELS = 16  # at most
-BUCKETS, FEW = 64, 8  # of time: at most, and at least
-SHORT = 128  # a queue for which rooms are not kept
-FINEST = 20  # the shortest bucket is 2**FINEST microseconds
 
 PLAN = [
     ("nodes", ProfileT),  # availability of nodes, kept by the policies that plan
     ("licences", ProfileT),
+    ("total", ProfileT),  # of all nodes together, which bounds what a job may find; unused on a pool
     # where windows are announced (planned.py)
     ("live", int64),  # 1: it holds what runs and what is announced, and each start is booked as it is made
     ("fits", int64),  # address of `fits`
@@ -70,6 +50,7 @@ PLAN = [
     ("pairs", int64[:, ::1]),
     ("pairs_used", int64),
     # where availability grew, for two rounds
+    ("grown", GrownT),  # among nodes; what follows is for a pool
     ("rooms_until", int64[::1]),  # (2,): no room appeared beyond
     ("rooms_kept", int64),
     ("rooms", int64[:, :, ::1]),  # (2, levels, buckets): for how long a level is free up to an instant of a bucket
@@ -85,13 +66,14 @@ PLAN = [
 Plan, PlanT = record("Plan", PLAN, globals())
 
 
-def new_plan(platform: Platform, jobs: Jobs, need: Ints) -> Any:
-    """All of a platform is free for ever. need: of whole jobs, of the first resource."""
+def new_plan(platform: Platform, jobs: Jobs, need: Ints, shapes: int) -> Any:
+    """All of a platform is free for ever. need: of whole jobs, of the first resource. shapes: how many there are."""
     simple = platform.is_pool
     levels = _levels(need) if simple else zeros(1)
     return Plan(
         nodes=new_profile(column(platform.capacity)),
         licences=new_profile(column(platform.copies.reshape(-1, 1))),
+        total=new_profile(column(platform.capacity.sum(axis=0, keepdims=True))),
         live=0,
         fits=0,
         hold_place=0,
@@ -100,6 +82,7 @@ def new_plan(platform: Platform, jobs: Jobs, need: Ints) -> Any:
         many=np.zeros(1 if simple else len(jobs), np.int32),
         pairs=zeros(SMALL, 2),
         pairs_used=0,
+        grown=new_grown(1 if simple else len(platform.nodes), shapes),
         rooms_until=np.full(2, PAST),
         rooms_kept=1,
         rooms=zeros(2, len(levels), BUCKETS),
@@ -125,17 +108,12 @@ def _levels(need: Ints) -> Ints:
 
 
 @kernel()
-def span(state, job):
-    """How long a job is booked: its walltime, and one microsecond where that is 0, so that its promise can be kept."""
-    return max(state.jobs.walltime[job], 1)
-
-
-@kernel()
 def book_job(state, job, begin, end, sign):
     """Book (sign 1) or give back (-1) what a waiting job holds in the plan, on [begin, end)."""
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
         return
+    book(state.plan.total, ONLY, begin, end, state.jobs.need, job, sign)
     _book_pairs(state, job, state.plan.pairs, state.plan.first[job], np.int64(state.plan.many[job]), begin, end, sign)
 
 
@@ -146,6 +124,7 @@ def book_run(state, run, begin, end, sign):
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
         return
+    book(state.plan.total, ONLY, begin, end, state.jobs.need, job, sign)
     _book_pairs(state, job, state.runs.held, state.runs.first[run], np.int64(state.runs.many[run]), begin, end, sign)
 
 
@@ -158,7 +137,7 @@ def _book_pairs(state, job, pairs, first, many, begin, end, sign):
 
 
 @kernel()
-def _keep_place(state, job):
+def keep_place(state, job):
     """Write what was placed to the job's own list of (node, tasks) in the plan."""
     plan, placed = state.plan, state.placed
     if plan.many[job] < placed.count:
@@ -170,153 +149,6 @@ def _keep_place(state, job):
     for pair in range(placed.count):
         plan.pairs[plan.first[job] + pair, 0] = placed.pairs[pair, 0]
         plan.pairs[plan.first[job] + pair, 1] = placed.pairs[pair, 1]
-
-
-@kernel()
-def open_rooms(state, begin, end):
-    """Write down that what was held on [begin, end) is free, for those who wait since an earlier pass."""
-    if state.queue.waiting == state.batch.arrivals:
-        return
-    end = min(end, FUTURE)
-    state.plan.rooms_until[RECENT] = max(state.plan.rooms_until[RECENT], end)
-    state.plan.rooms_until[FRESH] = max(state.plan.rooms_until[FRESH], end)
-    if not state.plan.rooms_kept:
-        return
-    if state.machine.pool:
-        _measure_room(state, max(begin, state.now), end)
-    else:
-        _mark(state, ANY_LEVEL, max(begin, state.now), end)
-
-
-@apart()
-def _measure_room(state, begin, end):
-    """Write down, level by level, the times on which a pool is free for its need and that touch [begin, end)."""
-    plan, need, since = state.plan.nodes, state.plan.rooms_need, state.plan.rooms_since
-    d, e = find(plan, ONLY, begin)
-    level = _look_back(state, d, e)
-    while True:
-        d, e = entry_after(plan, ONLY, d, e)
-        t = FUTURE if e == NONE else plan.time[e]
-        free = NONE if e == NONE else available(plan, ONLY, d, e, ONLY)
-        while level >= state.plan.rooms_low and need[level] > free:
-            _mark(state, level, since[level], t)
-            level -= 1
-        if t < end:
-            while level < state.plan.rooms_high and need[level + 1] <= free:
-                level += 1
-                since[level] = t
-        elif level < state.plan.rooms_low:
-            return
-
-
-@kernel()
-def _look_back(state, d, e):
-    """Find since when, up to an entry, a pool is free for each level. Returns the highest for which it is."""
-    plan, need, since = state.plan.nodes, state.plan.rooms_need, state.plan.rooms_since
-    free = available(plan, ONLY, d, e, ONLY)
-    highest = state.plan.rooms_low - 1
-    while highest < state.plan.rooms_high and need[highest + 1] <= free:
-        highest += 1
-    level = highest
-    while level >= state.plan.rooms_low:
-        t = max(plan.time[e], state.now)
-        if t > state.now:
-            d, e = entry_before(plan, ONLY, d, e)
-            free = available(plan, ONLY, d, e, ONLY)
-        while level >= state.plan.rooms_low and (t == state.now or need[level] > free):
-            since[level] = t
-            level -= 1
-    return highest
-
-
-@kernel()
-def _mark(state, level, begin, end):
-    """Write down that a level is free on [begin, end)."""
-    rooms = state.plan.rooms
-    last = _bucket(state, end)
-    for b in range(_bucket(state, begin), last + 1):
-        length = (end if b == last else min(end, _border(state, b + 1))) - begin
-        if end == FUTURE and b == last:
-            length = FUTURE  # there it has no end
-        rooms[RECENT, level, b] = max(rooms[RECENT, level, b], length)
-        rooms[FRESH, level, b] = max(rooms[FRESH, level, b], length)
-
-
-@kernel(inline=True)
-def _bucket(state, t):
-    """The bucket of an instant; the last one has no end."""
-    return min((t - state.plan.rooms_origin) >> state.plan.rooms_shift, state.plan.rooms_last)
-
-
-@kernel(inline=True)
-def _border(state, b):
-    """Where bucket b begins."""
-    return state.plan.rooms_origin + (b << state.plan.rooms_shift)
-
-
-@verb()
-def begin_round(state):
-    """Before each waiting job has a turn: forget the rooms of which all had one, and fit the table to the queue."""
-    state.plan.rooms_until[RECENT], state.plan.rooms_until[FRESH] = state.plan.rooms_until[FRESH], PAST
-    if state.machine.pool and state.queue.waiting < SHORT:
-        state.plan.rooms_kept = 0
-        return
-    if not state.plan.rooms_kept:
-        state.plan.rooms_kept = 1
-        state.plan.rooms[FRESH] = FUTURE  # nothing is known
-        rewind(state, 0)
-        for _ in range(state.queue.waiting):
-            _join_level(state, following(state, 0))
-    latest = _survey(state)
-    last = min(max(state.queue.waiting // 4, FEW), BUCKETS) - 1
-    used = (latest - state.plan.rooms_origin) >> state.plan.rooms_shift
-    if last != state.plan.rooms_last or used > last or used < last // 8:
-        _fit_buckets(state, last, latest)
-    rooms = state.plan.rooms
-    for level in range(len(state.plan.rooms_need)):
-        for b in range(last + 1):
-            rooms[RECENT, level, b] = rooms[FRESH, level, b]
-            rooms[FRESH, level, b] = 0
-
-
-@kernel()
-def _survey(state):
-    """Note the least and the greatest level at which a job waits. Returns the latest reserved start."""
-    latest, low, high = state.now, len(state.plan.rooms_need) - 1, 0
-    rewind(state, 0)
-    job = following(state, 0)
-    while job >= 0:
-        latest = max(latest, state.promises.reserved[job])
-        low = min(low, state.plan.rooms_level[job])
-        high = max(high, state.plan.rooms_level[job])
-        job = following(state, 0)
-    state.plan.rooms_low, state.plan.rooms_high = low, high
-    return latest
-
-
-@apart()
-def _fit_buckets(state, last, latest):
-    """Part the time from now to the latest start into buckets anew, half as many as there are, and move the marks."""
-    rooms = state.plan.rooms
-    shift = FINEST
-    while (latest - state.now) >> shift > last // 2:
-        shift += 1
-    for level in range(len(state.plan.rooms_need)):
-        for b in range(BUCKETS):
-            rooms[RECENT, level, b] = rooms[FRESH, level, b]
-            rooms[FRESH, level, b] = 0
-        for b in range(last + 1):
-            first = _bucket(state, _later(state, b, shift))
-            end = state.plan.rooms_last if b == last else _bucket(state, _later(state, b + 1, shift))
-            for i in range(first, end + 1):
-                rooms[FRESH, level, b] = max(rooms[FRESH, level, b], rooms[RECENT, level, i])
-    state.plan.rooms_origin, state.plan.rooms_shift, state.plan.rooms_last = state.now, shift, last
-
-
-@kernel(inline=True)
-def _later(state, b, shift):
-    """The instant b * 2^shift from now, or FUTURE before it."""
-    return FUTURE if b > (FUTURE - state.now) >> shift else state.now + (b << shift)
 
 
 @verb()
@@ -339,105 +171,10 @@ def _earliest(state, job, begin):
     if state.machine.pool:
         return earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, span(state, job))
     if is_suspended(state, job):
-        return _earliest_as_before(state, job, begin)
+        return earliest_as_before(state, job, begin)
     if state.jobs.alone[job]:
-        return _earliest_on_one_node(state, job, begin)
-    return _earliest_spread(state, job, begin)
-
-
-@apart()
-def _earliest_on_one_node(state, job, begin):
-    """The least over nodes, in order of power, of the first instant at which node and licences agree."""
-    best = FUTURE
-    first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
-    length = span(state, job)
-    for node in range(state.machine.nodes):
-        if not may_use(
-            node, state.jobs.bound[job], state.machine.allowed, state.machine.hosts, state.jobs.licence, first, last
-        ):
-            continue
-        t, agreed = begin, False
-        while not agreed and t < best:
-            agreed = True
-            t = earliest(state.plan.nodes, node, state.jobs.demand, job, state.jobs.tasks[job], t, best, FUTURE, length)
-            for item in range(first, last):
-                lane = state.jobs.licence[item]
-                later = earliest(
-                    state.plan.licences, lane, state.jobs.licence_count, item, TAKE, t, best, FUTURE, length
-                )
-                if later > t:
-                    t, agreed = later, False
-        if agreed and t < best:
-            best = t
-            state.placed.pairs[0, 0], state.placed.pairs[0, 1] = node, state.jobs.tasks[job]
-            state.placed.count, state.placed.job = 1, job
-    return best
-
-
-@apart()
-def _earliest_spread(state, job, begin):
-    """The first instant at which the least availability over the window of each node places the whole gang."""
-    first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
-    t = begin
-    while t < FUTURE:
-        end = t + span(state, job)
-        there = True
-        for item in range(first, last):
-            lane = state.jobs.licence[item]
-            least_over(state.plan.licences, lane, t, end, state.scratch.least, 0)
-            if state.scratch.least[0, 0] < state.jobs.licence_count[item, 0]:
-                there = False
-        if there:
-            for node in range(state.machine.nodes):
-                least_over(state.plan.nodes, node, t, end, state.scratch.room, node)
-            state.placed.count = place_gang(
-                state.scratch.room,
-                state.jobs.demand,
-                job,
-                state.jobs.tasks[job],
-                state.jobs.spread[job],
-                state.machine,
-                state.jobs.bound[job],
-                state.jobs.licence,
-                first,
-                last,
-                state.placed.pairs,
-            )
-            if state.placed.count > 0:
-                state.placed.job = job
-                return t
-        later = FUTURE
-        for node in range(state.machine.nodes):
-            later = min(later, next_change(state.plan.nodes, node, t))
-        for item in range(first, last):
-            later = min(later, next_change(state.plan.licences, state.jobs.licence[item], t))
-        t = later
-    return FUTURE
-
-
-@apart()
-def _earliest_as_before(state, job, begin):
-    """The first instant from which what a suspended job held stays free for as long as it may run."""
-    place_as_before(state, job)
-    first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
-    plan, jobs, placed, length = state.plan, state.jobs, state.placed, span(state, job)
-    t, agreed = begin, 0
-    while agreed < placed.count + last - first and t < FUTURE:
-        agreed = 0
-        for lane in range(placed.count + last - first):
-            if lane < placed.count:
-                node, tasks = placed.pairs[lane, 0], placed.pairs[lane, 1]
-                later = earliest(plan.nodes, node, jobs.demand, job, tasks, t, FUTURE, FUTURE, length)
-            else:
-                item = first + lane - placed.count
-                later = earliest(
-                    plan.licences, jobs.licence[item], jobs.licence_count, item, TAKE, t, FUTURE, FUTURE, length
-                )
-            agreed += later == t
-            t = later
-            if t == FUTURE:
-                break
-    return t
+        return earliest_on_one_node(state, job, begin)
+    return earliest_of_gang(state, job, begin)
 
 
 @verb()
@@ -449,22 +186,11 @@ def settle(state, job, begin):
     if t == FUTURE:
         return t
     if not state.machine.pool:
-        _keep_place(state, job)
+        keep_place(state, job)
     book_job(state, job, t, t + span(state, job), TAKE)
-    if state.plan.rooms_kept:
-        _join_level(state, job)
+    if state.machine.pool and state.plan.rooms_kept:
+        join_level(state, job)
     return t
-
-
-@kernel()
-def _join_level(state, job):
-    """Let rooms be measured for the level of a job: the highest whose need is not above its own."""
-    level = len(state.plan.rooms_need) - 1
-    while level > 0 and state.plan.rooms_need[level] > state.jobs.need[job, 0]:
-        level -= 1
-    state.plan.rooms_level[job] = level
-    state.plan.rooms_low = min(state.plan.rooms_low, level)
-    state.plan.rooms_high = max(state.plan.rooms_high, level)
 
 
 @verb()
@@ -481,126 +207,12 @@ def fits_now(state, job):
 
 
 @verb()
-def improve(state, job):
-    """Put a booked job at its earliest start, never later than it is. Returns that start."""
-    if state.machine.pool:
-        return _improve_on_pool(state, job)
-    held = state.promises.reserved[job]
-    end = held + span(state, job)
-    if not _any_room(state, end):
-        return held
-    state.trace.counters[LOOKS] += 1
-    book_job(state, job, held, end, GIVE)
-    t = earliest_start(state, job, state.now)
-    if t == held and _placed_where_held(state, job):
-        book_job(state, job, held, end, TAKE)
-        return held
-    open_rooms(state, held, end)
-    _keep_place(state, job)
-    book_job(state, job, t, t + span(state, job), TAKE)
-    return t
-
-
-@kernel()
-def _any_room(state, end):
-    """Whether room appeared before `end` on any lane."""
-    for b in range(_bucket(state, end) + 1):
-        if state.plan.rooms[RECENT, ANY_LEVEL, b] > 0:
-            return True
-    return False
-
-
-@kernel()
-def _placed_where_held(state, job):
-    if state.plan.many[job] != state.placed.count:
-        return False
-    for pair in range(state.placed.count):
-        i = state.plan.first[job] + pair
-        if (
-            state.plan.pairs[i, 0] != state.placed.pairs[pair, 0]
-            or state.plan.pairs[i, 1] != state.placed.pairs[pair, 1]
-        ):
-            return False
-    return True
-
-
-@apart()
-def _improve_on_pool(state, job):
-    """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look."""
-    held = state.promises.reserved[job]
-    length = span(state, job)
-    if not state.plan.rooms_kept:
-        state.trace.counters[LOOKS] += 1
-        before = min(held, state.plan.rooms_until[RECENT])
-        t = min(earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, state.now, before, held, length), held)
-    else:
-        t = _earlier_window(state, job, held, length)
-        if t == FUTURE:
-            t = _slide(state, job, held)
-    if t == held:
-        return held
-    left = max(held, t + length)  # it leaves [left, held + length) and takes what it did not hold already
-    book(state.plan.nodes, ONLY, left, held + length, state.jobs.need, job, GIVE)
-    book(state.plan.nodes, ONLY, t, min(held, t + length), state.jobs.need, job, TAKE)
-    open_rooms(state, left, held + length)
-    return t
-
-
-@kernel()
-def _earlier_window(state, job, held, length):
-    """The first start of a job on a pool from which it ends by `held`; FUTURE where there is none.
-
-    A window that ends in bucket b lies in room of at least its length there: all other buckets are passed over.
-    """
-    rooms, level, last = state.plan.rooms, state.plan.rooms_level[job], _bucket(state, held)
-    b = 0
-    while True:
-        while b <= last and rooms[RECENT, level, b] < length:
-            b += 1
-        if b > last:
-            return FUTURE
-        first = b
-        while b <= last and rooms[RECENT, level, b] >= length:
-            b += 1
-        begin = max(state.now, _border(state, first) - length)
-        before = (held if b > last else _border(state, b)) - length + 1
-        if begin < before:
-            state.trace.counters[LOOKS] += 1
-            t = earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, before, FUTURE, length)
-            if t < FUTURE:
-                return t
-        if state.machine.resources == 1:
-            _cap(state, job, first, min(b, last), length - 1)
-
-
-@kernel()
-def _cap(state, job, first, last, length):
-    """Nowhere in buckets first to last (exclusive) is the need of a job free for longer than this."""
-    rooms, level = state.plan.rooms, state.plan.rooms_level[job]
-    if state.plan.rooms_need[level] < state.jobs.need[job, 0]:
-        level += 1
-    while level <= state.plan.rooms_high:
-        for b in range(first, last):
-            rooms[RECENT, level, b] = min(rooms[RECENT, level, b], length)
-            rooms[FRESH, level, b] = min(rooms[FRESH, level, b], length)
-        level += 1
-
-
-@kernel()
-def _slide(state, job, held):
-    """The first start from which a job on a pool can run into the time that it holds from `held` on."""
-    if state.plan.rooms[RECENT, state.plan.rooms_level[job], _bucket(state, held - 1)] == 0:
-        return held
-    state.trace.counters[LOOKS] += 1
-    return max(state.now, free_since(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, held))
-
-
-@verb()
 def forget_past(state):
     """The plan before now will not be read again."""
     trim(state.plan.nodes, state.now)
     if not state.machine.pool:
         trim(state.plan.licences, state.now)
+        trim(state.plan.total, state.now)
 
 
 @verb()
@@ -610,7 +222,7 @@ def give_back(state):
         run = state.batch.ended[i]
         end = state.runs.limit[run]
         book_run(state, run, state.now, end, GIVE)
-        open_rooms(state, state.now, max(end, state.now + 1))
+        open_held(state, run, state.now, max(end, state.now + 1))
 
 
 @verb()
@@ -630,7 +242,7 @@ def book_overdue(state, sign):
 def lift(state, job):
     """Take the reservation of a job out of the plan."""
     book_job(state, job, state.promises.reserved[job], state.promises.reserved[job] + span(state, job), GIVE)
-    open_rooms(state, state.promises.reserved[job], state.promises.reserved[job] + span(state, job))
+    open_reserved(state, job, state.promises.reserved[job], state.promises.reserved[job] + span(state, job))
 
 
 @verb()
@@ -687,12 +299,23 @@ def book_running(state):
     """Like `rebuild`, without the runs that are overdue."""
     state.plan.live = 0
     state.plan.rooms_kept, state.plan.rooms_until[FRESH] = 0, FUTURE  # nothing is known of where room appeared
+    state.plan.grown.unknown[FRESH], state.plan.grown.first[FRESH] = 1, state.now
     clear(state.plan.nodes, state.machine.base)
     clear(state.plan.licences, state.machine.base_copies)
+    _clear_total(state)
     for i in range(state.runs.active):
         book_run(state, state.runs.by_limit[i], state.now, state.runs.limits[i], TAKE)
     if state.machine.windows > 0:
         _book_windows(state)
+
+
+@kernel()
+def _clear_total(state):
+    total = np.zeros((1, state.machine.resources), np.int64)
+    for node in range(state.machine.nodes):
+        for k in range(state.machine.resources):
+            total[0, k] += state.machine.base[node, k]
+    clear(state.plan.total, total)
 
 
 @apart()
@@ -735,6 +358,7 @@ def _book_lane(state, window):
             gone[0, k] = min(less, base)
         if lane >= 0:
             book(state.plan.nodes, lane, begin, until, gone, ONLY, TAKE)
+            book(state.plan.total, ONLY, begin, until, gone, ONLY, TAKE)
         else:
             book(state.plan.licences, -1 - lane, begin, until, gone, ONLY, TAKE)
 

@@ -110,7 +110,7 @@ def _count_again(state, node):
     had = later.sums[group] >= tasks
     later.sums[group] += fit - later.tasks[node]
     later.tasks[node] = fit
-    later.enough += (later.sums[group] >= tasks) - had
+    later.enough += int64(later.sums[group] >= tasks) - int64(had)
 
 
 @apart()

@@ -13,6 +13,7 @@ from numba import int64
 
 from backfill import jit
 from backfill.core.kernel import apart, kernel
+from backfill.core.placement import times
 from backfill.core.record import doubled, doubled_columns, doubled_rows, record
 
 BLOCK = 64
@@ -463,6 +464,34 @@ def least_over(profile, lane, begin, end, out, row):
         d += 1
         if d < profile.blocks[lane]:
             e = profile.lane[lane, d] * BLOCK
+
+
+@apart(demand=int64[:, ::1])
+def tasks_over(profile, lane, begin, end, demand, job, most):
+    """How many tasks of a job a lane takes over all of [begin, end), at most `most`; and when the last entry ends on
+    which it takes no more than that.
+    """
+    d = _block_at(profile, lane, end - 1)
+    b = profile.lane[lane, d]
+    e = _entry_at(profile, b, end - 1)
+    _, behind = entry_after(profile, lane, d, e)
+    after = FUTURE if behind == NONE else profile.time[behind]
+    fewest, release = most, begin
+    while True:
+        while e >= b * BLOCK:
+            tasks = most
+            for c in range(profile.columns):
+                if demand[job, c] > 0:
+                    tasks = min(tasks, times(profile.room[c, e] + profile.lift[c, b], demand[job, c]))
+            if tasks < fewest:
+                fewest, release = max(tasks, 0), after
+            after = profile.time[e]
+            if fewest == 0 or after <= begin:
+                return fewest, release
+            e -= 1
+        d -= 1
+        b = profile.lane[lane, d]
+        e = b * BLOCK + profile.count[b] - 1
 
 
 @apart(matrix=int64[:, ::1])

@@ -16,6 +16,7 @@ from backfill.core.policy import Policy
 from backfill.core.promises import NO_TIME, new_promises
 from backfill.core.runs import new_runs
 from backfill.core.scratch import new_scratch
+from backfill.core.search import new_search
 from backfill.core.shadow import new_shadow
 from backfill.core.shapes import new_shapes
 from backfill.core.state import State
@@ -48,7 +49,7 @@ def new_state(
     shape, shapes = new_shapes(jobs, platform, bound, need, items)
     machine = new_machine(platform, allowed)
     lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
-    plan = new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]))
+    plan = new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count)
     return State(
         now=NO_TIME,
         jobs=new_jobs(jobs, need, bound, estimate, items, shape),
@@ -60,10 +61,11 @@ def new_state(
         shadow=new_shadow(nodes, k, licences),
         later=new_later(nodes, k, licences, len(platform.sites)),
         plan=plan,
-        other=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0])) if policy.preempts else plan,
+        other=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count) if policy.preempts else plan,
         promises=new_promises(n, watched),
         batch=new_batch(),
         own=new_own(params, *lengths, seed),
+        search=new_search(nodes, len(platform.sites)),
         scratch=new_scratch(nodes, k, licences),
         journal=new_journal(journal),
         trace=new_trace(),

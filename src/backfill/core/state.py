@@ -17,6 +17,7 @@ from backfill.core.promises import PromisesT
 from backfill.core.record import record
 from backfill.core.runs import RunsT
 from backfill.core.scratch import ScratchT
+from backfill.core.search import SearchT
 from backfill.core.shadow import ShadowT
 from backfill.core.trace import TraceT
 
@@ -35,6 +36,7 @@ STATE = [
     ("promises", PromisesT),
     ("batch", BatchT),  # what happened at this instant, and what was decided
     ("own", OwnT),  # the policy's parameters and memory
+    ("search", SearchT),  # scratch of a search of the plan
     ("scratch", ScratchT),
     ("journal", JournalT),  # all of that, where it is kept
     ("trace", TraceT),

@@ -26,7 +26,7 @@ from backfill.core.errors import (
     fail,
 )
 from backfill.core.far import call
-from backfill.core.future import book_run, span
+from backfill.core.future import book_run
 from backfill.core.heaps import push_timer
 from backfill.core.journal import PREEMPT, RESERVE, WAKE, WITHDRAW, note, note_run
 from backfill.core.kernel import apart, kernel
@@ -47,6 +47,7 @@ from backfill.core.runs import (
     place_as_before,
     take,
 )
+from backfill.core.search import span
 from backfill.core.shapes import sit
 from backfill.core.wall import verb
 from backfill.model import schedule

@@ -2,23 +2,23 @@
 
 from backfill.core.errors import NONE
 from backfill.core.future import (
-    begin_round,
     book_overdue,
     book_reserved,
     book_running,
     fits_where_held,
     forget_past,
     give_back,
-    improve,
     lift,
     place_where_held,
     settle,
 )
+from backfill.core.improve import improve
 from backfill.core.kernel import kernel
 from backfill.core.policy import Policy, policy
 from backfill.core.profile import FUTURE, GIVE, TAKE
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import following, is_first, rewind
+from backfill.core.rooms import begin_round
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve, start, wake, withdraw
 
 # Memory: why a job would start (0: its promised time has come), whether its promise is broken, whether any is, and

@@ -1,0 +1,241 @@
+"""When a job can start in a plan, among nodes and licences: the first instant from which all of it stays free."""
+
+import numpy as np
+from numba import int64
+
+from backfill.core.heaps import pop_end, push_end
+from backfill.core.kernel import apart, kernel
+from backfill.core.placement import SITE, may_use, times
+from backfill.core.profile import FUTURE, TAKE, earliest, tasks_over
+from backfill.core.record import SMALL, doubled, record, zeros
+from backfill.core.runs import place_as_before
+
+ONLY = np.int64(0)  # the one lane of a pool, and of all nodes together
+
+SEARCH = [
+    ("tasks", int64[::1]),  # (m,): how many tasks of a gang a node takes over a whole window
+    ("release", int64[::1]),  # (m,): until then no window that begins later lets it take more
+    ("sums", int64[::1]),  # (sites,): of the tasks on a site; all in the first where they may sit anywhere
+    # heap of releases: when, which node; void where that is not the node's release any more
+    ("time", int64[::1]),
+    ("node", int64[::1]),
+    ("waiting", int64),
+    ("out", int64[::1]),  # (m,): nodes that were released since they were asked
+    ("released", int64),  # so many
+]
+Search, SearchT = record("Search", SEARCH, globals())
+
+
+def new_search(nodes: int, sites: int) -> object:
+    """Room for one search."""
+    return Search(
+        tasks=zeros(nodes),
+        release=zeros(nodes),
+        sums=zeros(sites),
+        time=zeros(SMALL),
+        node=zeros(SMALL),
+        waiting=0,
+        out=zeros(nodes),
+        released=0,
+    )
+
+
+@kernel()
+def span(state, job):
+    """How long a job is booked: its walltime, and one microsecond where that is 0, so that its promise can be kept."""
+    return max(state.jobs.walltime[job], 1)
+
+
+@apart()
+def earliest_on_one_node(state, job, begin):
+    """The least over nodes, in order of power, of the first instant at which node and licences agree."""
+    best = FUTURE
+    first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
+    length = span(state, job)
+    begin = earliest(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, length)
+    for node in range(state.machine.nodes):
+        if not may_use(
+            node, state.jobs.bound[job], state.machine.allowed, state.machine.hosts, state.jobs.licence, first, last
+        ):
+            continue
+        t, agreed = begin, False
+        while not agreed and t < best:
+            agreed = True
+            t = earliest(state.plan.nodes, node, state.jobs.demand, job, state.jobs.tasks[job], t, best, FUTURE, length)
+            for item in range(first, last):
+                lane = state.jobs.licence[item]
+                later = earliest(
+                    state.plan.licences, lane, state.jobs.licence_count, item, TAKE, t, best, FUTURE, length
+                )
+                if later > t:
+                    t, agreed = later, False
+        if agreed and t < best:
+            best = t
+            state.placed.pairs[0, 0], state.placed.pairs[0, 1] = node, state.jobs.tasks[job]
+            state.placed.count, state.placed.job = 1, job
+    return best
+
+
+@apart()
+def earliest_of_gang(state, job, begin):
+    """The first instant from which enough tasks of a gang stay, node by node, for as long as it may run.
+
+    A node takes more tasks only once the last stretch on which it takes so few has left the window. So time goes from
+    one such release to the next, and only the node that is released is asked again. What the others were found to take
+    is then a bound, which is held to the plan where it is enough.
+    """
+    search, tasks = state.search, state.jobs.tasks[job]
+    t = _earliest_of_all(state, job, begin)
+    if t == FUTURE:
+        return FUTURE
+    search.waiting = 0
+    for i in range(len(search.sums)):
+        search.sums[i] = 0
+    for node in range(state.machine.nodes):
+        search.tasks[node] = 0
+        _ask_node(state, job, node, t)
+    while True:
+        group = _first_enough(state, job)
+        if group >= 0:
+            for node in range(state.machine.nodes):
+                if search.tasks[node] > 0:
+                    _ask_node(state, job, node, t)
+            group = _first_enough(state, job)
+        if group >= 0:
+            _place_found(state, job, group, tasks)
+            return t
+        t = _earliest_of_all(state, job, _release_enough(state, job))
+        if t == FUTURE:
+            return FUTURE
+        while search.waiting > 0 and search.time[0] <= t:
+            _release_first(state)
+        for i in range(search.released):
+            _ask_node(state, job, search.out[i], t)
+
+
+@kernel()
+def _release_first(state):
+    """Take the first release from the heap. Returns its node; -1 where it was void."""
+    search = state.search
+    node, release = search.node[0], search.time[0]
+    search.waiting = pop_end(search.time, search.node, search.waiting)
+    if search.release[node] != release:
+        return int64(-1)
+    search.release[node] = FUTURE
+    search.out[search.released] = node
+    search.released += 1
+    return node
+
+
+@kernel()
+def _release_enough(state, job):
+    """Release nodes until they could take all tasks that lack. Returns when that is; FUTURE where they never can."""
+    search, jobs, machine = state.search, state.jobs, state.machine
+    most = int64(0)
+    for i in range(len(search.sums)):
+        most = max(most, search.sums[i])
+    lacking, t = jobs.tasks[job] - most, FUTURE
+    search.released = 0
+    while lacking > 0:
+        if search.waiting == 0:
+            return FUTURE
+        t = search.time[0]
+        node = _release_first(state)
+        if node >= 0:
+            could = jobs.tasks[job]
+            for k in range(machine.resources):
+                if jobs.demand[job, k] > 0:
+                    could = min(could, times(machine.base[node, k], jobs.demand[job, k]))
+            lacking -= max(could - search.tasks[node], 0)
+    return t
+
+
+@kernel()
+def _earliest_of_all(state, job, begin):
+    """The first instant from which a gang finds what it needs on all nodes together, and its licences."""
+    jobs, length, t = state.jobs, span(state, job), begin
+    found = False
+    while not found and t < FUTURE:
+        later = earliest(state.plan.total, ONLY, jobs.need, job, TAKE, t, FUTURE, FUTURE, length)
+        for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
+            if later < FUTURE:
+                lane = jobs.licence[item]
+                later = earliest(
+                    state.plan.licences, lane, jobs.licence_count, item, TAKE, later, FUTURE, FUTURE, length
+                )
+        found = later == t
+        t = later
+    return t
+
+
+@kernel()
+def _ask_node(state, job, node, t):
+    """Find out how many tasks a node takes from t on, and when it is released from what lets it take no more."""
+    search, jobs, machine = state.search, state.jobs, state.machine
+    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+    tasks, release = int64(0), FUTURE
+    if may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
+        tasks, release = tasks_over(state.plan.nodes, node, t, t + span(state, job), jobs.demand, job, jobs.tasks[job])
+        if tasks == jobs.tasks[job]:
+            release = FUTURE
+    search.sums[_group(state, job, node)] += tasks - search.tasks[node]
+    search.tasks[node], search.release[node] = tasks, release
+    if release < FUTURE:
+        if search.waiting == len(search.time):
+            search.time, search.node = doubled(search.time), doubled(search.node)
+        search.waiting = push_end(search.time, search.node, search.waiting, release, node)
+
+
+@kernel(inline=True)
+def _group(state, job, node):
+    """Where the tasks on a node count: its site, or 0 where they may sit anywhere."""
+    return state.machine.site[node] if state.jobs.spread[job] == SITE else int64(0)
+
+
+@kernel()
+def _first_enough(state, job):
+    """The first site that takes all tasks, 0 where they may sit anywhere; -1 where there is none."""
+    if state.jobs.spread[job] != SITE:
+        return int64(0) if state.search.sums[0] >= state.jobs.tasks[job] else int64(-1)
+    for i in range(len(state.machine.sites)):
+        if state.search.sums[state.machine.sites[i]] >= state.jobs.tasks[job]:
+            return state.machine.sites[i]
+    return int64(-1)
+
+
+@kernel()
+def _place_found(state, job, group, left):
+    """Put the tasks on the nodes of a group, in order of power."""
+    placed = state.placed
+    placed.count, placed.job = 0, job
+    for node in range(state.machine.nodes):
+        here = min(state.search.tasks[node], left)
+        if here > 0 and _group(state, job, node) == group:
+            placed.pairs[placed.count, 0], placed.pairs[placed.count, 1] = node, here
+            placed.count += 1
+            left -= here
+
+
+@apart()
+def earliest_as_before(state, job, begin):
+    """The first instant from which what a suspended job held stays free for as long as it may run."""
+    place_as_before(state, job)
+    first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
+    plan, jobs, placed, length = state.plan, state.jobs, state.placed, span(state, job)
+    t, agreed = begin, 0
+    while agreed < placed.count + last - first and t < FUTURE:
+        agreed = 0
+        for lane in range(placed.count + last - first):
+            if lane < placed.count:
+                node, tasks = placed.pairs[lane, 0], placed.pairs[lane, 1]
+                later = earliest(plan.nodes, node, jobs.demand, job, tasks, t, FUTURE, FUTURE, length)
+            else:
+                item = first + lane - placed.count
+                later = earliest(
+                    plan.licences, jobs.licence[item], jobs.licence_count, item, TAKE, t, FUTURE, FUTURE, length
+                )
+            agreed += later == t
+            t = later
+            if t == FUTURE:
+                break
+    return t
