@@ -20,7 +20,19 @@ from backfill.traces.read import read
 from backfill.workloads import generate
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import simulate
-from workloads import CPUS, SHAPES, of_resources, ricc, synthetic
+from workloads import (
+    CPUS,
+    SHAPES,
+    of_many_resources,
+    of_resources,
+    on_sites,
+    ricc,
+    ricc_nodes,
+    same_walltime,
+    synthetic,
+    waiting,
+    with_licences,
+)
 from workloads import deep as shaped
 
 HERE = Path(__file__).parent
@@ -173,6 +185,45 @@ def nodes(quick: bool) -> Rows:
     )
 
 
+def machines(quick: bool) -> Rows:
+    """Whole machines: nodes with memory, in the shape of RICC-2010; how the cost grows with the queue."""
+    for jobs in (20_000, 50_000) if quick else (50_000, 100_000, 448_000):
+        workload, platform = ricc_nodes(jobs)
+        found, done = speeds(workload, platform, policies.get("easy"), 1)
+        target = Target(50_000) if jobs == 448_000 else None
+        note = f"{jobs:,} jobs, 1,024 nodes of 8 cores and 12 GB"
+        yield Result("easy, RICC-2010's nodes", "jobs/s", found, target, facts=work(done), note=note)
+    for jobs in (1_000, 3_000):
+        workload, platform = ricc_nodes(jobs)
+        found, done = speeds(workload, platform, policies.get("conservative"), 1)
+        note = f"the first {jobs:,} jobs"
+        yield Result("conservative, RICC-2010's nodes", "jobs/s", found, Target(500), facts=work(done), note=note)
+
+
+def edges(quick: bool) -> Rows:
+    """Unusual sizes: sites, resources, licences, tokens, equal walltimes, and a queue of 10,000."""
+    few = 1_000 if quick else 3_000
+    pool = Platform.pool(CPUS)
+    for title, name, (workload, platform) in (
+        ("1,000 nodes in 10 sites", "easy", on_sites(few, 1_000, 10)),
+        ("64 resources on 20 nodes", "easy", of_many_resources(few, 64)),
+        ("64 resources on 20 nodes", "conservative", of_many_resources(few, 64)),
+        ("1,000 licences", "easy", with_licences(few, 1_000)),
+        ("1,000 licences", "conservative", with_licences(few, 1_000)),
+        ("jobs of 1,500 tokens", "easy", with_licences(few, 1, 1_500)),
+        ("equal walltimes, load 1.5", "easy", (same_walltime(100_000), pool)),
+        ("10,000 waiting", "easy", (waiting(10_000), pool)),
+        ("10,000 waiting", "easy-wfp3", (waiting(few if quick else 10_000), pool)),
+        ("10,000 waiting", "easy-lxf", (waiting(few if quick else 10_000), pool)),
+        ("10,000 waiting", "flexible", (waiting(few if quick else 10_000), pool)),
+        ("10,000 waiting", "conservative", (waiting(few if quick else 10_000), pool)),
+    ):
+        found, done = speeds(workload, platform, policies.get(name), 1)
+        cost = [10_000 / speed for speed in found]
+        note = f"{len(workload):,} jobs"
+        yield Result(f"{name}, {title}", "s/10,000", cost, less=True, facts=work(done), note=note)
+
+
 def farm(quick: bool) -> Rows:
     """The computational farm: bf-mod against its slow twin on one run of the paper, and a farm of 1,000 machines."""
     sys.path.insert(0, str(HERE.parent))
@@ -289,6 +340,8 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "deep": deep,
     "index": index,
     "nodes": nodes,
+    "machines": machines,
+    "edges": edges,
     "farm": farm,
     "resources": resources,
     "memory": memory,

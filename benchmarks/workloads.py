@@ -8,7 +8,7 @@ import numpy as np
 
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
-from backfill.model.workload import Ints, Jobs, Workload
+from backfill.model.workload import Ints, Jobs, Ragged, Workload
 
 CPUS = 1024
 LOADS = (0.7, 0.9, 0.95, 1.5)
@@ -149,3 +149,51 @@ def ricc_nodes(jobs: int = 448_000, *, seed: int = 6) -> tuple[Workload, Platfor
         resources=("cpus", "memory"),
     )
     return workload, Platform.pool(8192, nodes=1024, memory=1024 * 12_000)
+
+
+def waiting(jobs: int, *, seed: int = 3) -> Workload:
+    """All jobs but a few wait at once: submitted within 1,000 s on a machine that has work for weeks. 1,024 cpus."""
+    base = synthetic(1.5, jobs, seed=seed)
+    submit = np.sort(np.random.Generator(np.random.PCG64([seed, 1])).integers(0, 1_000, jobs)) * SECOND
+    return base.with_jobs(base.jobs.replace(submit=submit))
+
+
+def same_walltime(jobs: int) -> Workload:
+    """The jobs of `synthetic` at load 1.5, all with a walltime of 10 days."""
+    base = synthetic(1.5, jobs)
+    return base.with_jobs(base.jobs.replace(walltime=np.full(jobs, 864_000 * SECOND)))
+
+
+def on_sites(jobs: int, nodes: int, sites: int) -> tuple[Workload, Platform]:
+    """Gangs of 1 to 64 tasks that sit on one site each, at load 0.9 of so many nodes of one processor."""
+    base = synthetic(0.9, jobs, cpus=nodes, largest=64)
+    platform = replace(
+        Platform.pool(nodes, nodes=nodes),
+        site=np.arange(nodes) * sites // nodes,
+        sites=tuple(f"s{i}" for i in range(sites)),
+    )
+    return base.with_jobs(base.jobs.replace(spread=np.full(jobs, 1, np.int8))), platform
+
+
+def of_many_resources(jobs: int, count: int) -> tuple[Workload, Platform]:
+    """Single-node jobs that ask for `count` resources, and 20 nodes of 51 of the first."""
+    base = of_resources(synthetic(0.7, jobs, cpus=1020, largest=16), count)
+    per_node = dict.fromkeys(base.resources[1:], 20 * 51_000)
+    return base, Platform.pool(1020, nodes=20, **per_node)
+
+
+def with_licences(jobs: int, licences: int, copies: int = 1, *, seed: int = 5) -> tuple[Workload, Platform]:
+    """The jobs of `synthetic` at load 0.7, half of them with one of so many licences, each of which has a few copies."""
+    base = synthetic(0.7, jobs)
+    random = np.random.Generator(np.random.PCG64(seed))
+    asked = [[int(i)] * copies if some else [] for i, some in zip(random.integers(0, licences, jobs),
+                                                                  random.random(jobs) < 0.5, strict=True)]  # fmt: skip
+    names = tuple(f"l{i}" for i in range(licences))
+    platform = replace(
+        Platform.pool(CPUS),
+        licences=names,
+        copies=np.full(licences, max(4, 200 // licences) * copies),
+        hosts=np.ones((1, licences), np.bool_),
+    )
+    workload = replace(base.with_jobs(base.jobs.replace(licences=Ragged.of(asked))), licences=names)
+    return workload, platform
