@@ -183,7 +183,7 @@ def of_many_resources(jobs: int, count: int) -> tuple[Workload, Platform]:
 
 
 def with_licences(jobs: int, licences: int, copies: int = 1, *, seed: int = 5) -> tuple[Workload, Platform]:
-    """The jobs of `synthetic` at load 0.7, half of them with one of so many licences, each of which has a few copies."""
+    """The jobs of `synthetic` at load 0.7, half of them with one of so many licences of a few copies."""
     base = synthetic(0.7, jobs)
     random = np.random.Generator(np.random.PCG64(seed))
     asked = [[int(i)] * copies if some else [] for i, some in zip(random.integers(0, licences, jobs),

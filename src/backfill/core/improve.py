@@ -59,9 +59,7 @@ def _improve_on_one_node(state, job, held):
         known = shape >= 0 and node != own and grown.found[shape, node] == grown.times[node]
         if known and length >= grown.length[shape, node]:
             begin = max(begin, grown.soonest[shape, node])
-        before, until = best + (node < best_node), FUTURE
-        if node == own:
-            before, until = best, held
+        before, until = best + (node < best_node), held if node == own else FUTURE
         if begin >= min(before, grown.until[RECENT, node]):
             continue
         if not may_use(node, jobs.bound[job], state.machine.allowed, state.machine.hosts, jobs.licence, first, last):

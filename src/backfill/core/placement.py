@@ -16,7 +16,8 @@ EXACT = np.int64(2**52)
 
 @kernel(inline=True)
 def times(amount, unit):
-    """How often a unit goes into an amount of 0 or more. Floats divide faster, and below 2^52 as exactly."""
+    """How often a unit goes into an amount, 0 if that is below 0. Floats divide faster, and below 2^52 as exactly."""
+    amount = max(amount, 0)
     return np.int64(float(amount) / float(unit)) if amount < EXACT else amount // unit
 
 

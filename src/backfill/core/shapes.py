@@ -57,12 +57,10 @@ Shapes, ShapesT = record("Shapes", SHAPES, globals())
 
 def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences: LicenceItems) -> tuple[Ints, Any]:
     """The shape of each job, numbered as they first come up, and the shapes; none on a pool. Nothing is counted yet."""
-    alone, exact = (jobs.spread == NODE) & (jobs.tasks > 1), True
-    kind = np.where(jobs.tasks > 1, jobs.spread, ANY)
-    unit = np.where(alone[:, None], need, jobs.demand)
-    if platform.is_pool:
-        codes = np.zeros(0, np.int64)
-    else:
+    alone, kind = (jobs.spread == NODE) & (jobs.tasks > 1), np.where(jobs.tasks > 1, jobs.spread, ANY)
+    codes, unit, exact = np.zeros(0, np.int64), jobs.demand, True
+    if not platform.is_pool:
+        unit = np.where(alone[:, None], need, unit)
         codes, unit, exact = _find(kind, unit, bound, _numbered(licences))
     first = np.unique(codes, return_index=True)[1]
     n, nodes, ring = len(first), len(platform.nodes), 16
