@@ -207,12 +207,13 @@ def arrange(state):
     q = state.queue
     for slot in range(q.slots):
         if rank_changes(q.order[slot]):
-            jobs = np.sort(q.line[q.front[slot] : q.back[slot]])
-            keys = np.empty(len(jobs), np.float64)
-            for i in range(len(jobs)):
-                since = state.jobs.submit[jobs[i]] - state.jobs.submit[0]
-                keys[i] = score_now(state, q.order[slot], jobs[i], since)
-            _put(state, slot, jobs, keys)
+            front = q.front[slot]
+            keys = np.empty(q.back[slot] - front)
+            for i in range(len(keys)):
+                job = q.line[front + i]
+                since = state.jobs.submit[job] - state.jobs.submit[0]
+                keys[i] = score_now(state, q.order[slot], job, since)
+            _mend(state, slot, keys)
 
 
 @verb(within=True)
@@ -227,38 +228,47 @@ def arrange_by(state, slot, keys):
         fail(state, NO_KEYS, NONE, NONE, len(keys), state.jobs.count)
         return
     q = state.queue
-    front, back = q.front[slot], q.back[slot]
-    moves, most = 0, 8 * (back - front)
-    low = high = back
-    for i in range(front + 1, back):
-        job = q.line[i]
-        key = keys[job]
+    front = q.front[slot]
+    of_places = np.empty(q.back[slot] - front)
+    for i in range(len(of_places)):
+        of_places[i] = keys[q.line[front + i]]
+    _mend(state, slot, of_places)
+
+
+@kernel()
+def _mend(state, slot, keys):
+    """Put the queue of a slot in ascending order of keys, which are in step with it; equal ones by submit.
+
+    From one pass to the next it hardly changes, so each job is moved to its place; where that is far for many, all are
+    sorted.
+    """
+    q = state.queue
+    front, n = q.front[slot], len(keys)
+    moves, most = 0, 8 * n
+    low, high = n, n - 1
+    for i in range(1, n):
+        job, key = q.line[front + i], keys[i]
         place = i
-        while place > front and moves <= most:
-            other = q.line[place - 1]
-            beside = keys[other]
+        while place > 0 and moves <= most:
+            other, beside = q.line[front + place - 1], keys[place - 1]
             if beside < key or (beside == key and other < job):
                 break
-            q.line[place] = other
+            q.line[front + place], keys[place] = other, beside
             place -= 1
             moves += 1
-        q.line[place] = job
+        q.line[front + place], keys[place] = job, key
         if place < i:
             low, high = min(low, place), i
         if moves > most:
             break
     if moves > most:
-        jobs = np.sort(q.line[front:back])
-        _put(state, slot, jobs, keys[jobs])
-    elif low < back:
-        for i in range(low, high + 1):
-            write_place(state, i, q.line[i], key_of(state, slot, q.line[i]))
-
-
-@kernel()
-def _put(state, slot, jobs, keys):
-    """Make jobs the queue of a slot, in ascending order of their keys."""
-    by = np.argsort(keys, kind="mergesort")
-    for i in range(len(jobs)):
-        job = jobs[by[i]]
-        write_place(state, state.queue.front[slot] + i, job, key_of(state, slot, job))
+        low, high, of_jobs = 0, n - 1, np.empty(n)
+        jobs = np.sort(q.line[front : front + n])
+        for i in range(n):
+            rank = np.searchsorted(jobs, q.line[front + i])
+            of_jobs[rank] = keys[i]
+        by = np.argsort(of_jobs, kind="mergesort")
+        for i in range(n):
+            q.line[front + i] = jobs[by[i]]
+    for i in range(front + low, front + high + 1):
+        write_place(state, i, q.line[i], key_of(state, slot, q.line[i]))
