@@ -2,8 +2,8 @@
 
 A shape is what one task asks for (the whole job where it must sit on one node) and where it may sit. Jobs of a log have
 few. How many tasks of a shape fit is kept for each node, counted anew only on nodes that changed since it was last
-asked, so "does this job fit" is one comparison. Where jobs have more than MOST shapes, amounts are rounded down until
-they do not: then a shape says no too seldom, and whoever places a job asks exactly.
+asked, so "does this job fit" is one comparison. Where jobs have more than MOST shapes, amounts are rounded down to fewer
+and fewer of those that jobs ask for: then a shape says no too seldom, and whoever places a job asks exactly.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ from backfill.core.record import column, record, zeros
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
 
-MOST = 64
+MOST = 127
 BLOCK = 16  # nodes whose tasks are summed
 MANY = np.int64(2**40)  # tasks of which any number fits; no job has more
-DIGITS = (12, 6, 4, 3, 2, 1)  # binary digits to which amounts are rounded, until there are few enough
+GRADES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # amounts of each resource, until there are few enough shapes
 
 SHAPES = [
     ("count", int64),
@@ -126,10 +126,15 @@ def _coarser(kind: Any, unit: Ints, bound: Ints, licences: Ints) -> Iterator[tup
     """What jobs are told apart by, finest first: kind, unit, then where they may sit."""
     yield True, [kind, *unit.T, bound, licences]
     yield False, [kind, *unit.T]
-    for digits in DIGITS:
-        shift = np.maximum(np.frexp(unit.astype(np.float64))[1] - digits, 0)
-        yield False, [kind, *((unit >> shift) << shift).T]
-    yield False, [kind, *np.zeros_like(unit).T]
+    for most in GRADES:
+        yield False, [kind, *(_rounded_down(amounts, most) for amounts in unit.T)]
+
+
+def _rounded_down(amounts: Ints, most: int) -> Ints:
+    """The amounts rounded down to so many of them at most, from each of which about equally many jobs are counted."""
+    kept = np.unique(np.sort(amounts)[np.arange(most) * len(amounts) // most])
+    found: Ints = kept[np.searchsorted(kept, amounts, side="right") - 1]
+    return found
 
 
 @kernel(inline=True)
