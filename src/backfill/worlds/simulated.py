@@ -397,7 +397,8 @@ def _alone(ran: Any, tasks: Ints) -> Ragged:
 
 def _pairs(core: Any) -> Ragged:
     """What each run holds, in the order in which they began."""
-    return Ragged(2 * np.append(core.first[: core.count], core.held_used), core.held[: core.held_used].reshape(-1))
+    items = core.held[: core.held_used].copy().reshape(-1)  # the core's own memory goes with the State
+    return Ragged(2 * np.append(core.first[: core.count], core.held_used), items)
 
 
 def _rows(held: Ragged, rows: Ints) -> Ragged:
