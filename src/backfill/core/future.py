@@ -26,7 +26,7 @@ from backfill.core.profile import (
 )
 from backfill.core.queue import is_waiting
 from backfill.core.record import SMALL, column, doubled_rows, record, zeros
-from backfill.core.rooms import BUCKETS, FEW, FINEST, join_level, open_held, open_reserved
+from backfill.core.rooms import BUCKETS, FEW, FINEST, join_level, open_place
 from backfill.core.runs import is_suspended
 from backfill.core.search import ONLY, earliest_as_before, earliest_of_gang, earliest_on_one_node, span
 from backfill.core.wall import verb
@@ -113,7 +113,6 @@ def book_job(state, job, begin, end, sign):
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
         return
-    book(state.plan.total, ONLY, begin, end, state.jobs.need, job, sign)
     _book_pairs(state, job, state.plan.pairs, state.plan.first[job], np.int64(state.plan.many[job]), begin, end, sign)
 
 
@@ -124,12 +123,12 @@ def book_run(state, run, begin, end, sign):
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
         return
-    book(state.plan.total, ONLY, begin, end, state.jobs.need, job, sign)
     _book_pairs(state, job, state.runs.held, state.runs.first[run], np.int64(state.runs.many[run]), begin, end, sign)
 
 
 @kernel()
 def _book_pairs(state, job, pairs, first, many, begin, end, sign):
+    book(state.plan.total, ONLY, begin, end, state.jobs.need, job, sign)
     for pair in range(first, first + many):
         book(state.plan.nodes, pairs[pair, 0], begin, end, state.jobs.demand, job, sign * pairs[pair, 1])
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
@@ -218,11 +217,12 @@ def forget_past(state):
 @verb()
 def give_back(state):
     """What jobs that ended now had booked beyond now is free again; at least this instant, if they were overdue."""
+    runs = state.runs
     for i in range(state.batch.ends):
         run = state.batch.ended[i]
-        end = state.runs.limit[run]
+        end = runs.limit[run]
         book_run(state, run, state.now, end, GIVE)
-        open_held(state, run, state.now, max(end, state.now + 1))
+        open_place(state, runs.held, runs.first, runs.many, run, state.now, max(end, state.now + 1))
 
 
 @verb()
@@ -242,7 +242,8 @@ def book_overdue(state, sign):
 def lift(state, job):
     """Take the reservation of a job out of the plan."""
     book_job(state, job, state.promises.reserved[job], state.promises.reserved[job] + span(state, job), GIVE)
-    open_reserved(state, job, state.promises.reserved[job], state.promises.reserved[job] + span(state, job))
+    plan, begin = state.plan, state.promises.reserved[job]
+    open_place(state, plan.pairs, plan.first, plan.many, job, begin, begin + span(state, job))
 
 
 @verb()

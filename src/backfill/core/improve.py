@@ -7,7 +7,7 @@ from backfill.core.grown import FRESH, RECENT
 from backfill.core.kernel import apart, kernel
 from backfill.core.placement import SITE, may_use
 from backfill.core.profile import FUTURE, GIVE, NONE, TAKE, book, earliest, free_since, tasks_over
-from backfill.core.rooms import border, bucket, open_reserved, open_rooms
+from backfill.core.rooms import border, bucket, open_place, open_pool
 from backfill.core.search import ONLY, span
 from backfill.core.trace import LOOKS
 from backfill.core.wall import verb
@@ -36,7 +36,7 @@ def _improve_anew(state, job, held, begin):
     if t == held and _placed_where_held(state, job):
         book_job(state, job, held, end, TAKE)
         return held
-    open_reserved(state, job, held, end)
+    open_place(state, state.plan.pairs, state.plan.first, state.plan.many, job, held, end)
     keep_place(state, job)
     book_job(state, job, t, t + span(state, job), TAKE)
     return t
@@ -73,7 +73,7 @@ def _improve_on_one_node(state, job, held):
             grown.length[shape, node], grown.soonest[shape, node] = length, before
     if best < held or best_node != own:
         book_job(state, job, held, held + length, GIVE)
-        open_reserved(state, job, held, held + length)
+        open_place(state, plan.pairs, plan.first, plan.many, job, held, held + length)
         plan.pairs[plan.first[job], 0] = best_node
         book_job(state, job, best, best + length, TAKE)
     return best
@@ -137,7 +137,7 @@ def _improve_on_pool(state, job):
     left = max(held, t + length)  # it leaves [left, held + length) and takes what it did not hold already
     book(state.plan.nodes, ONLY, left, held + length, state.jobs.need, job, GIVE)
     book(state.plan.nodes, ONLY, t, min(held, t + length), state.jobs.need, job, TAKE)
-    open_rooms(state, left, held + length)
+    open_pool(state, left, held + length)
     return t
 
 

@@ -2,7 +2,7 @@
 
 The reservation of EASY hardly moves from one pass to the next, so its instant is not sought from now on each time: what
 is free then follows each run that reaches beyond it, and the instant moves to where it belongs. How many tasks of one
-job fit then is kept beside it. For nodes; a pool has two numbers to add.
+job fit then is kept beside it. Among nodes only: on a pool that is quickly added up.
 """
 
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numba import int64
 
+from backfill.core.gangs import first_enough, group_of, seat
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import SITE, holds, licences_free, may_use, tasks_that_fit, times
+from backfill.core.placement import holds, licences_free, may_use, tasks_that_fit, times
 from backfill.core.record import record, zeros
 
 LATER = [
@@ -106,7 +107,7 @@ def _count_again(state, node):
             fit = tasks_that_fit(later.nodes, node, jobs.demand, job, tasks)
     if fit == later.tasks[node]:
         return
-    group = machine.site[node] if jobs.spread[job] == SITE else np.int64(0)
+    group = group_of(state, job, node)
     had = later.sums[group] >= tasks
     later.sums[group] += fit - later.tasks[node]
     later.tasks[node] = fit
@@ -191,20 +192,5 @@ def find_lack(state, job):
 @apart()
 def place_later(state, job):
     """Place a job that fits at the instant that is kept, where `place` would then."""
-    later, machine, placed = state.later, state.machine, state.placed
-    tasks, together = state.jobs.tasks[job], state.jobs.spread[job] == SITE and not state.jobs.alone[job]
-    site = np.int64(-1)
-    if together:
-        place = 0
-        while later.sums[machine.sites[place]] < tasks:
-            place += 1
-        site = machine.sites[place]
-    left, placed.count, placed.job = tasks, 0, job
-    node = 0
-    while left > 0:
-        here = min(later.tasks[node], left)
-        if here > 0 and (not together or machine.site[node] == site):
-            placed.pairs[placed.count, 0], placed.pairs[placed.count, 1] = node, here
-            placed.count += 1
-            left -= here
-        node += 1
+    later = state.later
+    seat(state, job, later.tasks, first_enough(state, job, later.sums))

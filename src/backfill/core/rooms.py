@@ -25,7 +25,7 @@ FINEST = 20  # the shortest bucket is 2**FINEST microseconds
 
 
 @kernel()
-def open_rooms(state, begin, end):
+def open_pool(state, begin, end):
     """Write down that what was held on [begin, end) of a pool is free, for those who wait since an earlier pass."""
     if state.queue.waiting == state.batch.arrivals:
         return
@@ -37,28 +37,12 @@ def open_rooms(state, begin, end):
 
 
 @kernel()
-def open_reserved(state, job, begin, end):
-    """The same for what a waiting job has in the plan, of a pool or among nodes."""
-    plan = state.plan
+def open_place(state, pairs, first, many, row, begin, end):
+    """The same of a pool, or of the nodes in `many[row]` pairs from `first[row]` on, which a pool does not have."""
     if state.machine.pool:
-        open_rooms(state, begin, end)
+        open_pool(state, begin, end)
         return
-    _open_pairs(state, plan.pairs, plan.first[job], plan.many[job], begin, end)
-
-
-@kernel()
-def open_held(state, run, begin, end):
-    """The same for what a run holds."""
-    runs = state.runs
-    if state.machine.pool:
-        open_rooms(state, begin, end)
-        return
-    _open_pairs(state, runs.held, runs.first[run], runs.many[run], begin, end)
-
-
-@kernel()
-def _open_pairs(state, pairs, first, many, begin, end):
-    for pair in range(first, first + many):
+    for pair in range(first[row], first[row] + many[row]):
         note_grown(state.plan.grown, pairs[pair, 0], max(begin, state.now), min(end, FUTURE))
 
 

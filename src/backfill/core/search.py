@@ -3,9 +3,10 @@
 import numpy as np
 from numba import int64
 
+from backfill.core.gangs import first_enough, group_of, seat
 from backfill.core.heaps import pop_end, push_end
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import SITE, may_use, times
+from backfill.core.placement import may_use, tasks_that_fit
 from backfill.core.profile import FUTURE, TAKE, earliest, tasks_over
 from backfill.core.record import SMALL, doubled, record, zeros
 from backfill.core.runs import place_as_before
@@ -84,7 +85,7 @@ def earliest_of_gang(state, job, begin):
     one such release to the next, and only the node that is released is asked again. What the others were found to take
     is then a bound, which is held to the plan where it is enough.
     """
-    search, tasks = state.search, state.jobs.tasks[job]
+    search = state.search
     t = _earliest_of_all(state, job, begin)
     if t == FUTURE:
         return FUTURE
@@ -95,14 +96,14 @@ def earliest_of_gang(state, job, begin):
         search.tasks[node] = 0
         _ask_node(state, job, node, t)
     while True:
-        group = _first_enough(state, job)
+        group = first_enough(state, job, search.sums)
         if group >= 0:
             for node in range(state.machine.nodes):
                 if search.tasks[node] > 0:
                     _ask_node(state, job, node, t)
-            group = _first_enough(state, job)
+            group = first_enough(state, job, search.sums)
         if group >= 0:
-            _place_found(state, job, group, tasks)
+            seat(state, job, search.tasks, group)
             return t
         t = _earliest_of_all(state, job, _release_enough(state, job))
         if t == FUTURE:
@@ -142,10 +143,7 @@ def _release_enough(state, job):
         t = search.time[0]
         node = _release_first(state)
         if node >= 0:
-            could = jobs.tasks[job]
-            for k in range(machine.resources):
-                if jobs.demand[job, k] > 0:
-                    could = min(could, times(machine.base[node, k], jobs.demand[job, k]))
+            could = tasks_that_fit(machine.base, node, jobs.demand, job, jobs.tasks[job])
             lacking -= max(could - search.tasks[node], 0)
     return t
 
@@ -178,42 +176,12 @@ def _ask_node(state, job, node, t):
         tasks, release = tasks_over(state.plan.nodes, node, t, t + span(state, job), jobs.demand, job, jobs.tasks[job])
         if tasks == jobs.tasks[job]:
             release = FUTURE
-    search.sums[_group(state, job, node)] += tasks - search.tasks[node]
+    search.sums[group_of(state, job, node)] += tasks - search.tasks[node]
     search.tasks[node], search.release[node] = tasks, release
     if release < FUTURE:
         if search.waiting == len(search.time):
             search.time, search.node = doubled(search.time), doubled(search.node)
         search.waiting = push_end(search.time, search.node, search.waiting, release, node)
-
-
-@kernel(inline=True)
-def _group(state, job, node):
-    """Where the tasks on a node count: its site, or 0 where they may sit anywhere."""
-    return state.machine.site[node] if state.jobs.spread[job] == SITE else int64(0)
-
-
-@kernel()
-def _first_enough(state, job):
-    """The first site that takes all tasks, 0 where they may sit anywhere; -1 where there is none."""
-    if state.jobs.spread[job] != SITE:
-        return int64(0) if state.search.sums[0] >= state.jobs.tasks[job] else int64(-1)
-    for i in range(len(state.machine.sites)):
-        if state.search.sums[state.machine.sites[i]] >= state.jobs.tasks[job]:
-            return state.machine.sites[i]
-    return int64(-1)
-
-
-@kernel()
-def _place_found(state, job, group, left):
-    """Put the tasks on the nodes of a group, in order of power."""
-    placed = state.placed
-    placed.count, placed.job = 0, job
-    for node in range(state.machine.nodes):
-        here = min(state.search.tasks[node], left)
-        if here > 0 and _group(state, job, node) == group:
-            placed.pairs[placed.count, 0], placed.pairs[placed.count, 1] = node, here
-            placed.count += 1
-            left -= here
 
 
 @apart()

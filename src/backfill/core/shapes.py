@@ -2,8 +2,8 @@
 
 A shape is what one task asks for (the whole job where it must sit on one node) and where it may sit. Jobs of a log have
 few. How many tasks of a shape fit is kept for each node, counted anew only on nodes that changed since it was last
-asked, so "does this job fit" is one comparison. Where jobs have more than MOST shapes, amounts are rounded down to fewer
-and fewer of those that jobs ask for: then a shape says no too seldom, and whoever places a job asks exactly.
+asked, so "does this job fit" is one comparison. Where jobs have more than MOST shapes, amounts are rounded down to
+fewer and fewer of those that jobs ask for: then a shape says no too seldom, and whoever places a job asks exactly.
 """
 
 from collections.abc import Iterator
@@ -288,7 +288,7 @@ def sit(state, job, beside):
     shapes, machine, placed = state.free.shapes, state.machine, state.placed
     s, units = np.int64(state.jobs.shape[job]), units_of(state, job)
     placed.count, placed.job = 0, job
-    if not may_sit(state, job, beside) or (beside and not licences_are_free(state, job, True)):
+    if not may_sit(state, job, beside):
         return False
     if not shapes.together[s]:
         left = state.jobs.tasks[job]
