@@ -1,7 +1,7 @@
 """What a measurement is: repeats of the same work in one process, beside a yardstick that takes turns with it."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from baseline import population
@@ -81,12 +81,13 @@ def speeds(
     policy: Policy,
     repeats: int,
     between: Callable[[], None] = lambda: None,
+    params: Mapping[str, float | str] | None = None,
 ) -> tuple[list[float], Simulation]:
     """Jobs per second of the loop alone in each repeat, and the last simulation. `between` runs after each repeat."""
     warm(workload, platform, policy)
     found = []
     for _ in range(repeats):
-        done = simulate(workload, platform, policy)
+        done = simulate(workload, platform, policy, params)
         found.append(len(workload) / done.elapsed_s)
         between()
     return found, done

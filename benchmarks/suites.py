@@ -12,7 +12,7 @@ import baseline
 import numpy as np
 from measure import Result, Target, speeds, warm, work
 
-from backfill import policies
+from backfill import loading, policies
 from backfill.core.policy import Policy
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
@@ -187,22 +187,18 @@ def nodes(quick: bool) -> Rows:
 
 def machines(quick: bool) -> Rows:
     """Whole machines: nodes with memory, in the shape of RICC-2010; how the cost grows with the queue."""
-    for jobs in (20_000, 50_000) if quick else (50_000, 100_000, 448_000):
-        workload, platform = ricc_nodes(jobs)
-        found, done = speeds(workload, platform, policies.get("easy"), 1)
-        target = Target(50_000) if jobs == 448_000 else None
-        note = f"{jobs:,} jobs, 1,024 nodes of 8 cores and 12 GB"
-        yield Result("easy, RICC-2010's nodes", "jobs/s", found, target, facts=work(done), note=note)
-    for jobs in (1_000, 3_000):
-        workload, platform = ricc_nodes(jobs)
-        found, done = speeds(workload, platform, policies.get("conservative"), 1)
-        note = f"the first {jobs:,} jobs"
-        yield Result("conservative, RICC-2010's nodes", "jobs/s", found, Target(500), facts=work(done), note=note)
+    workload, platform = ricc_nodes()
+    rows = [("easy", 5_000), ("easy", 50_000), ("conservative", 1_000), ("conservative", 5_000)]
+    for name, first in rows if quick else [*rows, ("easy", len(workload)), ("conservative", 10_000)]:
+        found, done = speeds(workload.head(first), platform, policies.get(name), 1)
+        target = Target(500) if name == "conservative" else Target(50_000) if first == len(workload) else None
+        note = f"the first {first:,} jobs, 1,024 nodes of 8 cores and 12 GB"
+        yield Result(f"{name}, RICC-2010's nodes", "jobs/s", found, target, facts=work(done), note=note)
 
 
 def edges(quick: bool) -> Rows:
-    """Unusual sizes: sites, resources, licences, tokens, equal walltimes, and a queue of 10,000."""
-    few = 1_000 if quick else 3_000
+    """Unusual sizes: sites, resources, licences, tokens, equal walltimes, and thousands that wait at once."""
+    few, many = (1_000, 3_000) if quick else (3_000, 10_000)
     pool = Platform.pool(CPUS)
     for title, name, (workload, platform) in (
         ("1,000 nodes in 10 sites", "easy", on_sites(few, 1_000, 10)),
@@ -212,13 +208,11 @@ def edges(quick: bool) -> Rows:
         ("1,000 licences", "conservative", with_licences(few, 1_000)),
         ("jobs of 1,500 tokens", "easy", with_licences(few, 1, 1_500)),
         ("equal walltimes, load 1.5", "easy", (same_walltime(100_000), pool)),
-        ("10,000 waiting", "easy", (waiting(10_000), pool)),
-        ("10,000 waiting", "easy-wfp3", (waiting(few if quick else 10_000), pool)),
-        ("10,000 waiting", "easy-lxf", (waiting(few if quick else 10_000), pool)),
-        ("10,000 waiting", "flexible", (waiting(few if quick else 10_000), pool)),
-        ("10,000 waiting", "conservative", (waiting(few if quick else 10_000), pool)),
+        *((f"{many:,} waiting", name, (waiting(many), pool)) for name in ("easy", "easy-wfp3", "easy-lxf", "flexible")),
+        *((f"{few:,} waiting", name, (waiting(few), pool)) for name in ("conservative", "k-reservations:k=inf")),
     ):
-        found, done = speeds(workload, platform, policies.get(name), 1)
+        policy, params = loading.load(name)
+        found, done = speeds(workload, platform, policy, 1, params=params)
         cost = [10_000 / speed for speed in found]
         note = f"{len(workload):,} jobs"
         yield Result(f"{name}, {title}", "s/10,000", cost, less=True, facts=work(done), note=note)

@@ -165,8 +165,8 @@ def same_walltime(jobs: int) -> Workload:
 
 
 def on_sites(jobs: int, nodes: int, sites: int) -> tuple[Workload, Platform]:
-    """Gangs of 1 to 64 tasks that sit on one site each, at load 0.9 of so many nodes of one processor."""
-    base = synthetic(0.9, jobs, cpus=nodes, largest=64)
+    """Gangs of 1 to 64 tasks that sit on one site each, at load 1.5 of so many nodes of one processor."""
+    base = synthetic(1.5, jobs, cpus=nodes, largest=64)
     platform = replace(
         Platform.pool(nodes, nodes=nodes),
         site=np.arange(nodes) * sites // nodes,
@@ -176,15 +176,15 @@ def on_sites(jobs: int, nodes: int, sites: int) -> tuple[Workload, Platform]:
 
 
 def of_many_resources(jobs: int, count: int) -> tuple[Workload, Platform]:
-    """Single-node jobs that ask for `count` resources, and 20 nodes of 51 of the first."""
-    base = of_resources(synthetic(0.7, jobs, cpus=1020, largest=16), count)
+    """Single-node jobs that ask for `count` resources, at load 1.5 of each, and 20 nodes of 51 of the first."""
+    base = of_resources(synthetic(1.5, jobs, cpus=1020, largest=16), count)
     per_node = dict.fromkeys(base.resources[1:], 20 * 51_000)
     return base, Platform.pool(1020, nodes=20, **per_node)
 
 
 def with_licences(jobs: int, licences: int, copies: int = 1, *, seed: int = 5) -> tuple[Workload, Platform]:
-    """The jobs of `synthetic` at load 0.7, half of them with one of so many licences of a few copies."""
-    base = synthetic(0.7, jobs)
+    """The jobs of `synthetic` at load 1.5, half of them with one of so many licences of a few copies."""
+    base = synthetic(1.5, jobs)
     random = np.random.Generator(np.random.PCG64(seed))
     asked = [[int(i)] * copies if some else [] for i, some in zip(random.integers(0, licences, jobs),
                                                                   random.random(jobs) < 0.5, strict=True)]  # fmt: skip

@@ -356,14 +356,26 @@ def _may_hold(state, row):
     return False
 
 
+@kernel()
+def _is_known(last, what):
+    """Whether all that the limits follow from is as it was when they were set last; if not, it is from now on."""
+    known = True
+    for i in range(len(last)):
+        known &= last[i] == what[i]
+        last[i] = what[i]
+    return known
+
+
 @apart()
-def set_limits_of_shapes(state, slot):
+def set_limits_of_shapes(state, slot, span):
     """How many units a candidate of each shape may ask for at most; if it does not end in time. -1: no such job fits.
 
     A shape is counted only where the smaller ones that were counted leave it a chance.
     """
     q, shapes = state.queue, state.free.shapes
     n, root = q.bound.shape[1] + 1, 2 * (q.places // BLOCK) * slot + 1
+    if _is_known(q.limited, (slot, state.now, span, shapes.changes, q.waiting, state.shadow.job)):
+        return
     counted = 0
     for i in range(n):
         s = shapes.order[i]

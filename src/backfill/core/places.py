@@ -56,6 +56,7 @@ QUEUE = [
     ("bound", int64[:, ::1]),  # (slots, classes - 1): the greatest size of each class but the last, on a pool
     ("tree", float32[:, ::1]),  # (2 * blocks, classes * (1 + needs)): least walltime, then needs, of each class
     ("limits", int64[:, ::1]),  # (2, k): on a pool, what a candidate may need at most; if it does not end in time
+    ("limited", int64[::1]),  # (6,): what the limits followed from, among nodes
     ("most", float32[:, ::1]),  # (3, k; among nodes classes): the span, and the limits, as the tree counts
 ]
 Queue, QueueT = record("Queue", QUEUE, globals())
@@ -96,6 +97,7 @@ def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], i
         bound=zeros(slots, classes - 1),
         tree=np.zeros((0, classes * (1 + needs)), np.float32),
         limits=zeros(2, resources),
+        limited=np.full(6, NONE),
         most=np.zeros((3, max(resources, shapes)), np.float32),
     )
 

@@ -102,7 +102,7 @@ def _set_limits(state, slot, span):
         q.most[0, 0] = span
     if not state.machine.pool:
         if q.deep:
-            set_limits_of_shapes(state, slot)
+            set_limits_of_shapes(state, slot, span)
         return
     for k in range(state.machine.resources):
         q.limits[0, k] = state.free.nodes[0, k]

@@ -14,7 +14,7 @@ from numba import int8, int64
 
 from backfill.core.jobs import LicenceItems, by_appearance
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, licences_free, may_use, tasks_that_fit, times
+from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, holds, licences_free, may_use, tasks_that_fit, times
 from backfill.core.record import column, record, zeros
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
@@ -22,6 +22,7 @@ from backfill.model.workload import Ints, Jobs
 MOST = 127
 BLOCK = 16  # nodes whose tasks are summed
 MANY = np.int64(2**40)  # tasks of which any number fits; no job has more
+FINE = 4  # fewer amounts of each resource than this tell less than more amounts of two
 GRADES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # amounts of each resource, until there are few enough shapes
 
 SHAPES = [
@@ -61,7 +62,7 @@ def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences
     codes, unit, exact = np.zeros(0, np.int64), jobs.demand, True
     if not platform.is_pool:
         unit = np.where(alone[:, None], need, unit)
-        codes, unit, exact = _find(kind, unit, bound, _numbered(licences))
+        codes, unit, exact = _find(kind, unit, bound, _numbered(licences), platform.capacity)
     first = np.unique(codes, return_index=True)[1]
     n, nodes, ring = len(first), len(platform.nodes), 16
     while ring < nodes:
@@ -108,9 +109,9 @@ def _numbered(licences: LicenceItems) -> Ints:
     return found
 
 
-def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints) -> tuple[Ints, Ints, bool]:
+def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> tuple[Ints, Ints, bool]:
     """The shape of each job; its unit (n, k) as the shape has it; whether the jobs of a shape ask for the same."""
-    for exact, columns in _coarser(kind, unit, bound, licences):
+    for exact, columns in _coarser(kind, unit, bound, licences, capacity):
         codes = np.zeros(len(kind), np.int64)
         for values in columns:
             found, inverse = np.unique(values, return_inverse=True)
@@ -122,12 +123,18 @@ def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints) -> tuple[Ints, Int
     raise AssertionError("three kinds and nothing else are more than there is room for")
 
 
-def _coarser(kind: Any, unit: Ints, bound: Ints, licences: Ints) -> Iterator[tuple[bool, list[Any]]]:
+def _coarser(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> Iterator[tuple[bool, list[Any]]]:
     """What jobs are told apart by, finest first: kind, unit, then where they may sit."""
     yield True, [kind, *unit.T, bound, licences]
     yield False, [kind, *unit.T]
-    for most in GRADES:
-        yield False, [kind, *(_rounded_down(amounts, most) for amounts in unit.T)]
+    wanted = np.argsort(-(unit.sum(axis=0, dtype=np.float64) / np.maximum(capacity.sum(axis=0), 1)), kind="stable")
+    for resources in (unit.shape[1], 2):  # of those that are asked for most; the others count as not asked for
+        for most in GRADES:
+            if most >= FINE or resources <= 2:
+                columns = np.zeros_like(unit)
+                for k in wanted[:resources]:
+                    columns[:, k] = _rounded_down(unit[:, k], most)
+                yield False, [kind, *columns.T]
 
 
 def _rounded_down(amounts: Ints, most: int) -> Ints:
@@ -325,7 +332,10 @@ def _take_node(state, job, s, node, left, beside):
         first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
         if not may_use(node, jobs.bound[job], state.machine.allowed, state.machine.hosts, jobs.licence, first, last):
             return np.int64(0)
-        here = tasks_that_fit(state.free.nodes, node, jobs.demand, job, left)
+        if not holds(state.free.nodes, node, jobs.demand, job, left if jobs.alone[job] else np.int64(1)):
+            return np.int64(0)
+        if not jobs.alone[job]:
+            here = tasks_that_fit(state.free.nodes, node, jobs.demand, job, left)
     if beside and state.shadow.extra[node, 0] < UNBOUNDED:
         here = tasks_that_fit(state.shadow.extra, node, jobs.demand, job, here)
     if here == 0 or (jobs.alone[job] and here < left):
