@@ -19,7 +19,7 @@ from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, at
 from backfill.model.events import Events, events_of
 from backfill.model.platform import Platform
-from backfill.model.schedule import TEXTS, Runs, Schedule
+from backfill.model.schedule import NO_TIME, TEXTS, Runs, Schedule
 from backfill.model.units import SECOND, counted
 from backfill.model.workload import Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
@@ -140,7 +140,11 @@ class Result:
     @property
     def promises(self) -> list[tuple[float, float]]:
         """What the job given as `promise` was promised: (when, which start), in seconds."""
-        return [(at / SECOND, start / SECOND) for at, start in self.simulation.history.tolist()]
+        if self.watched is None:
+            return []
+        row, record = self.workload.row_of(self.watched), self.simulation.promises
+        mine = record[(record[:, 1] == row) & (record[:, 2] != NO_TIME)]
+        return [(at / SECOND, start / SECOND) for at, start in mine[:, [0, 2]].tolist()]
 
     def summary(self) -> str:
         """The headline metrics as a text table."""

@@ -30,6 +30,7 @@ class Job:
     priority: float = 0.0
     admin_priority: float = 0.0
     deadline: Time = NEVER
+    project: str = ""  # "": it is a project of its own
     name: str = ""
 
     def __post_init__(self):
@@ -119,6 +120,7 @@ class View:
     asked: frozenset[int]  # the resources that some job submitted so far asks for, those rejected left out
     memory: dict[str, Any] = field(default_factory=dict)  # what the policy wrote down in this run
     changed: bool = False  # in this instant there was something else than submits and ends
+    project_submits: dict[str, Time] = field(default_factory=dict)  # when the first job of a project was submitted
     paused: dict[int, Placement | None] = field(default_factory=dict)  # row -> where a preempted job that keeps its
     # progress must resume: where it was suspended, or anywhere (None)
 
@@ -149,6 +151,7 @@ class Decision:
     promises: dict[int, Reservation] = field(default_factory=dict)  # row -> reservation, also of jobs that start
     timers: set[Time] = field(default_factory=set)  # later instants at which the policy wants a pass
     preempted: list[Preempted] = field(default_factory=list)  # before the starts
+    given: dict[int, Reservation] = field(default_factory=dict)  # row -> a promise of this pass that became another one
 
 
 Policy = Callable[[View], Decision]

@@ -44,6 +44,7 @@ def brief(job: Job) -> str:
         "site",
         "constraint",
         "after",
+        "project",
         "priority",
         "admin_priority",
         "deadline",
@@ -137,6 +138,28 @@ def wide_cases(draw, jobs_max: int = 16) -> Case:
         for row in range(draw(st.integers(1, jobs_max)))
     ]
     return Case(jobs, Platform(tuple(nodes)))
+
+
+@st.composite
+def project_cases(draw, projects_max: int = 10, exact: bool = False) -> Case:
+    """Projects of several jobs that are submitted together, on one node with few of each of 1 to 3 resources.
+
+    exact: every job runs as long as it was expected to.
+    """
+    capacity = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    seen, horizon, jobs = "walltime" if exact else draw(estimates), draw(horizons), []
+    for number in range(draw(st.integers(1, projects_max))):
+        submit = draw(st.integers(0, horizon)) * SECOND
+        priority = draw(st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0]))
+        for _ in range(draw(st.sampled_from([1, 1, 2, 3, 4]))):
+            told = draw(times(seen, horizon)) | {"submit": submit, "priority": priority, "deadline": NEVER}
+            if exact:
+                told["runtime"] = told["walltime"]
+            demand = tuple(draw(st.integers(0, amount)) for amount in capacity)
+            jobs.append(Job(row=len(jobs), name=f"j{len(jobs)}", project=f"p{number}", demand=demand, **told))
+    if draw(seldom):  # in the order of the file the jobs of a project need not follow each other
+        jobs = [replace(job, row=row, name=f"j{row}") for row, job in enumerate(jobs[::2] + jobs[1::2])]
+    return Case(jobs, Platform.pool(*capacity))
 
 
 @st.composite
@@ -339,6 +362,7 @@ def as_model(jobs: list[Job], platform: Platform) -> tuple[Workload, model_platf
         deadline=np.array([job.deadline for job in jobs], np.int64),
         site=Labels.of(["" if job.site is None else site_name(job.site) for job in jobs]),
         constraint=Labels.of([job.constraint for job in jobs]),
+        project=Labels.of([job.project for job in jobs]),
         after=Ragged.of([job.after for job in jobs]),
     )
     workload = Workload(columns, name="random", resources=resources, licences=licences)
@@ -388,6 +412,7 @@ def from_model(
             spread=SPREAD[jobs.spread[row]],
             site=sites.get(jobs.site[row], -1) if jobs.site[row] else None,
             constraint=jobs.constraint[row],
+            project=jobs.project[row],
             after=tuple(jobs.after[row].tolist()),
             priority=float(jobs.priority[row]),
             admin_priority=float(jobs.admin_priority[row]),

@@ -17,6 +17,7 @@ from .machine import Machine
 from .orders import SCORES
 from .placement import held, minus, place, plus, whole
 from .preemptive import preemptive
+from .twotier import project_of, two_tier
 from .words import (
     Decision,
     Event,
@@ -72,6 +73,16 @@ POLICIES: dict[str, Policy] = {
     "preemptive:how=checkpoint,overhead=2": preemptive("checkpoint", "2"),
     "preemptive:how=checkpoint,overhead=0": preemptive("checkpoint", "0"),
     "preemptive:how=suspend": preemptive("suspend"),
+    "2tsb": two_tier(),
+    "2tsb:compress=true": two_tier(compress=True),
+    "2tfb": two_tier(moves=True, pl=0),
+    "2tfb:compress=true,victims=any": two_tier(moves=True, pl=0, compress=True, victims="any"),
+    "2tfb-sf": two_tier(moves=True, sf=0.5),
+    "2tfb-sf:sf=2,pl=1": two_tier(moves=True, sf=2, pl=1),
+    "2tfb-sf:sf=1,victims=any,rebook=later_only": two_tier(moves=True, sf=1, victims="any", rebook="later_only"),
+    "2tfb-sf:sf=1,victims=one,compress=true": two_tier(moves=True, sf=1, victims="one", compress=True),
+    "2tpb": two_tier(moves=True, sf=0.5, high_at=0.5),
+    "2tpb:sf=3,pl=2,high_at=0.25": two_tier(moves=True, sf=3, pl=2, high_at=0.25),
 }
 
 
@@ -409,14 +420,20 @@ class World:
             changed=self.changed,
             paused=dict(self.paused),
             promises=self.promises,
+            project_submits=self.project_submits(),
             first_submit=self.jobs[self.submitted[0]].submit if self.submitted else 0,
             asked=self.asked,
             memory=self.memory,
         )
         self.obey(view, self.policy(view))
 
+    def project_submits(self) -> dict[str, Time]:
+        """The first submit of each project so far."""
+        jobs = [self.jobs[row] for row in reversed(self.submitted)]
+        return {project_of(job): job.submit for job in jobs}
+
     def obey(self, view: View, decision: Decision) -> None:
-        for row, promise in decision.promises.items():
+        for row, promise in {**decision.promises, **decision.given}.items():
             if self.rows[row].promise is None:
                 self.rows[row].promise = promise.start
         free = view.free

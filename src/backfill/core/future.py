@@ -9,7 +9,7 @@ import numpy as np
 from numba import int8, int32, int64
 
 from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, NONE, fail
-from backfill.core.grown import FRESH, GrownT, new_grown
+from backfill.core.grown import GrownT, new_grown
 from backfill.core.kernel import apart, kernel
 from backfill.core.profile import (
     FUTURE,
@@ -26,7 +26,7 @@ from backfill.core.profile import (
 )
 from backfill.core.queue import is_waiting
 from backfill.core.record import SMALL, column, doubled_rows, record, zeros
-from backfill.core.rooms import BUCKETS, FEW, FINEST, join_level, open_place
+from backfill.core.rooms import BUCKETS, FEW, FINEST, forget_rooms, join_level, open_place
 from backfill.core.runs import is_suspended
 from backfill.core.search import ONLY, earliest_as_before, earliest_of_gang, earliest_on_one_node, span
 from backfill.core.wall import verb
@@ -299,8 +299,7 @@ def rebuild(state):
 def book_running(state):
     """Like `rebuild`, without the runs that are overdue."""
     state.plan.live = 0
-    state.plan.rooms_kept, state.plan.rooms_until[FRESH] = 0, FUTURE  # nothing is known of where room appeared
-    state.plan.grown.unknown[FRESH], state.plan.grown.first[FRESH] = 1, state.now
+    forget_rooms(state)
     clear(state.plan.nodes, state.machine.base)
     clear(state.plan.licences, state.machine.base_copies)
     _clear_total(state)

@@ -94,6 +94,8 @@ class Policy:
     sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what
     preempts: bool = False  # it may preempt running jobs
     index: bool = True  # may search a deep queue by its tree
+    booked: bool = False  # the bookings of waiting jobs are found by time, and all promises are recorded
+    one_node: bool = False  # it knows but one node without floating licences
     patience: float = 10.0  # seconds after which a pass of a user's policy that has not returned is stopped
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
 

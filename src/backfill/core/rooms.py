@@ -112,6 +112,13 @@ def border(state, b):
     return state.plan.rooms_origin + (b << state.plan.rooms_shift)
 
 
+@kernel()
+def forget_rooms(state):
+    """Nothing is known of where room appeared."""
+    state.plan.rooms_kept, state.plan.rooms_until[FRESH] = 0, FUTURE
+    state.plan.grown.unknown[FRESH], state.plan.grown.first[FRESH] = 1, state.now
+
+
 @verb()
 def begin_round(state):
     """Before each waiting job has a turn: forget the rooms of which all had one, and fit the table to the queue."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from backfill.core.batch import new_batch
+from backfill.core.bookings import new_bookings
 from backfill.core.future import new_plan
 from backfill.core.jobs import allowed_nodes, licence_items, new_jobs
 from backfill.core.journal import new_journal
@@ -13,6 +14,7 @@ from backfill.core.machine import new_free, new_machine, new_placed
 from backfill.core.own import new_own
 from backfill.core.places import new_queue
 from backfill.core.policy import Policy
+from backfill.core.projects import new_projects
 from backfill.core.promises import NO_TIME, new_promises
 from backfill.core.runs import new_runs
 from backfill.core.scratch import new_scratch
@@ -62,7 +64,9 @@ def new_state(
         later=new_later(nodes, k, licences, len(platform.sites)),
         plan=plan,
         other=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count) if policy.preempts else plan,
-        promises=new_promises(n, watched),
+        projects=new_projects(jobs.project.codes),
+        promises=new_promises(n, watched, policy.booked),
+        bookings=new_bookings(n, k, policy.booked),
         batch=new_batch(),
         own=new_own(params, *lengths, seed),
         search=new_search(nodes, len(platform.sites)),

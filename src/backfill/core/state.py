@@ -6,6 +6,7 @@ Times are int64 microseconds. What may be read and written where: core/__init__.
 from numba import int64, types
 
 from backfill.core.batch import BatchT
+from backfill.core.bookings import BookingsT
 from backfill.core.future import PlanT
 from backfill.core.jobs import JobsT
 from backfill.core.journal import JournalT
@@ -13,6 +14,7 @@ from backfill.core.later import LaterT
 from backfill.core.machine import FreeT, MachineT, PlacedT
 from backfill.core.own import OwnT
 from backfill.core.places import QueueT
+from backfill.core.projects import ProjectsT
 from backfill.core.promises import PromisesT
 from backfill.core.record import record
 from backfill.core.runs import RunsT
@@ -33,7 +35,9 @@ STATE = [
     ("later", LaterT),  # what will be free at an instant to come
     ("plan", PlanT),  # availability over the future
     ("other", PlanT),  # another one, for policies that preempt; elsewhere the same
+    ("projects", ProjectsT),  # which jobs belong together
     ("promises", PromisesT),
+    ("bookings", BookingsT),  # who has which time booked, where the policy declares it
     ("batch", BatchT),  # what happened at this instant, and what was decided
     ("own", OwnT),  # the policy's parameters and memory
     ("search", SearchT),  # scratch of a search of the plan

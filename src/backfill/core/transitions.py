@@ -29,6 +29,7 @@ from backfill.core.journal import (
     note_change,
 )
 from backfill.core.kernel import apart, kernel
+from backfill.core.projects import join_project
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import dequeue, enqueue
 from backfill.core.record import doubled_rows
@@ -62,6 +63,7 @@ def submit(state):
     jobs = state.jobs
     jobs.sets = max(jobs.sets, jobs.bound[jobs.count] + 1)
     jobs.count += 1
+    join_project(state, jobs.count - 1)
     return jobs.count - 1
 
 

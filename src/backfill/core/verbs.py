@@ -4,6 +4,7 @@ import numpy as np
 from numba import int64
 
 from backfill.core.batch import note_preemption, note_start
+from backfill.core.bookings import book_in, drop_booking
 from backfill.core.errors import (
     BY_PLACE,
     BY_RESERVE,
@@ -32,9 +33,9 @@ from backfill.core.journal import PREEMPT, RESERVE, WAKE, WITHDRAW, note, note_r
 from backfill.core.kernel import apart, kernel
 from backfill.core.placement import holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
-from backfill.core.promises import NO_TIME
+from backfill.core.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, RENEWED, note_promise
 from backfill.core.queue import dequeue, enqueue, head, is_waiting, take_in
-from backfill.core.record import doubled, doubled_rows
+from backfill.core.record import doubled
 from backfill.core.runs import (
     REQUEUE,
     RUNNING,
@@ -225,25 +226,31 @@ def _available(state, job):
 @verb()
 def reserve(state, job, t):
     """Promise a waiting job the start t. The first promise stays on record, and every change for the job watched."""
+    anew = 0 <= job < state.jobs.count and state.promises.reserved[job] != NO_TIME
+    promise_start(state, job, t, RENEWED if anew else GIVEN, NONE)
+
+
+@verb()
+def reserve_because(state, job, t, cause, by):
+    """`reserve`, with the cause (promises.py) that the record gives, and the job for which this one moved, else -1."""
+    promise_start(state, job, t, cause, by)
+
+
+@kernel()
+def promise_start(state, job, t, cause, by):
+    """Promise a waiting job the start t."""
     if not is_waiting(state, job, BY_RESERVE):
         return
     if t < state.now:
         fail(state, IN_THE_PAST, job, NONE, t, state.now)
         return
-    note(state, RESERVE, job, t)
+    note(state, RESERVE, job, t, cause, by)
     if state.promises.first[job] == NO_TIME:
         state.promises.first[job] = t
-    if job == state.promises.watched and (
-        state.promises.entries == 0 or state.promises.history[state.promises.entries - 1, 1] != t
-    ):
-        if state.promises.entries == len(state.promises.history):
-            state.promises.history = doubled_rows(state.promises.history)
-        state.promises.history[state.promises.entries, 0], state.promises.history[state.promises.entries, 1] = (
-            state.now,
-            t,
-        )
-        state.promises.entries += 1
+    note_promise(state, job, t, cause, by)
     state.promises.reserved[job] = t
+    if state.bookings.kept:
+        book_in(state, job, t, np.int64(cause != OVERRUN))
 
 
 @verb()
@@ -286,7 +293,10 @@ def withdraw(state, job):
     """Take back the start that a waiting job was promised, for want of capacity."""
     if is_waiting(state, job, BY_WITHDRAW):
         note(state, WITHDRAW, job)
+        note_promise(state, job, NO_TIME, CHANGED, NONE)
         state.promises.reserved[job] = NO_TIME
+        if state.bookings.kept:
+            drop_booking(state, job)
 
 
 @verb()

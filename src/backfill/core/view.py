@@ -21,6 +21,7 @@ from backfill.core.jobs import JOBS as OF_JOBS
 from backfill.core.machine import FREE, MACHINE, PLACED
 from backfill.core.places import QUEUE
 from backfill.core.pointer import array_of, read_field
+from backfill.core.projects import PROJECTS
 from backfill.core.promises import PROMISES
 from backfill.core.runs import RUNS
 from backfill.core.shadow import SHADOW
@@ -47,6 +48,7 @@ READABLE = {
     "queue": "waiting slots waits",
     "placed": "pairs count job",
     "shadow": "extra licences job",
+    "projects": "count of submit first last next",
     "promises": "reserved first",
     "batch": "arrived arrivals ended ends left leaves changes started starts preempted preemptions",
 }
@@ -58,10 +60,11 @@ FIELDS = {  # the numba type of every field, by room
     "queue": dict(QUEUE),
     "placed": dict(PLACED),
     "shadow": dict(SHADOW),
+    "projects": dict(PROJECTS),
     "promises": dict(PROMISES),
     "batch": dict(BATCH),
 }
-_PER_JOB, _PER_RUN = ("jobs", "count", 0), ("runs", "count", 0)
+_PER_JOB, _PER_RUN, _PER_PROJECT = ("jobs", "count", 0), ("runs", "count", 0), ("projects", "count", 0)
 _ENDS = {
     "jobs": dict.fromkeys(READABLE["jobs"].split(), _PER_JOB) | {"licence_first": ("jobs", "count", 1)},
     "machine": {"allowed": ("jobs", "sets", 0)},
@@ -72,6 +75,7 @@ _ENDS = {
         "held": ("runs", "held_used", 0),
     },
     "queue": {"waits": _PER_JOB},
+    "projects": {"of": _PER_JOB, "next": _PER_JOB} | dict.fromkeys(["submit", "first", "last"], _PER_PROJECT),
     "promises": {"reserved": _PER_JOB, "first": _PER_JOB},
 }  # where the rows of an array end: a room, its field with their number, and how many more there are
 _ITEMS = ("licence", "licence_count")  # of the job table, with a row for each licence of a job: these end otherwise

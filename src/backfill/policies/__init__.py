@@ -22,6 +22,7 @@ TABLE = {
     "flexible": "flexible",
     **dict.fromkeys(_BALANCE.split(), "balance"),
     "preemptive": "preemptive",
+    **dict.fromkeys("2tsb 2tfb 2tfb-sf 2tpb".split(), "twotier"),
 }
 
 

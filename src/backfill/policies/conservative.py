@@ -16,10 +16,10 @@ from backfill.core.improve import improve
 from backfill.core.kernel import kernel
 from backfill.core.policy import Policy, policy
 from backfill.core.profile import FUTURE, GIVE, TAKE
-from backfill.core.promises import NO_TIME
+from backfill.core.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, UP
 from backfill.core.queue import following, is_first, rewind
 from backfill.core.rooms import begin_round
-from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve, start, wake, withdraw
+from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_because, start, wake, withdraw
 
 # Memory: why a job would start (0: its promised time has come), whether its promise is broken, whether any is, and
 # before when no start is reserved; how many wait without a promise.
@@ -41,6 +41,23 @@ def conservative(state):
     Cost: O(q) per pass, and a search of the profile for each job that may move up.
     Slow twin: tests/reference/conservative.py.
     """
+    keep_up(state, True)
+    if state.own.unpromised[0] > 0:
+        promise_all(state)
+    else:
+        for i in range(state.batch.arrivals):
+            promise(state, state.batch.arrived[i])
+    if state.own.next_due[0] <= state.now:
+        start_due(state)
+    book_overdue(state, GIVE)
+
+
+@kernel()
+def keep_up(state, compresses):
+    """Bring the plan and the promises in it up to what happened; overdue jobs stay booked for this instant.
+
+    compresses: whether every end lets each job, in queue order, move up. Returns how many jobs are overdue.
+    """
     forget_past(state)
     changed = state.batch.changes + state.batch.leaves > 0
     if changed:
@@ -58,16 +75,9 @@ def conservative(state):
     elif overdue > 0 or state.own.any_late[0] > 0:
         renew_due(state)
         state.own.next_due[0] = state.now
-    if (state.batch.ends > 0 or changed) and state.queue.waiting > state.batch.arrivals:
+    if compresses and (state.batch.ends > 0 or changed) and state.queue.waiting > state.batch.arrivals:
         compress(state)
-    if state.own.unpromised[0] > 0:
-        promise_all(state)
-    else:
-        for i in range(state.batch.arrivals):
-            promise(state, state.batch.arrived[i])
-    if state.own.next_due[0] <= state.now:
-        start_due(state)
-    book_overdue(state, GIVE)
+    return overdue
 
 
 @kernel()
@@ -77,7 +87,7 @@ def promise(state, job):
     if t == FUTURE:
         state.own.unpromised[0] += 1
         return False
-    hold(state, job, t)
+    hold(state, job, t, GIVEN)
     if t == state.now:
         state.own.why[job] = BACKFILL
     return True
@@ -145,14 +155,20 @@ def renew(state):
             else:
                 if t == state.now < reserved[job]:
                     own.why[job] = MOVED_UP
-                hold(state, job, t)
+                hold(state, job, t, CHANGED)
         job = following(state, 0)
 
 
 @kernel()
-def hold(state, job, t):
+def hold(state, job, t, cause):
     """Promise a job the start t, and see to it that there is a pass then."""
-    reserve(state, job, t)
+    reserve_because(state, job, t, cause, NONE)
+    wake_by(state, t)
+
+
+@kernel()
+def wake_by(state, t):
+    """See to it that there is a pass at t, where a job has its reserved start."""
     if t < state.own.next_due[0]:
         state.own.next_due[0] = t
         if t > state.now:
@@ -178,7 +194,7 @@ def renew_due(state):
             state.own.late[job] = 1
             if fits_where_held(state, job, state.now):
                 state.own.late[job] = 0
-                reserve(state, job, state.now)
+                reserve_because(state, job, state.now, OVERRUN, NONE)
                 book_reserved(state, job)
         job = following(state, 0)
     state.own.any_late[0] = 0
@@ -194,7 +210,7 @@ def renew_due(state):
                     state.own.late[job] = 0
                     state.own.unpromised[0] += 1
                 else:
-                    reserve(state, job, t)
+                    reserve_because(state, job, t, OVERRUN, NONE)
         job = following(state, 0)
 
 
@@ -217,7 +233,7 @@ def compress(state):
         ):
             t = improve(state, job)
             if t < state.promises.reserved[job]:
-                hold(state, job, t)
+                hold(state, job, t, UP)
                 state.own.late[job] = 0
                 if t == state.now:
                     state.own.why[job] = MOVED_UP
@@ -232,19 +248,25 @@ def start_due(state):
     job = following(state, 0)
     while job >= 0:
         if state.promises.reserved[job] == state.now:
-            reason = state.own.why[job]
-            if reason == 0:
-                reason = RESERVED
-            if reason != MOVED_UP and is_first(state, job):
-                reason = HEAD
-            place_where_held(state, job)
-            start(state, job, reason)
+            start_where_held(state, job)
         elif state.own.late[job] == 0 and state.promises.reserved[job] != NO_TIME:
             next_due = min(next_due, state.promises.reserved[job])
         job = following(state, 0)
     state.own.next_due[0] = next_due
     if next_due < FUTURE:
         wake(state, next_due)
+
+
+@kernel()
+def start_where_held(state, job):
+    """Start a job whose reserved start is now, and say why."""
+    reason = state.own.why[job]
+    if reason == 0:
+        reason = RESERVED
+    if reason != MOVED_UP and is_first(state, job):
+        reason = HEAD
+    place_where_held(state, job)
+    start(state, job, reason)
 
 
 def family() -> dict[str, Policy]:

@@ -15,6 +15,7 @@ from backfill.model.workload import Workload
 MODELS: dict[str, str] = {
     "farm": "backfill.workloads.farm:farm",
     "lublin": "backfill.workloads.lublin:lublin",
+    "two-tier": "backfill.workloads.twotier:two_tier",
 }
 
 

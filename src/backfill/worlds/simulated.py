@@ -26,7 +26,7 @@ from backfill.core.trace import LOOKS, PASSES
 from backfill.core.verbs import fit_empty
 from backfill.core.view import View
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
-from backfill.model.errors import PolicyError, at
+from backfill.model.errors import PolicyError, UsageError, at
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
@@ -54,7 +54,7 @@ class Simulation:
     elapsed_s: float
     passes: int
     looks: int  # jobs, or nodes of the queue's tree, that were looked at
-    history: Ints  # (entries, 2): when the watched job was promised a start, and which
+    promises: Ints  # (rows, 5): instant, job, promised start (NO_TIME none), cause, for which job (-1); in order
     journal: Ints  # (rows, 6), see core/journal.py; empty where none was kept
 
 
@@ -93,9 +93,9 @@ def simulate(
     _check_all_started(policy.name, schedule, state, jobs.job)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
-    history = state.promises.history[: state.promises.entries].copy()
+    promises = _promises(state, begun.rows)
     looks = int(state.trace.counters[LOOKS])
-    return Simulation(schedule, elapsed, passes, looks, history, state.journal.row[: state.journal.rows].copy())
+    return Simulation(schedule, elapsed, passes, looks, promises, state.journal.row[: state.journal.rows].copy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +121,9 @@ def begin(
 ) -> Begun:
     """Make the State of one run. See `simulate`."""
     values = policy.values(params)
+    if policy.one_node and not platform.is_pool:
+        told = f"{counted(len(platform.nodes), 'node')} and {counted(len(platform.licences), 'floating licence')}"
+        raise UsageError(f"policy {policy.name} schedules one node without floating licences; {platform.name} has {told}")
     jobs, causes = adapt(workload, platform)
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
@@ -148,6 +151,14 @@ def begin(
     if bound is not None:
         use_plan(state)
     return Begun(state, jobs, rows, place, causes, bound)
+
+
+def _promises(state: Any, rows: Ints) -> Ints:
+    """The record of promises, with jobs by their rows in the workload."""
+    found: Ints = state.promises.record[: state.promises.rows].copy()
+    found[:, 1] = rows[found[:, 1]]
+    found[:, 4] = np.where(found[:, 4] >= 0, rows[found[:, 4]], -1)
+    return found
 
 
 def _ascend(rows: Ints) -> bool:

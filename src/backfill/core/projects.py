@@ -1,0 +1,47 @@
+"""Projects: which of the jobs submitted so far belong together. A job without a project is a project of its own."""
+
+from typing import Any
+
+import numpy as np
+from numba import int64
+
+from backfill.core.jobs import by_appearance
+from backfill.core.kernel import kernel
+from backfill.core.record import column, record, zeros
+
+PROJECTS = [
+    ("count", int64),  # those of which a job was submitted
+    ("of", int64[::1]),  # (n,): the project of a job; numbered as they first come up
+    ("submit", int64[::1]),  # (n,): submit of the first job of a project
+    ("first", int64[::1]),  # (n,): that job
+    ("last", int64[::1]),  # (n,): the last job submitted so far
+    ("next", int64[::1]),  # (n,): the next job of the same project, in the order of the queue; -1 none so far
+]
+Projects, ProjectsT = record("Projects", PROJECTS, globals())
+
+
+def new_projects(codes: Any) -> Any:
+    """Nothing is submitted yet. codes: the project of each job in the order of the queue, -1 none."""
+    n = len(codes)
+    own = np.where(codes >= 0, codes.astype(np.int64), int(codes.max(initial=-1)) + 1 + np.arange(n))
+    return Projects(
+        count=0,
+        of=column(by_appearance(own)),
+        submit=zeros(n),
+        first=zeros(n),
+        last=zeros(n),
+        next=np.full(n, -1),
+    )
+
+
+@kernel(inline=True)
+def join_project(state, job):
+    """A job that is submitted now is the last of its project."""
+    projects = state.projects
+    project = projects.of[job]
+    if project == projects.count:
+        projects.count += 1
+        projects.submit[project], projects.first[project] = state.jobs.submit[job], job
+    else:
+        projects.next[projects.last[project]] = job
+    projects.last[project] = job

@@ -1,0 +1,237 @@
+"""Two-tier scheduling: a project of jobs is promised its departure at its submit. 2TSB, 2TFB, 2TFB-SF, 2TPB.
+
+Source: Lin, Thai, Wang and Lai, JNCA 52, 2015: Algorithms 1 to 3 with the operations of Table 5.
+
+A pass keeps what was promised (as conservative backfilling does, without compression unless asked for), starts what is
+due, then takes the jobs without a promise, project by project in the order of their first jobs. 2TSB books each job at
+its earliest start. The others try each instant at which a gap begins, and there `check`: where the job takes away what
+others have booked, the reservation with the greatest latest start has to move.
+"""
+
+from dataclasses import dataclass, replace
+from math import inf
+
+from .conservative import Promises, compress, kept, rebuilt, timers
+from .lanes import FUTURE
+from .profile import Profile, span
+from .words import Decision, Job, Placement, Policy, Reservation, Start, Time, View
+
+def project_of(job: Job) -> str:
+    return job.project or f"the job of row {job.row} alone"
+
+
+def two_tier(
+    moves: bool = False,
+    sf: float = 0,
+    pl: float = inf,
+    victims: str = "per_time",
+    rebook: str = "from_now",
+    compress: bool = False,
+    high_at: float | None = None,
+) -> Policy:
+    """moves: else it is 2TSB. sf, pl: slack factor, and preemption limit. high_at: the priority of 2TPB."""
+    rules = Rules(moves, sf, pl, victims, rebook, compress, high_at)
+    return lambda view: Pass(view, rules).decide()
+
+
+@dataclass(frozen=True)
+class Rules:
+    moves: bool
+    sf: float
+    pl: float
+    victims: str
+    rebook: str
+    compress: bool
+    high_at: float | None
+
+
+class Pass:
+    def __init__(self, view: View, rules: Rules):
+        self.view, self.rules = view, rules
+        self.latest: dict[int, Time] = view.memory.setdefault("latest", {})
+        self.jobs: dict[int, Job] = view.memory.setdefault("jobs", {})
+        self.ended: dict[int, Time] = view.memory.setdefault("ended", {})
+        self.note_ends()
+        self.jobs.update({job.row: job for job in view.queue})
+        self.limits = {r.job.row: r.limit for r in view.running}
+        self.waiting = list(view.queue)
+        self.starts: list[Start] = []
+        self.given: Promises = {}
+
+    def note_ends(self) -> None:
+        """Every end is followed by a pass at its instant, so who runs no more has ended now."""
+        there = {r.job.row for r in self.view.running} | {job.row for job in self.view.queue}
+        for row in self.view.memory.get("ran", set()) - there:
+            self.ended[row] = self.view.now
+        for row in there:
+            self.ended.pop(row, None)
+
+    def decide(self) -> Decision:
+        view = self.view
+        self.profile = Profile.of_running(view)
+        self.promises, moved_up = self.keep_promises()
+        self.start_due(moved_up)
+        new = [job for job in self.waiting if job.row not in self.promises]
+        for project in dict.fromkeys(map(project_of, new)):
+            jobs = [job for job in new if project_of(job) == project]
+            self.promise(project, jobs)
+            self.start_due({row for row in self.promises if row not in {job.row for job in jobs}})
+        self.view.memory["ran"] = {r.job.row for r in view.running} | {start.job.row for start in self.starts}
+        held = {job.row: self.promises[job.row] for job in self.waiting if job.row in self.promises}
+        started = {start.job.row: Reservation(view.now, start.placement) for start in self.starts}
+        return Decision(self.starts, held | started, timers(view, held), given=self.given)
+
+    def keep_promises(self) -> tuple[Promises, set[int]]:
+        view, moved_up = self.view, set()
+        if view.changed:
+            promises, moved_up = rebuilt(view, self.profile)
+        else:
+            promises = kept(view, self.profile)
+        if self.rules.compress and (view.ended or view.changed):
+            moved_up |= compress(view, self.profile, promises)
+        if all(r.limit > view.now for r in view.running):  # nobody is overdue, so every start comes as it is booked
+            promises = {row: replace(promise, late=False) for row, promise in promises.items()}
+        return promises, moved_up
+
+    def start_due(self, moved_up: set[int]) -> None:
+        somebody_waits = False
+        for job in list(self.waiting):
+            promise = self.promises.get(job.row)
+            if promise is None or promise.start > self.view.now:
+                somebody_waits = True
+                continue
+            if job.row in moved_up:
+                reason = "moved-up"
+            elif not somebody_waits:
+                reason = "head"
+            else:
+                reason = "reserved" if job.row in self.view.promises else "backfill"
+            self.starts.append(Start(job, promise.placement, reason))
+            self.waiting.remove(job)
+            del self.promises[job.row]
+            self.limits[job.row] = self.view.now + job.estimate
+
+    def promise(self, project: str, jobs: list[Job]) -> None:
+        """Give the jobs of a project their starts, and their latest starts."""
+        rules, pr = self.rules, max(min(max(job.priority for job in jobs), 1), 0)
+        may_move, factor = rules.moves, rules.sf
+        if rules.high_at is not None:
+            may_move, factor = pr >= rules.high_at, (1 - pr) * rules.sf
+        departures = self.departures()  # as they were promised before this project came
+        for job in jobs:
+            found = self.first_gap(job, departures) if may_move else self.profile.earliest(job, self.view.now)
+            if found is not None:
+                self.promises[job.row] = found
+                if not may_move:
+                    self.profile.book(job, found)
+        given = [job for job in jobs if job.row in self.promises]
+        for job in given:
+            self.latest[job.row] = self.promises[job.row].start
+            self.given[job.row] = self.promises[job.row]
+        if rules.moves and given:
+            departure = self.departures()[project]
+            slack = round((departure - self.view.project_submits[project]) * float(factor))
+            for job in given:
+                self.latest[job.row] = max(departure + slack - span(job), self.promises[job.row].start)
+
+    def departures(self) -> dict[str, Time]:
+        """When the last job of each project ends, as things stand; jobs without a start do not count."""
+        ends = self.ended | self.limits
+        ends |= {row: promise.start + span(self.jobs[row]) for row, promise in self.promises.items()}
+        found: dict[str, Time] = {}
+        for row, end in ends.items():
+            project = project_of(self.jobs[row])
+            found[project] = max(found.get(project, end), end)
+        return found
+
+    def first_gap(self, job: Job, departures: dict[str, Time]) -> Reservation | None:
+        """The first gap in which the job has its place when others have moved; both are booked."""
+        for begin in self.gaps(job):
+            before = copy_of(self.profile), dict(self.promises)
+            at = self.profile.book(job, Reservation(begin, on_the_node(job)))
+            if self.check(job, at, departures):
+                return at
+            self.profile, self.promises = before
+        return None
+
+    def gaps(self, job: Job) -> list[Time]:
+        """`find_feasible`: now, and each later instant at which what is free changes, if the job fits at it."""
+        profile = self.profile
+        first = profile._cut(self.view.now)
+        return [
+            profile.times[i]
+            for i in range(first, len(profile.times))
+            if (i == first or profile.rooms[i] != profile.rooms[i - 1])
+            and all(there >= asked for there, asked in zip(profile.rooms[i], need(job), strict=True))
+            and profile.times[i] < FUTURE
+        ]
+
+    def check(self, job: Job, at: Reservation, departures: dict[str, Time]) -> bool:
+        """Move others until nothing is overbooked while the job runs."""
+        moved: set[int] = set()
+        times: set[Time] = set()
+        while (t := self.overbooked(at.start, at.start + span(job))) is not None:
+            if (t in times and self.rules.victims != "any") or (moved and self.rules.victims == "one"):
+                return False
+            times.add(t)
+            victim = self.victim(job, t, moved)
+            if victim is None:
+                return False
+            moved.add(victim.row)
+            held = self.promises[victim.row]
+            self.profile.lift(victim, held)
+            begin = self.view.now if self.rules.rebook == "from_now" else held.start
+            found = self.earliest(victim, begin)
+            if found.start > self.latest[victim.row]:
+                return False
+            self.promises[victim.row] = self.profile.book(victim, found)
+            now = self.departures()
+            if sum(now[project] > departures[project] for project in departures if project in now) > self.rules.pl:
+                return False
+        return True
+
+    def overbooked(self, begin: Time, end: Time) -> Time | None:
+        """The first instant in [begin, end) at which more is booked than there is."""
+        for t, room in zip(self.profile.times, self.profile.rooms, strict=True):
+            if begin <= t < end and min(room) < 0:
+                return t
+        return None
+
+    def victim(self, job: Job, t: Time, moved: set[int]) -> Job | None:
+        """Of the others that have t booked, use what is overbooked and may start later: the greatest latest start."""
+        room = self.profile.rooms[self.profile._cut(t)]
+        found = [
+            other
+            for other in self.waiting
+            if other.row in self.promises
+            and project_of(other) != project_of(job)
+            and other.row not in moved
+            and self.promises[other.row].start <= t < self.promises[other.row].start + span(other)
+            and any(there < 0 and asked > 0 for there, asked in zip(room, need(other), strict=True))
+            and self.latest[other.row] > self.promises[other.row].start
+        ]
+        return max(found, key=lambda other: (self.latest[other.row], other.submit, other.row), default=None)
+
+    def earliest(self, job: Job, begin: Time) -> Reservation:
+        """The first instant from which at least what the job asks for is free, of everything, while it runs."""
+        profile, length = self.profile, span(job)
+        for t in profile.times[profile._cut(begin) :]:
+            rooms = [room for at, room in zip(profile.times, profile.rooms, strict=True) if t <= at < t + length]
+            if all(there >= asked for room in rooms for there, asked in zip(room, need(job), strict=True)):
+                return Reservation(t, on_the_node(job))
+        return Reservation(FUTURE, on_the_node(job))
+
+
+def on_the_node(job: Job) -> Placement:
+    return ((0, job.tasks),)
+
+
+def need(job: Job) -> tuple[int, ...]:
+    return tuple(job.tasks * amount for amount in job.demand)
+
+
+def copy_of(profile: Profile) -> Profile:
+    """A copy of which changes do not touch this one."""
+    copy = Profile(profile.platform, 0)
+    copy.times, copy.rooms = list(profile.times), [list(room) for room in profile.rooms]
+    return copy
