@@ -25,6 +25,11 @@ def policy(text: str) -> tuple[Policy, dict[str, float]]:
     return load(text)
 
 
+def runs_on(name: str, platform: Platform) -> bool:
+    """Whether the policy of this text schedules such a platform: some know but one node without licences."""
+    return not policy(name)[0].one_node or (len(platform.nodes) == 1 and not platform.copies)
+
+
 class Given(Estimates):
     """Estimates as the case states them."""
 

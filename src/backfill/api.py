@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from backfill import __version__
 from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, metrics
+from backfill.analysis.promises import Change, departures, history, promise_metrics, subject
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.explain import NOT_YOURS
@@ -71,7 +72,7 @@ class Result:
 
     @property
     def watched(self) -> str | None:
-        """The job whose promises were written down."""
+        """The job or project whose promises are told."""
         return self.spec.watched
 
     @property
@@ -139,12 +140,21 @@ class Result:
 
     @property
     def promises(self) -> list[tuple[float, float]]:
-        """What the job given as `promise` was promised: (when, which start), in seconds."""
-        if self.watched is None:
-            return []
-        row, record = self.workload.row_of(self.watched), self.simulation.promises
-        mine = record[(record[:, 1] == row) & (record[:, 2] != NO_TIME)]
-        return [(at / SECOND, start / SECOND) for at, start in mine[:, [0, 2]].tolist()]
+        """What the job or project given as `promise` was promised: (when, which start or departure), in seconds."""
+        told = [] if self.watched is None else self.promise_history(self.watched)
+        return [(each.at / SECOND, each.until / SECOND) for each in told if each.until != NO_TIME]
+
+    def promise_history(self, name: str) -> list[Change]:
+        """Every promise that a job or a project was given, when and why, in order; times in microseconds.
+
+        Of all jobs and projects where the policy keeps its bookings, as `2tsb` does, else of the one given as `promise`.
+        Raises UsageError for a name that is neither.
+        """
+        job, rows = subject(self.workload, name)
+        if job is not None:
+            return history(self.simulation.promises, job)
+        seen = self.options.estimates.of(self.workload.jobs, self.options.seed)
+        return departures(self.simulation.promises, rows, seen)
 
     def summary(self) -> str:
         """The headline metrics as a text table."""
@@ -223,7 +233,9 @@ class Result:
         if self.replay is not None:
             found["replay"] = self.replay.to_dict()
         if self.watched is not None:
-            found["promise"] = {"job": self.watched, "history": [{"at_s": at, "start_s": s} for at, s in self.promises]}
+            project = subject(self.workload, self.watched)[0] is None
+            told = [each.to_dict(self.workload, project) for each in self.promise_history(self.watched)]
+            found["promise"] = {"project" if project else "job": self.watched, "history": told}
         return found
 
     def to_polars(self, runs: bool = False) -> Any:
@@ -298,7 +310,7 @@ def simulate(
     warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
     events:    what happens besides: a file, an Events, or a table with the columns of such a file.
     lost:      what becomes of a job whose run is lost with its node: `requeue` (it waits again) or `fail`.
-    promise:   id of a job whose promised starts are written down, see Result.promises.
+    promise:   a job whose promised starts, or a project whose departures, are told: Result.promise_history.
     progress:  is told now and then how many jobs were submitted so far.
     """
     return run_spec(log, pool, RunSpec.of(policy, params, promise=promise, **given), progress)
@@ -319,6 +331,8 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
             raise
         raise blamed from error
     numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
+    if policy.booked:
+        numbers |= promise_metrics(done.promises, done.schedule)
     return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
 
 

@@ -44,7 +44,7 @@ class RunSpec:
     options: Options = field(default_factory=Options)
     warmup: Trim = NOTHING
     cooldown: Trim = NOTHING
-    watched: str | None = None  # the job whose promises are written down
+    watched: str | None = None  # the job or project whose promises are told
 
     @classmethod
     def of(

@@ -291,7 +291,7 @@ def test_generate_writes_the_farm_beside_its_jobs(backfill, tmp_path):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("farm", "--out", "jobs.swf"), "model farm has licences and deadlines, which SWF cannot hold"),
+        (("farm", "--out", "jobs.swf"), "model farm has more than SWF can hold"),
         (("lublin", "--jobs", "5", "--out", "a.csv", "--platform", "a.toml"), "has no platform of its own"),
     ],
 )

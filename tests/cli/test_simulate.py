@@ -124,7 +124,9 @@ def test_an_empty_result_is_null_never_nan(backfill, tmp_path):
 
 def test_promises_of_one_job(backfill):
     out = backfill("simulate", "tiny.csv", *ON4, "--policy", "conservative", "--promise", "d").out
-    assert out.endswith("job d: at 3 s promised a start at 160 s\njob d: at 150 s promised a start at 150 s\n")
+    assert out.endswith(
+        "job d: at 3 s promised a start at 160 s\njob d: at 150 s promised a start at 150 s: room appeared\n"
+    )
     done = backfill("simulate", "tiny.csv", *ON4, "--promise", "a", "--json")
     assert json.loads(done.out)["promise"] == {"job": "a", "history": []}
 

@@ -9,10 +9,10 @@ from backfill.core.loop import decide_once
 from backfill.core.promises import NO_TIME
 from backfill.model.platform import Platform
 from backfill.worlds.simulated import simulate
-from tests.compiled import asked, policy
+from tests.compiled import asked, policy, runs_on
 from tests.core.test_deep_queue import flood
 from tests.differential.test_twins import every_pass
-from tests.reference.workloads import cases_with_events, chained_cases, pool_cases
+from tests.reference.workloads import cases_with_events, chained_cases, pool_cases, project_cases
 
 
 def checked(name, every=1, watch=lambda state: None):
@@ -29,7 +29,7 @@ def checked(name, every=1, watch=lambda state: None):
         if passes % every == 0:
             watch(view._state)
             check(view._state)
-            if name == "conservative" and not view._state.machine.windows:
+            if (name == "conservative" or chosen.booked) and not view._state.machine.windows:
                 check_plan(view._state, reserved(view._state))
 
     return chosen.like(chosen.name, decide=decide, compiled=False), params
@@ -44,6 +44,8 @@ def reserved(state):
 
 def run(name, happening, **options):
     case, events = happening
+    if not runs_on(name, case.platform):
+        return
     workload, platform, asks = asked(case.jobs, case.platform, events=events, **options)
     simulate(workload, platform, *checked(name), asks)
 
@@ -58,6 +60,12 @@ def test_with_nodes_licences_gangs_chains_and_events(name, happening):
 @given(happening=cases_with_events(pool_cases()))
 def test_on_a_pool(name, happening):
     run(name, happening, overrun="extend")
+
+
+@every_pass
+@given(happening=cases_with_events(project_cases()))
+def test_with_projects(name, happening):
+    run(name, happening)
 
 
 @pytest.mark.parametrize("name", ["easy", "easy-sjbf", "easy-saf", "first-fit"])
@@ -101,6 +109,14 @@ def test_what_is_wrong_is_found(wrong):
 
     with pytest.raises(AssertionError, match="counted anew"):
         simulate(flood(), Platform.pool(64), *checked("easy-saf", every=400, watch=watch))
+
+
+def test_a_wrong_booking_is_found():
+    def watch(state):
+        add(state.bookings.length, 1)
+
+    with pytest.raises(AssertionError, match=r"jobs that have .* booked is .* counted anew"):
+        simulate(flood(60), Platform.pool(64), *checked("2tsb", every=20, watch=watch))
 
 
 def test_a_wrong_plan_is_found():

@@ -77,6 +77,8 @@ class Both:
         matrix = np.array([amounts], np.int64)
         found = fast.earliest(self.fast, lane, matrix, 0, 1, begin, before, until, length)
         assert found == self.twin.earliest(lane, amounts, begin, before, until, length)
+        if until == FUTURE:
+            assert fast.earliest_of_many(self.fast, lane, matrix, 0, 1, begin, before, length) == found
         if before == until == FUTURE:
             self.feasible(lane, amounts, begin, length, found)
         return found

@@ -8,11 +8,21 @@ from hypothesis import given
 from tests import compiled
 from tests.differential.test_twins import every_pass
 from tests.reference import world
-from tests.reference.workloads import Case, cases_with_events, chained_cases, general_cases, pool_cases, rich_pool_cases
+from tests.reference.workloads import (
+    Case,
+    cases_with_events,
+    chained_cases,
+    general_cases,
+    pool_cases,
+    project_cases,
+    rich_pool_cases,
+)
 
 
 def compare(happening, name, lost="requeue", overrun="kill"):
     case, events = happening
+    if not compiled.runs_on(name, case.platform):
+        return
     # A job that holds nothing may run on a node that has nothing; whether it does is nobody's question.
     case = Case([replace(job, demand=(max(job.demand[0], 1), *job.demand[1:])) for job in case.jobs], case.platform)
     policy = world.POLICIES[name]
@@ -39,6 +49,12 @@ def test_on_a_pool_of_several_resources_every_start_equals_the_twin(name, happen
 @every_pass
 @given(happening=cases_with_events(general_cases()))
 def test_with_nodes_licences_and_gangs_every_start_equals_the_twin(name, happening):
+    compare(happening, name)
+
+
+@every_pass
+@given(happening=cases_with_events(project_cases()))
+def test_with_projects_every_start_equals_the_twin(name, happening):
     compare(happening, name)
 
 

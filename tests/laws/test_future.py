@@ -18,7 +18,7 @@ from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND
 from backfill.worlds.simulated import Options, simulate
-from tests.compiled import policy
+from tests.compiled import policy, runs_on
 from tests.core.test_deep_queue import flood
 from tests.reference.words import Job
 from tests.reference.words import Platform as TwinPlatform
@@ -32,6 +32,11 @@ from tests.reference.workloads import (
     times,
     wide_cases,
 )
+
+
+def those_for(case):
+    """The policies that schedule the platform of a case."""
+    return [name for name in policies.TABLE if runs_on(name, case.platform)]
 
 
 def decided(workload, platform, name, until, **options):
@@ -72,7 +77,7 @@ def compare(futures, **options):
     case, other, now = futures
     workload, platform, _ = as_model(case.jobs, case.platform)
     scrambled, _, _ = as_model(other.jobs, other.platform)
-    for name in policies.TABLE:
+    for name in those_for(case):
         before = decided(workload, platform, name, now, **options)
         assert decided(scrambled, platform, name, now, **options) == before, name
 
@@ -127,7 +132,7 @@ def test_without_the_jobs_to_come_every_start_is_the_same(drawn):
     full, platform, _ = as_model(case.jobs, case.platform)
     shorter, _, _ = as_model(cut(case, now).jobs, case.platform)
     names = [job.name for job in case.jobs if job.submit <= now]
-    for name in policies.TABLE:
+    for name in those_for(case):
         expected = decided_by_name(full, platform, name, now + 1, names)
         assert decided_by_name(shorter, platform, name, now + 1, names) == expected, name
 
@@ -240,6 +245,6 @@ def poisoned(name):
 @given(case=st.one_of(pool_cases(), general_cases(), wide_cases()))
 def test_nonsense_in_the_rows_to_come_changes_no_decision(case):
     workload, platform, _ = as_model(case.jobs, case.platform)
-    for name in policies.TABLE:
+    for name in those_for(case):
         expected = simulate(workload, platform, *policy(name), journal=True).journal
         assert np.array_equal(simulate(workload, platform, *poisoned(name), journal=True).journal, expected), name

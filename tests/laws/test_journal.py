@@ -7,13 +7,15 @@ from hypothesis import given
 from backfill.core.journal import START
 from backfill.worlds.journal import feed_back
 from backfill.worlds.simulated import simulate
-from tests.compiled import asked, policy
+from tests.compiled import asked, policy, runs_on
 from tests.differential.test_twins import every_pass
 from tests.reference.workloads import cases_with_events, chained_cases, general_cases, pool_cases
 
 
 def check(name, happening, **options):
     case, events = happening
+    if not runs_on(name, case.platform):
+        return
     workload, platform, asks = asked(case.jobs, case.platform, events=events, **options)
     chosen, params = policy(name)
     done = simulate(workload, platform, chosen, params, asks, journal=True)

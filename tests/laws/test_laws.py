@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from backfill import policies
@@ -17,7 +17,7 @@ from backfill.core.verbs import FIT, HEAD, place, start
 from backfill.model.schedule import NO_TIME
 from backfill.traces.schedules import write_schedule
 from backfill.worlds.simulated import Options, simulate
-from tests.compiled import policy
+from tests.compiled import policy, runs_on
 from tests.reference.workloads import Case, as_model, general_cases, pool_cases, wide_cases
 
 GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
@@ -32,6 +32,7 @@ def overhead(name):
 
 
 def scheduled(case, name, options=None):
+    assume(runs_on(name, case.platform))
     workload, platform, _ = as_model(case.jobs, case.platform)
     return workload, platform, simulate(workload, platform, *policy(name), options=options).schedule
 
@@ -140,7 +141,7 @@ def test_a_job_that_can_never_run_changes_no_balance(name, case):
 
 
 def test_who_binds_itself():
-    fair = {"easy", "easy-sjbf", "conservative", "bf-fcfs", "bf-unmod", "bb", "backfill-lowest", "ibb"}
+    fair = {"easy", "easy-sjbf", "conservative", "bf-fcfs", "bf-unmod", "bb", "backfill-lowest", "ibb", "2tsb"}
     assert set(BINDING) == fair
     assert not policy("easy:order=sjf")[0].binds
 

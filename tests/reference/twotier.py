@@ -16,6 +16,7 @@ from .lanes import FUTURE
 from .profile import Profile, span
 from .words import Decision, Job, Placement, Policy, Reservation, Start, Time, View
 
+
 def project_of(job: Job) -> str:
     return job.project or f"the job of row {job.row} alone"
 

@@ -14,6 +14,7 @@ from backfill.model import platform as model_platform
 from backfill.model.events import EVENTS, BoundEvents
 from backfill.model.units import NEVER, SECOND, TIME_MAX, seconds_text
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
+from backfill.workloads.twotier import two_tier
 
 from .words import Event, Job, Node, Platform
 
@@ -193,6 +194,12 @@ def crowd(seed: int, jobs: int = 120) -> Case:
         )
 
     return Case([job(row) for row in range(jobs)], platform)
+
+
+def cloud(seed: int, projects: int = 16) -> Case:
+    """Projects that come faster than the node can serve them, so that many reservations stand in each other's way."""
+    drawn = two_tier(projects, types=2, seed=seed, interarrival=60, least=4, largest=6, high=0.3)
+    return Case(*from_model(drawn, drawn.platform))
 
 
 def unlimited(nodes: int, jobs: int = 110) -> Case:

@@ -78,6 +78,7 @@ POLICIES: dict[str, Policy] = {
     "2tfb": two_tier(moves=True, pl=0),
     "2tfb:compress=true,victims=any": two_tier(moves=True, pl=0, compress=True, victims="any"),
     "2tfb-sf": two_tier(moves=True, sf=0.5),
+    "2tfb-sf:sf=0.2": two_tier(moves=True, sf=0.2),
     "2tfb-sf:sf=2,pl=1": two_tier(moves=True, sf=2, pl=1),
     "2tfb-sf:sf=1,victims=any,rebook=later_only": two_tier(moves=True, sf=1, victims="any", rebook="later_only"),
     "2tfb-sf:sf=1,victims=one,compress=true": two_tier(moves=True, sf=1, victims="one", compress=True),

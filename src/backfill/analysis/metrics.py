@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.farm import farm_metrics
+from backfill.analysis.projects import project_metrics
 from backfill.analysis.resources import resource_metrics
 from backfill.model.errors import BadArgument
 from backfill.model.platform import Platform
@@ -171,7 +172,7 @@ def metrics(
     makespan), cpus being those of the platform as it is described.
 
     Where jobs hold several resources, those of `resource_metrics` are added; where there are deadlines or licences,
-    those of `farm_metrics`; where the schedule states runs, or a job was cancelled or failed, those of `event_metrics`.
+    those of `farm_metrics`; where jobs have projects, those of `project_metrics`; where the schedule states runs, or a job was cancelled or failed, those of `event_metrics`.
 
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).
@@ -209,6 +210,7 @@ def metrics(
         **event_metrics(schedule, there, rows, procs),
         **resource_metrics(workload, platform, schedule, rows),
         **farm_metrics(workload, platform, schedule, rows),
+        **project_metrics(workload, schedule, counted.rows),
     }
 
 

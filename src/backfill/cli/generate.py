@@ -64,7 +64,7 @@ def generate(
             raise UsageError(f"model {model} has no platform of its own; leave out --platform")
     elif suffix.startswith(".swf"):
         raise UsageError(
-            f"model {model} has licences and deadlines, which SWF cannot hold; give --out a .csv or .parquet"
+            f"model {model} has more than SWF can hold, such as resources or licences; give --out a .csv or .parquet"
         )
     else:
         if platform is None:

@@ -59,7 +59,8 @@ def simulate(
     part: Part,
     options: RunOptions,
     promise: Annotated[
-        str | None, typer.Option("--promise", metavar="JOB", help="Print which starts this job was promised, and when.")
+        str | None,
+        typer.Option("--promise", metavar="JOB|PROJECT", help="Print what this job or project was promised, and why."),
     ] = None,
     check: Check = False,
     schedule: Annotated[
@@ -83,13 +84,14 @@ def simulate(
     if save is not None:
         make_folder(save)
 
+    from backfill.analysis.promises import subject
     from backfill.cli.run import described, run
     from backfill.traces.schedules import write_runs, write_schedule
 
     spec = described(policy, options, settings or [], promise)
     workload, pool = inputs(log, **vars(machine), **vars(part))
     if promise is not None:
-        workload.row_of(promise)
+        subject(workload, promise)
     say_load(options.events, part.load)
     result = run(workload, pool, spec)
     for text in result.notes:
@@ -131,10 +133,14 @@ def _print(result: "Result") -> None:
     if result.replay is not None:
         print(f"\n{result.replay.short}")
     if result.watched is not None:
-        for at, start in result.promises:
-            print(f"job {result.watched}: at {at:.15g} s promised a start at {start:.15g} s")
-        if not result.promises:
-            print(f"job {result.watched} was promised no start")
+        from backfill.analysis.promises import subject
+
+        project = subject(result.workload, result.watched)[0] is None
+        who, told = f"{'project' if project else 'job'} {result.watched}", result.promise_history(result.watched)
+        for change in told:
+            print(f"{who}: {change.sentence(result.workload, project)}")
+        if not told:
+            print(f"{who} was promised no {'departure' if project else 'start'}")
 
 
 def _following(log: str, schedule: str | None, report: str | None, same: dict[str, object]) -> None:

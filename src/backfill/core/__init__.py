@@ -36,7 +36,9 @@ Who writes which room
     shadow      shadow.py: `shadow_time`, `use_extra`
     later       later.py, for the same; it follows the runs that start and end
     plan        future.py and profile.py, for the policies that plan
+    projects    transitions (submit)
     promises    `reserve`; a job that is requeued loses what it was promised
+    bookings    `reserve`, `withdraw`, `start`, the moves for a new job; transitions (leave)
     batch       transitions: what happened; `start` and `wake`: what was decided
     own         the policy; `pick` counts the numbers that it drew
     journal     transitions and verbs, where one is kept

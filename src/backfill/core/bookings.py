@@ -4,7 +4,7 @@ A booking [begin, begin + length) lies in a cell: its length is from 2**c to 2**
 cells of 2**c for each c. All that covers an instant so lies in three cells for each c in use. Cells are lists in a
 table of heads, reached by hashing. Beside it a heap has the begins.
 
-Kept for the policies that declare `booked`; `reserve` and `withdraw` write it.
+Kept for the policies that declare `booked`; `reserve`, `withdraw` and `start` write it, and the transition `leave`.
 Slow twin: a scan of all bookings, in check.py.
 """
 
@@ -18,11 +18,12 @@ from backfill.core.heaps import pop_end, push_end
 from backfill.core.kernel import apart, kernel
 from backfill.core.profile import FUTURE
 from backfill.core.promises import NO_TIME
-from backfill.core.record import SMALL, doubled, doubled_rows, record, zeros
+from backfill.core.record import SMALL, doubled, record, zeros
 from backfill.core.search import span
 from backfill.core.wall import verb
 
 CLASSES = 63
+OPENINGS = 64
 STRIDE = 7919  # between the heads of equal cells of neighbouring classes
 
 BOOKINGS = [
@@ -44,6 +45,10 @@ BOOKINGS = [
     ("tried", int64[:, ::1]),  # (tries, 2): job, and the start that it would get
     ("tries", int64),
     ("lack", int64[::1]),  # (k,): what an instant has too little of
+    ("soonest", int64[::1]),  # (n,): no start before it, were the job taken out of the plan;
+    ("since", int64[::1]),  # (n,): so it was after so many openings
+    ("opened", int64[::1]),  # (OPENINGS,): where room appeared in the plan, the last ones; a ring
+    ("openings", int64),
 ]
 Bookings, BookingsT = record("Bookings", BOOKINGS, globals())
 
@@ -69,6 +74,10 @@ def new_bookings(jobs: int, resources: int, kept: bool) -> Any:
         tried=zeros(SMALL, 2),
         tries=0,
         lack=zeros(resources),
+        soonest=zeros(n),
+        since=np.full(n, -OPENINGS - 1),
+        opened=zeros(OPENINGS),
+        openings=0,
     )
 
 
@@ -106,7 +115,7 @@ def book_in(state, job, t, due):
         bookings.dues = push_end(bookings.due_time, bookings.due_job, bookings.dues, t, job)
 
 
-@verb()
+@apart()
 def drop_booking(state, job):
     """A job has nothing booked: it runs, or is gone."""
     bookings = state.bookings
@@ -178,12 +187,3 @@ def next_booked(state):
 def allow_until(state, job, t):
     """A booked job may be moved to any start up to t. One that was never allowed to stays where it is."""
     state.bookings.latest[job] = t
-
-
-@kernel()
-def note_pair(pairs, count, job, t):
-    """Write (job, t) behind the others; returns the array, which may be a longer one."""
-    if count == len(pairs):
-        pairs = doubled_rows(pairs)
-    pairs[count, 0], pairs[count, 1] = job, t
-    return pairs

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from backfill.core.bookings import booked_at
 from backfill.core.order import DYNAMIC, FCFS, score
 from backfill.core.places import BLOCK as PLACES
 from backfill.core.profile import BLOCK, FUTURE, PAST
@@ -24,9 +25,23 @@ def check(state: Any) -> None:
     _check_queue(state)
     for slot in range(state.queue.slots):
         _check_order(state, slot)
+    if state.bookings.kept:
+        _check_bookings(state)
     if not state.machine.pool:
         _check_shapes(state)
         _check_later(state)
+
+
+def _check_bookings(state: Any) -> None:
+    """Who is found to have an instant booked, against a scan of all who wait and hold a reserved start."""
+    bookings, reserved = state.bookings, state.promises.reserved
+    held = np.flatnonzero((state.queue.waits[: state.jobs.count] > 0) & (reserved[: state.jobs.count] != NO_TIME))
+    _same("jobs with a booking", np.flatnonzero(bookings.begin != NO_TIME), held)
+    _same("bookings.begin", bookings.begin[held], reserved[held])
+    begin, end = bookings.begin[held], bookings.begin[held] + bookings.length[held]
+    for t in np.unique(np.concatenate([begin, end - 1, end])).tolist():
+        count = int(booked_at(state, t))
+        _same(f"jobs that have {t} booked", np.sort(bookings.found[:count]), held[(begin <= t) & (t < end)])
 
 
 def _same(what: str, found: Any, expected: Any) -> None:

@@ -20,6 +20,7 @@ from backfill.core.profile import (
     book,
     clear,
     earliest,
+    earliest_of_many,
     least_over,
     new_profile,
     trim,
@@ -168,7 +169,7 @@ def earliest_start(state, job, begin):
 @kernel()
 def _earliest(state, job, begin):
     if state.machine.pool:
-        return earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, span(state, job))
+        return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, span(state, job))
     if is_suspended(state, job):
         return earliest_as_before(state, job, begin)
     if state.jobs.alone[job]:

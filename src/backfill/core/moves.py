@@ -11,7 +11,7 @@ Slow twin: tests/reference/twotier.py.
 
 import numpy as np
 
-from backfill.core.bookings import booked_at, note_pair
+from backfill.core.bookings import OPENINGS, booked_at
 from backfill.core.errors import NONE
 from backfill.core.kernel import apart, kernel
 from backfill.core.profile import (
@@ -23,13 +23,14 @@ from backfill.core.profile import (
     available,
     book,
     commit,
-    earliest,
+    earliest_of_many,
     entry_after,
     find,
     rollback,
     savepoint,
 )
 from backfill.core.promises import MOVED
+from backfill.core.record import doubled_rows
 from backfill.core.rooms import forget_rooms, join_level
 from backfill.core.runs import RUNNING
 from backfill.core.search import ONLY, span
@@ -158,7 +159,11 @@ def _make_way(state, job, begin, t, victim, most, victims, rebook):
     bookings.tries = 0
     book(profile, ONLY, begin, end, state.jobs.need, job, TAKE)
     while t < end:
-        if victim < 0 or not _move(state, victim, rebook) or (most >= 0 and _delayed(state) > most):
+        if (
+            victim < 0
+            or not _move(state, victim, rebook == LATER_ONLY, begin)
+            or (most >= 0 and _delayed(state) > most)
+        ):
             rollback(profile, mark)
             bookings.tries = 0
             return False
@@ -174,19 +179,65 @@ def _make_way(state, job, begin, t, victim, most, victims, rebook):
 
 
 @kernel()
-def _move(state, job, rebook):
-    """Take a job out of the plan and put it back at its earliest start. Whether that is not too late for it."""
+def _move(state, job, later, booked):
+    """Take a job out of the plan and put it back at its earliest start. Whether that is not too late for it.
+
+    later: not before the start that it has. booked: where the job is booked for which it moves.
+    """
     profile, bookings, need, length = state.plan.nodes, state.bookings, state.jobs.need, span(state, job)
     held = bookings.begin[job]
     book(profile, ONLY, held, held + length, need, job, GIVE)
-    begin = held if rebook == LATER_ONLY else state.now
-    t = earliest(profile, ONLY, need, job, TAKE, begin, bookings.latest[job] + 1, FUTURE, length)
+    begin, before = _soonest(state, job), bookings.latest[job] + 1
+    t = earliest_of_many(profile, ONLY, need, job, TAKE, max(begin, held) if later else begin, before, length)
+    if not later:
+        _note_soonest(state, job, booked, min(t, before))
     if t == FUTURE:
         return False
     book(profile, ONLY, t, t + length, need, job, TAKE)
-    bookings.tried = note_pair(bookings.tried, bookings.tries, job, t)
+    if bookings.tries == len(bookings.tried):
+        bookings.tried = doubled_rows(bookings.tried)
+    bookings.tried[bookings.tries, 0], bookings.tried[bookings.tries, 1] = job, t
     bookings.tries += 1
     return True
+
+
+@kernel()
+def _soonest(state, job):
+    """No start of a job that is taken out of the plan lies before this instant."""
+    bookings = state.bookings
+    if bookings.openings - bookings.since[job] > OPENINGS:
+        return state.now
+    t = bookings.soonest[job]
+    for i in range(bookings.since[job], bookings.openings):
+        t = min(t, bookings.opened[i % OPENINGS] - span(state, job) + 1)
+    for i in range(bookings.tries):
+        t = min(t, bookings.begin[bookings.tried[i, 0]] - span(state, job) + 1)
+    return max(t, state.now)
+
+
+@kernel()
+def _note_soonest(state, job, booked, t):
+    """A job had no start before t, beside another one that is `booked` and those that were moved for that."""
+    bookings = state.bookings
+    first = booked
+    for i in range(bookings.tries):
+        first = min(first, bookings.tried[i, 1])
+    bookings.soonest[job] = min(t, first - span(state, job) + 1)
+    bookings.since[job] = bookings.openings
+
+
+@kernel()
+def _note_opening(state, t):
+    """Room appeared in the plan from t on."""
+    bookings = state.bookings
+    bookings.opened[bookings.openings % OPENINGS] = t
+    bookings.openings += 1
+
+
+@verb()
+def forget_soonest(state):
+    """Room may have appeared anywhere in the plan."""
+    state.bookings.openings += OPENINGS + 1
 
 
 @kernel()
@@ -210,11 +261,14 @@ def _next_overbooked(state, t, end):
 def _keep_move(state, job, t, by):
     """A move is made."""
     bookings = state.bookings
+    _note_opening(state, bookings.begin[job])
     known = False
     for i in range(bookings.moves):
         known = known or bookings.moved[i, 0] == job
     if not known:
-        bookings.moved = note_pair(bookings.moved, bookings.moves, job, bookings.begin[job])
+        if bookings.moves == len(bookings.moved):
+            bookings.moved = doubled_rows(bookings.moved)
+        bookings.moved[bookings.moves, 0], bookings.moved[bookings.moves, 1] = job, bookings.begin[job]
         bookings.moves += 1
     promise_start(state, job, t, MOVED, by)
 

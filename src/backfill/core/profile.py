@@ -444,6 +444,47 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
             return FUTURE
 
 
+@apart(matrix=int64[:, ::1])
+def earliest_of_many(profile, lane, matrix, row, factor, begin, before, length):
+    """The first s in [begin, before) with the amount free on [s, s + length); FUTURE where there is none.
+
+    The same as `earliest`, where a window has many entries: it is looked at from its end, so that what lies before an
+    entry without room is passed over.
+    """
+    d = _block_at(profile, lane, begin)
+    start, known = begin, begin  # from `start` up to `known` there is room
+    while start < before:
+        while d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] < start + length:
+            d += 1
+        e = _entry_at(profile, profile.lane[lane, d], start + length - 1)
+        ahead_place, ahead = entry_after(profile, lane, d, e)
+        until = FUTURE if ahead == NONE else profile.time[ahead]
+        blocked, entered, everywhere = False, True, True
+        while True:
+            b = profile.lane[lane, d]
+            if entered:
+                everywhere = True
+                for c in range(profile.columns):
+                    everywhere = everywhere and profile.least[c, b] >= matrix[row, c] * factor
+            if everywhere:
+                e = b * BLOCK
+            else:
+                for c in range(profile.columns):
+                    blocked = blocked or profile.room[c, e] + profile.lift[c, b] < matrix[row, c] * factor
+            if blocked or profile.time[e] <= known:
+                break
+            ahead_place, ahead = d, e
+            d, e = entry_before(profile, lane, d, e)
+            entered = d != ahead_place
+        if not blocked:
+            return start
+        if ahead == NONE:
+            return FUTURE
+        d, start = ahead_place, profile.time[ahead]
+        known = until
+    return FUTURE
+
+
 @apart(out=int64[:, ::1])
 def least_over(profile, lane, begin, end, out, row):
     """Write the least availability of a lane over [begin, end), and at `begin` itself, to out[row]."""

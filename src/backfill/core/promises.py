@@ -1,6 +1,6 @@
 """What jobs were promised: the start that each holds now, the first that it held, and the record of every change.
 
-The record is kept of all jobs where the policy declares `booked`, elsewhere of the job that is watched.
+The record is kept of all jobs where the policy declares `booked` or a project is watched, else of the job that is.
 """
 
 from typing import Any

@@ -36,12 +36,13 @@ def new_state(
     estimate: Ints,
     seed: int = 0,
     watched: int = -1,
+    recorded: bool = False,
     journal: bool = False,
 ) -> Any:
     """A State in which nothing has happened yet.
 
     jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: what the
-    policy may count on as walltime. watched: the job whose promises are written down.
+    policy may count on as walltime. watched: the job whose promises are recorded; recorded: those of all are.
     journal: whether one is kept.
     """
     n, (nodes, k), licences = len(jobs), platform.capacity.shape, len(platform.licences)
@@ -65,7 +66,7 @@ def new_state(
         plan=plan,
         other=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count) if policy.preempts else plan,
         projects=new_projects(jobs.project.codes),
-        promises=new_promises(n, watched, policy.booked),
+        promises=new_promises(n, watched, recorded),
         bookings=new_bookings(n, k, policy.booked),
         batch=new_batch(),
         own=new_own(params, *lengths, seed),

@@ -8,6 +8,7 @@ import numpy as np
 from numba import int64
 
 from backfill.core.batch import clear_batch, note_arrival, note_end, note_leave
+from backfill.core.bookings import drop_booking
 from backfill.core.errors import NONE
 from backfill.core.heaps import pop_timer
 from backfill.core.journal import (
@@ -116,6 +117,8 @@ def leave(state, job):
     """A waiting job goes away unstarted."""
     note(state, LEAVE, job)
     dequeue(state, job)
+    if state.bookings.kept:
+        drop_booking(state, job)
     note_leave(state.batch, job)
 
 

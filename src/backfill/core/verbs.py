@@ -190,6 +190,8 @@ def start(state, job, reason):
         call(state.plan.book_start, state, run)
     state.placed.may = NONE
     dequeue(state, job)
+    if state.bookings.kept:
+        drop_booking(state, job)
 
 
 @kernel()

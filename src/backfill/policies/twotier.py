@@ -1,24 +1,24 @@
 """Two-tier scheduling: projects of jobs that are promised a departure when they are submitted.
 
-Source: Lin, Thai, Wang and Lai, JNCA 52, 2015. docs/decisions/0018-two-tier-readings.md has what the text leaves open.
+Source: Lin, Thai, Wang and Lai, JNCA 52, 2015. docs/decisions/0020-two-tier-readings.md has what the text leaves open.
 """
 
 import math
 
 import numpy as np
 
-from backfill.core.bookings import allow_until, drop_booking, next_booked, next_due, renew_booking
+from backfill.core.bookings import allow_until, next_booked, next_due, renew_booking
 from backfill.core.errors import NONE
 from backfill.core.future import book_overdue, settle
 from backfill.core.kernel import kernel
-from backfill.core.moves import begin_moves, project_end, settle_with_moves
+from backfill.core.moves import begin_moves, forget_soonest, project_end, settle_with_moves
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE, GIVE
 from backfill.core.promises import GIVEN, NO_TIME
 from backfill.core.queue import following, rewind
 from backfill.core.search import span
 from backfill.core.verbs import BACKFILL, MOVED_UP, reserve_because, wake
-from backfill.policies.conservative import keep_up, start_where_held
+from backfill.policies.conservative import conservative, keep_up, start_where_held
 
 SOURCE = "Lin, Thai, Wang and Lai, JNCA 52, 2015"
 MOST = 2.0**61  # microseconds of slack
@@ -26,7 +26,7 @@ WANTS_ONE, HAS_ONE = np.int64(1), np.int64(2)
 RESERVE = "every job at its submit"
 FILL = "whoever's reserved start has come"
 MEMORY = {
-    **{"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs", "unpromised": 1},  # as in conservative.py
+    **conservative.memory,
     "new": "jobs",  # WANTS_ONE: is to get a promise in this pass; HAS_ONE: got it
 }
 COMPRESS = Param.choice("false", "true", meaning="whether every end lets each waiting job, in queue order, move up")
@@ -172,8 +172,6 @@ def most_of(pl):
 def begin_pass(state, compress):
     """Keep the promises that there are, start what is due. Returns the jobs without a promise, in queue order."""
     batch, own = state.batch, state.own
-    for i in range(batch.leaves):
-        drop_booking(state, batch.left[i])
     if batch.changes > 0:
         rewind(state, 0)
         job = following(state, 0)
@@ -183,6 +181,8 @@ def begin_pass(state, compress):
     overdue = keep_up(state, compress != 0.0)
     if overdue == 0 and own.any_late[0] > 0:
         rely_on_late(state)
+    if overdue > 0 or compress != 0.0 or batch.changes + batch.leaves > 0 or ended_early(state):
+        forget_soonest(state)
     start_booked(state)
     many = state.queue.waiting if own.unpromised[0] > 0 else batch.arrivals
     new, n = np.empty(many, np.int64), 0
@@ -205,6 +205,15 @@ def begin_pass(state, compress):
 
 
 @kernel()
+def ended_early(state):
+    """Whether a run ended at this instant that had booked more."""
+    early = False
+    for i in range(state.batch.ends):
+        early = early or state.runs.limit[state.batch.ended[i]] > state.now
+    return early
+
+
+@kernel()
 def rely_on_late(state):
     """Nobody is overdue any more: the starts of those whose promises were broken come as they are reserved."""
     own = state.own
@@ -224,7 +233,6 @@ def start_booked(state):
     job = next_due(state)
     while job >= 0:
         start_where_held(state, job)
-        drop_booking(state, job)
         job = next_due(state)
 
 
@@ -236,7 +244,6 @@ def start_project(state, project):
         if state.projects.of[job] != project:
             state.own.why[job] = MOVED_UP
         start_where_held(state, job)
-        drop_booking(state, job)
         job = next_due(state)
 
 

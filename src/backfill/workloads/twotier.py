@@ -1,9 +1,9 @@
 """The two-tier cloud: projects of independent jobs, each submitted as a whole, on one node of several resource types.
 
 Projects arrive as a Poisson stream. The number of jobs is normal, its whole part taken; service times are exponential,
-and known exactly; the demand for each type is exponential, its whole part taken, and may be 0. The capacity of a type is
-uniform. Source: Lin, Thai, Wang and Lai, JNCA 52, 2015, Table 6; docs/decisions/0018-two-tier-readings.md has what the
-text leaves open.
+and known exactly; the demand for each type is exponential, its whole part taken, and may be 0. The capacity of a type
+is uniform. Source: Lin, Thai, Wang and Lai, JNCA 52, 2015, Table 6; docs/decisions/0020-two-tier-readings.md has what
+the text leaves open.
 
 Each attribute has a stream of numbers of its own, so that workloads which differ in one argument share all the others.
 """
@@ -148,4 +148,6 @@ def _demands(seed: int, jobs: int, mean: float, capacity: Ints) -> Ints:
         many = demands > capacity
         if not many.any():
             return demands.astype(np.int64)
-    raise UsageError(f"two-tier: after {TRIES} draws {many.sum()} demands exceed the capacity; expected a smaller demand")
+    raise UsageError(
+        f"two-tier: after {TRIES} draws {many.sum()} demands exceed the capacity; expected a smaller demand"
+    )

@@ -71,7 +71,7 @@ def simulate(
 ) -> Simulation:
     """Run one policy over one workload.
 
-    watched: id of the job whose promises are written down. journal: whether one is kept (core/journal.py).
+    watched: id of the job, or the project, whose promises are recorded. journal: whether one is kept (core/journal.py).
 
     Raises PolicyError where the policy breaks a rule, UsageError for a wrong parameter or an unknown job.
     """
@@ -123,13 +123,15 @@ def begin(
     values = policy.values(params)
     if policy.one_node and not platform.is_pool:
         told = f"{counted(len(platform.nodes), 'node')} and {counted(len(platform.licences), 'floating licence')}"
-        raise UsageError(f"policy {policy.name} schedules one node without floating licences; {platform.name} has {told}")
+        raise UsageError(
+            f"policy {policy.name} schedules one node without floating licences; {platform.name} has {told}"
+        )
     jobs, causes = adapt(workload, platform)
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
         place = np.argsort(rows, kind="stable")
         jobs, causes = jobs.take(rows), causes[rows]
-    watched_row = -1 if watched is None else int(np.argmax(rows == workload.row_of(watched)))
+    watched_row, of_all = _watched(workload, rows, watched)
     bound = None if options.events is None else options.events.bind(workload, platform)
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
@@ -143,6 +145,7 @@ def begin(
         estimate=estimate,
         seed=options.seed,
         watched=watched_row,
+        recorded=of_all or policy.booked,
         journal=journal,
     )
     most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
@@ -151,6 +154,15 @@ def begin(
     if bound is not None:
         use_plan(state)
     return Begun(state, jobs, rows, place, causes, bound)
+
+
+def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, bool]:
+    """The job whose promises are recorded, -1 for none; and whether those of all are, as a project is watched."""
+    if watched is None:
+        return -1, False
+    if watched in workload.jobs.project.names and watched not in workload.jobs.job.astype(str):
+        return -1, True
+    return int(np.argmax(rows == workload.row_of(watched))), False
 
 
 def _promises(state: Any, rows: Ints) -> Ints:

@@ -1,0 +1,45 @@
+"""The metrics of projects: how long they wait, run and take.
+
+Source: Lin, Thai, Wang and Lai, JNCA 52, 2015, definitions 1 to 5; its MPT and MJT.
+"""
+
+import numpy as np
+
+from backfill.model.schedule import NO_TIME, Schedule
+from backfill.model.units import NEVER, SECOND
+from backfill.model.workload import Floats, Ints, Workload
+
+
+def project_metrics(workload: Workload, schedule: Schedule, rows: Ints) -> dict[str, float | int | None]:
+    """Of the projects all of whose jobs are among `rows`, which ran to their end; empty where no job has a project.
+
+    projects: how many these are. Means over them: mean_project_turnaround_s, last end - first submit;
+    mean_project_wait_s, first start - first submit; mean_project_run_s, last end - first start;
+    mean_project_job_turnaround_s, the mean over the jobs of a project of end - submit.
+    """
+    codes = workload.jobs.project.codes
+    if not (codes >= 0).any():
+        return {}
+    many = len(workload.jobs.project.names)
+    mine = rows[codes[rows] >= 0]
+    of = codes[mine]
+    count = np.bincount(of, minlength=many)
+    whole = (count > 0) & (count == np.bincount(codes[codes >= 0], minlength=many))
+    submit, start, end = np.full(many, NEVER), np.full(many, NEVER), np.full(many, NO_TIME)
+    np.minimum.at(submit, of, workload.jobs.submit[mine])
+    np.minimum.at(start, of, schedule.start[mine])
+    np.maximum.at(end, of, schedule.end[mine])
+    turnaround = (schedule.end[mine] - workload.jobs.submit[mine]).astype(np.float64)
+    of_jobs = np.bincount(of, turnaround, many)[whole] / count[whole]
+    submit, start, end = submit[whole], start[whole], end[whole]
+
+    def mean(values: Floats | Ints) -> float | None:
+        return float(values.astype(np.float64).mean()) / SECOND if len(values) else None
+
+    return {
+        "projects": int(whole.sum()),
+        "mean_project_turnaround_s": mean(end - submit),
+        "mean_project_wait_s": mean(start - submit),
+        "mean_project_run_s": mean(end - start),
+        "mean_project_job_turnaround_s": mean(of_jobs),
+    }

@@ -1,0 +1,129 @@
+"""What was promised to jobs and projects, every change of it, and how the promises were kept."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backfill.model.errors import BadArgument
+from backfill.model.schedule import NO_TIME, Schedule
+from backfill.model.units import SECOND, seconds_text
+from backfill.model.workload import Ints, Workload
+
+CAUSES = ("given", "renewed", "moved-up", "moved", "overrun", "changed")  # in the order of core/promises.py
+MOVED = CAUSES.index("moved")
+WHY = {
+    "moved-up": "room appeared",
+    "overrun": "a job ran over its limit",
+    "changed": "capacity, walltimes or runs changed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A promise is given, or becomes another one."""
+
+    at: int  # microseconds
+    until: int  # the promised start of a job, or departure of a project; NO_TIME = taken back
+    cause: str  # one of CAUSES
+    job: int  # row of the job whose start is another one; of a project, the last such job of that instant
+    by: int  # row of the job that it made way for; -1 none
+
+    def sentence(self, log: Workload, project: bool) -> str:
+        """For people."""
+        what = "departure" if project else "start"
+        if self.until == NO_TIME:
+            told = f"at {seconds_text(self.at)} s has no promised {what} any more"
+        else:
+            told = f"at {seconds_text(self.at)} s promised a {what} at {seconds_text(self.until)} s"
+        who = f"job {log.jobs.job[self.job]} " if project else ""
+        if self.cause == CAUSES[MOVED]:
+            other = f"job {log.jobs.job[self.by]}"
+            if log.jobs.project[self.by]:
+                other += f" of project {log.jobs.project[self.by]}"
+            return f"{told}: {who}made way for {other}"
+        return f"{told}: {WHY[self.cause]}" if self.cause in WHY else told
+
+    def to_dict(self, log: Workload, project: bool) -> dict[str, Any]:
+        """For JSON."""
+        until = None if self.until == NO_TIME else self.until / SECOND
+        found = {"at_s": self.at / SECOND, "departure_s" if project else "start_s": until, "cause": self.cause}
+        if project:
+            found["job"] = str(log.jobs.job[self.job])
+        if self.by >= 0:
+            found["for"] = str(log.jobs.job[self.by])
+        return found
+
+
+def subject(log: Workload, name: str) -> tuple[int | None, Ints]:
+    """Whom a name means: the row of a job, or None for a project; and the rows of its jobs. Raises UsageError."""
+    rows = np.flatnonzero(log.jobs.job.astype(str) == name)
+    if len(rows):
+        return int(rows[0]), rows[:1]
+    if name in log.jobs.project.names:
+        return None, np.flatnonzero(log.jobs.project.codes == log.jobs.project.names.index(name))
+    many = len(set(log.jobs.project.codes.tolist()) - {-1})
+    projects = f" or {many} projects" if many else ""
+    raise BadArgument("promise", name, f"the id of one of the {len(log)} jobs{projects} of {log.name}")
+
+
+def history(record: Ints, job: int) -> list[Change]:
+    """The promises of one job, in order."""
+    return [
+        Change(at, start, CAUSES[cause], row, by) for at, row, start, cause, by in record[record[:, 1] == job].tolist()
+    ]
+
+
+def departures(record: Ints, rows: Ints, seen: Ints) -> list[Change]:
+    """The promised departures of a project: the last end of its jobs, by promised starts and expected run times.
+
+    record: see Simulation.promises. rows: of the project's jobs. seen: the walltimes that the policy saw, shape (jobs,).
+    A departure is that of the end of an instant; jobs that were promised nothing yet do not count.
+    """
+    mine = record[np.isin(record[:, 1], rows)]
+    ends: dict[int, int] = {}
+    found: list[Change] = []
+    for at, changes in _by_instant(mine):
+        for _, job, start, _, _ in changes:
+            ends.pop(job, None)
+            if start != NO_TIME:
+                ends[job] = start + max(int(seen[job]), 1)
+        until = max(ends.values(), default=NO_TIME)
+        if not found or until != found[-1].until:
+            _, job, _, cause, by = _reason(changes)
+            found.append(Change(at, until, CAUSES[cause], job, by))
+    return found
+
+
+def _reason(changes: list[list[int]]) -> list[int]:
+    """Of the changes of one instant the last that made way for another job, or the last."""
+    moved = [change for change in changes if change[3] == MOVED]
+    return (moved or changes)[-1]
+
+
+def _by_instant(record: Ints) -> Iterator[tuple[int, list[list[int]]]]:
+    for at in np.unique(record[:, 0]).tolist():
+        yield at, record[record[:, 0] == at].tolist()
+
+
+def promise_metrics(record: Ints, schedule: Schedule) -> dict[str, float | int | None]:
+    """How the promises of jobs that ran were changed and kept. record: of all jobs.
+
+    promised_jobs: those that were promised a start. moved_promises: how often a promised start became another one.
+    moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. kept_promises: jobs that started no
+    later than first promised. mean_slip_s, max_slip_s: start - first promise of those that started later.
+    """
+    ran = np.flatnonzero((schedule.promise != NO_TIME) & schedule.ran)
+    slip = (schedule.start - schedule.promise)[ran]
+    late = slip[slip > 0] / SECOND
+    changed = record[record[:, 3] > 0]
+    return {
+        "promised_jobs": len(ran),
+        "moved_promises": len(changed),
+        "moved_jobs": len(np.unique(changed[:, 1])),
+        "made_way_jobs": len(np.unique(changed[changed[:, 3] == MOVED, 1])),
+        "kept_promises": int((slip <= 0).sum()),
+        "mean_slip_s": float(late.mean()) if len(late) else None,
+        "max_slip_s": float(late.max()) if len(late) else None,
+    }

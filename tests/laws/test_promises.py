@@ -1,0 +1,104 @@
+"""What two-tier scheduling promises: to whom a promise may become another one, how far, and what the record says of it.
+
+Run times are exact here, as the paper has them: F4.10 of the claims.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill.analysis.promises import CAUSES, departures
+from backfill.worlds.simulated import simulate
+from tests.compiled import policy
+from tests.reference.workloads import as_model, cloud, project_cases
+
+GIVEN, MOVED = CAUSES.index("given"), CAUSES.index("moved")
+exact_cases = st.one_of(project_cases(exact=True), st.integers(0, 10**6).map(lambda seed: cloud(seed, 12)))
+
+
+def run(case, name):
+    workload, platform, _ = as_model(case.jobs, case.platform)
+    return workload, simulate(workload, platform, *policy(name))
+
+
+def given_departures(workload, record):
+    """What each project was promised when it came: the last end of its jobs."""
+    found = {}
+    for _, job, start, cause, _ in record.tolist():
+        if cause == GIVEN:
+            project, end = workload.jobs.project[job], start + max(int(workload.jobs.walltime[job]), 1)
+            found[project] = max(found.get(project, end), end)
+    return found
+
+
+def latest_ends(workload, record):
+    """The latest end that any job of a project was ever promised."""
+    found = {}
+    for _, job, start, _, _ in record.tolist():
+        project, end = workload.jobs.project[job], start + max(int(workload.jobs.walltime[job]), 1)
+        found[project] = max(found.get(project, end), end)
+    return found
+
+
+@given(case=exact_cases)
+def test_2tsb_never_changes_a_promise_and_is_conservative_backfilling(case):
+    workload, found = run(case, "2tsb")
+    assert (found.promises[:, 3] == GIVEN).all()
+    if not has_gaps(case):
+        assert found.schedule.start.tolist() == run(case, "conservative")[1].schedule.start.tolist()
+    for project in workload.jobs.project.names:
+        rows = np.flatnonzero(workload.jobs.project.codes == workload.jobs.project.names.index(project))
+        assert len(departures(found.promises, rows, workload.jobs.walltime)) <= 1
+
+
+def has_gaps(case):
+    """Whether the jobs of two projects that come at one instant alternate in the file, or one has no walltime."""
+    orders = {}
+    for job in case.jobs:
+        orders.setdefault(job.submit, []).append(job.project)
+    alternate = any(
+        len(set(names)) < sum(a != b for a, b in zip(["", *names], names, strict=False)) for names in orders.values()
+    )
+    return alternate or any(job.walltime == 0 for job in case.jobs)
+
+
+@given(case=exact_cases)
+def test_2tfb_never_moves_a_departure(case):
+    workload, found = run(case, "2tfb")
+    assert latest_ends(workload, found.promises) == given_departures(workload, found.promises)
+
+
+@pytest.mark.parametrize("sf", [0.2, 1, 3])
+@given(case=exact_cases)
+def test_2tfb_sf_moves_no_departure_beyond_its_slack(sf, case):
+    workload, found = run(case, f"2tfb-sf:sf={sf}")
+    latest = latest_ends(workload, found.promises)
+    for project, departure in given_departures(workload, found.promises).items():
+        submit = workload.jobs.submit[workload.jobs.project.codes == workload.jobs.project.names.index(project)].min()
+        assert latest[project] <= departure + round((departure - int(submit)) * float(sf))
+
+
+@given(case=exact_cases)
+def test_2tpb_never_delays_a_project_of_priority_1(case):
+    workload, found = run(case, "2tpb")
+    latest, first = latest_ends(workload, found.promises), given_departures(workload, found.promises)
+    for project in {workload.jobs.project[job] for job in np.flatnonzero(workload.jobs.priority == 1).tolist()}:
+        assert latest.get(project) == first.get(project)
+
+
+@pytest.mark.parametrize("name", ["2tfb", "2tfb-sf", "2tpb", "2tfb-sf:victims=any,rebook=later_only"])
+@given(case=exact_cases)
+def test_every_start_is_the_last_promise_on_record_and_who_moved_made_way_for_another_project(name, case):
+    workload, found = run(case, name)
+    last = {job: start for _, job, start, _, _ in found.promises.tolist()}
+    ran = np.flatnonzero(found.schedule.ran).tolist()
+    assert last == {job: int(found.schedule.start[job]) for job in ran}
+    for _, job, _, cause, by in found.promises.tolist():
+        assert (cause, by) == (GIVEN, -1) or cause == MOVED
+        assert by == -1 or workload.jobs.project[job] != workload.jobs.project[by]
+
+
+def test_the_cases_do_move_reservations():
+    moves = sum((run(cloud(seed), "2tfb-sf")[1].promises[:, 3] == MOVED).sum() for seed in range(4))
+    assert moves > 50
