@@ -147,7 +147,7 @@ class Result:
     def promise_history(self, name: str) -> list[Change]:
         """Every promise that a job or a project was given, when and why, in order; times in microseconds.
 
-        Of all jobs and projects where the policy keeps its bookings, as `2tsb` does, else of the one given as `promise`.
+        Of all jobs and projects where the policy records them all, as `2tsb` does, else of the one given as `promise`.
         Raises UsageError for a name that is neither.
         """
         job, rows = subject(self.workload, name)

@@ -108,7 +108,11 @@ def test_generate_refuses(backfill, tmp_path):
 def test_policies_lists_them_all(backfill):
     done = backfill("policies")
     table, rest = done.out.split("\nparameters\n")
-    names = [line.split()[0] for line in table.splitlines() if line[:1].islower() and "," not in line[:8]]
+    names = [
+        line.split()[0]
+        for line in table.splitlines()
+        if line[:1].strip() and line[:1] == line[:1].lower() and line[0] not in "─" and "," not in line[:8]
+    ]
     assert names[1:] == [*TABLE]
     assert "  k-reservations: k = 4 jobs, from 0 to inf" in rest
     assert "  easy-sjbf: Tsafrir, Etsion and Feitelson" in rest.split("\nsources\n")[1]

@@ -115,7 +115,7 @@ def test_a_wrong_booking_is_found():
     def watch(state):
         add(state.bookings.length, 1)
 
-    with pytest.raises(AssertionError, match=r"jobs that have .* booked is .* counted anew"):
+    with pytest.raises(AssertionError, match=r"bookings.length is .* counted anew"):
         simulate(flood(60), Platform.pool(64), *checked("2tsb", every=20, watch=watch))
 
 

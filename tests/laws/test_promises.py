@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.analysis.promises import CAUSES, departures
+from backfill.core import promises
 from backfill.worlds.simulated import simulate
 from tests.compiled import policy
 from tests.reference.workloads import as_model, cloud, project_cases
@@ -97,6 +98,10 @@ def test_every_start_is_the_last_promise_on_record_and_who_moved_made_way_for_an
     for _, job, _, cause, by in found.promises.tolist():
         assert (cause, by) == (GIVEN, -1) or cause == MOVED
         assert by == -1 or workload.jobs.project[job] != workload.jobs.project[by]
+
+
+def test_causes_are_those_of_the_core():
+    assert promises.CAUSES == CAUSES
 
 
 def test_the_cases_do_move_reservations():

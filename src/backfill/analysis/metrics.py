@@ -172,7 +172,8 @@ def metrics(
     makespan), cpus being those of the platform as it is described.
 
     Where jobs hold several resources, those of `resource_metrics` are added; where there are deadlines or licences,
-    those of `farm_metrics`; where jobs have projects, those of `project_metrics`; where the schedule states runs, or a job was cancelled or failed, those of `event_metrics`.
+    those of `farm_metrics`; where jobs have projects, those of `project_metrics`; where the schedule states runs, or a
+    job was cancelled or failed, those of `event_metrics`.
 
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).

@@ -70,15 +70,14 @@ def subject(log: Workload, name: str) -> tuple[int | None, Ints]:
 
 def history(record: Ints, job: int) -> list[Change]:
     """The promises of one job, in order."""
-    return [
-        Change(at, start, CAUSES[cause], row, by) for at, row, start, cause, by in record[record[:, 1] == job].tolist()
-    ]
+    mine = record[record[:, 1] == job].tolist()
+    return [Change(at, start, CAUSES[cause], row, by) for at, row, start, cause, by in mine]
 
 
 def departures(record: Ints, rows: Ints, seen: Ints) -> list[Change]:
     """The promised departures of a project: the last end of its jobs, by promised starts and expected run times.
 
-    record: see Simulation.promises. rows: of the project's jobs. seen: the walltimes that the policy saw, shape (jobs,).
+    record: see Simulation.promises. rows: of the project's jobs. seen: the walltimes that policies saw, shape (jobs,).
     A departure is that of the end of an instant; jobs that were promised nothing yet do not count.
     """
     mine = record[np.isin(record[:, 1], rows)]
@@ -111,8 +110,8 @@ def promise_metrics(record: Ints, schedule: Schedule) -> dict[str, float | int |
     """How the promises of jobs that ran were changed and kept. record: of all jobs.
 
     promised_jobs: those that were promised a start. moved_promises: how often a promised start became another one.
-    moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. kept_promises: jobs that started no
-    later than first promised. mean_slip_s, max_slip_s: start - first promise of those that started later.
+    moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. kept_promises: jobs that started
+    no later than first promised. mean_slip_s, max_slip_s: start - first promise of those that started later.
     """
     ran = np.flatnonzero((schedule.promise != NO_TIME) & schedule.ran)
     slip = (schedule.start - schedule.promise)[ran]

@@ -38,6 +38,8 @@ def _check_bookings(state: Any) -> None:
     held = np.flatnonzero((state.queue.waits[: state.jobs.count] > 0) & (reserved[: state.jobs.count] != NO_TIME))
     _same("jobs with a booking", np.flatnonzero(bookings.begin != NO_TIME), held)
     _same("bookings.begin", bookings.begin[held], reserved[held])
+    if state.batch.changes == 0:  # else a walltime may have changed since the last pass
+        _same("bookings.length", bookings.length[held], np.maximum(state.jobs.walltime[held], 1))
     begin, end = bookings.begin[held], bookings.begin[held] + bookings.length[held]
     for t in np.unique(np.concatenate([begin, end - 1, end])).tolist():
         count = int(booked_at(state, t))

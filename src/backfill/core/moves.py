@@ -130,7 +130,7 @@ def _victim(state, job, t, victims):
             best = other
     if best >= 0 and victims != ANY:
         for k in range(state.machine.resources):
-            if 0 < bookings.lack[k] and need[best, k] < bookings.lack[k]:
+            if bookings.lack[k] > 0 and need[best, k] < bookings.lack[k]:
                 return NONE
     return best
 
@@ -330,6 +330,6 @@ def _end_of(state, job, now):
 def project_end(state, project):
     """When the last job of a project ends by its reserved start or its limit; of jobs that have ended, when they did.
 
-    Jobs without a start do not count.
+    Jobs without a start do not count; NO_TIME where none has one.
     """
     return _last_end(state, project, True)

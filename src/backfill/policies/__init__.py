@@ -14,6 +14,7 @@ _EASY = (
 )
 _FARM = "bf-fcfs bf-mod bf-unmod"
 _BALANCE = "bb backfill-lowest ibb best-fit"
+_TWO_TIER = "2tsb 2tfb 2tfb-sf 2tpb"
 TABLE = {
     "fcfs": "fcfs",
     **dict.fromkeys(_EASY.split(), "easy"),
@@ -22,7 +23,7 @@ TABLE = {
     "flexible": "flexible",
     **dict.fromkeys(_BALANCE.split(), "balance"),
     "preemptive": "preemptive",
-    **dict.fromkeys("2tsb 2tfb 2tfb-sf 2tpb".split(), "twotier"),
+    **dict.fromkeys(_TWO_TIER.split(), "twotier"),
 }
 
 

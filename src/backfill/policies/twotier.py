@@ -172,7 +172,7 @@ def most_of(pl):
 def begin_pass(state, compress):
     """Keep the promises that there are, start what is due. Returns the jobs without a promise, in queue order."""
     batch, own = state.batch, state.own
-    if batch.changes > 0:
+    if batch.changes + batch.leaves > 0:
         rewind(state, 0)
         job = following(state, 0)
         while job >= 0:
@@ -290,6 +290,8 @@ def give_slack(state, first, factor):
     """
     project = state.projects.of[first]
     departure = project_end(state, project)
+    if departure == NO_TIME:
+        return
     slack = np.rint(min(float(departure - state.projects.submit[project]) * factor, MOST))
     last = departure + np.int64(slack)
     job = first
