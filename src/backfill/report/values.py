@@ -7,7 +7,7 @@ from backfill.analysis.metrics import Metrics
 from backfill.model.units import SECOND, span_text
 
 HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization", "max_queue")
-FARM = ("out_deadline", "licence_usage")  # told where a workload or a platform has them
+FARM = ("out_deadline", "licence_usage", "mean_project_turnaround_s")  # told where a workload or platform has them
 SHARES = ("utilization", "fragmentation", "out_deadline", "system_usage", "licence_usage")  # so their names begin
 TROUBLE = ("killed_jobs", "rejected_jobs", "lost_cpu_hours", "failed_jobs", "pending_jobs")  # told where there are any
 
@@ -16,6 +16,7 @@ NAME_MAX = 80  # characters of a name that a table shows
 _HEADINGS = {
     "out_deadline": "missed deadlines",
     "mean_bounded_slowdown": "bounded slowdown",
+    "mean_project_turnaround_s": "project turn-around",
     "throughput_jobs_per_h": "jobs per hour",
 }
 _UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
