@@ -1,0 +1,94 @@
+"""Metrics of projects and of promises, by hand."""
+
+import numpy as np
+import pytest
+
+from backfill.analysis.projects import project_metrics
+from backfill.analysis.promises import CAUSES, departures, history, promise_metrics, subject
+from backfill.model.errors import UsageError
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import SECOND
+from backfill.model.workload import Labels
+
+from .by_hand import farm, scheduled, workload
+
+GIVEN, MOVED, CHANGED = (CAUSES.index(name) for name in ("given", "moved", "changed"))
+
+
+def log_of_projects(*names):
+    #       submit runtime | start end
+    #   0      0      2    |   0    2
+    #   1      0      6    |   4   10
+    #   2      1      1    |   7    8
+    log = workload([0, 0, 1], [2, 6, 1])
+    return log.with_jobs(log.jobs.replace(project=Labels.of(names)))
+
+
+def test_a_project_waits_for_its_first_start_and_ends_with_its_last_job():
+    log = log_of_projects("p", "p", "q")
+    schedule = scheduled(log, farm(9), [0, 4, 7])
+    assert project_metrics(log, schedule, np.arange(3)) == {
+        "projects": 2,
+        "mean_project_turnaround_s": (10 + 7) / 2,
+        "mean_project_wait_s": (0 + 6) / 2,
+        "mean_project_run_s": (10 + 1) / 2,
+        "mean_project_job_turnaround_s": ((2 + 10) / 2 + 7) / 2,
+    }
+
+
+def test_a_project_of_which_a_job_is_left_out_and_jobs_without_a_project_do_not_count():
+    log = log_of_projects("p", "p", "")
+    schedule = scheduled(log, farm(9), [0, 4, 7])
+    assert project_metrics(log, schedule, np.array([0, 2])) == {
+        "projects": 0,
+        **dict.fromkeys(
+            ["mean_project_turnaround_s", "mean_project_wait_s", "mean_project_run_s", "mean_project_job_turnaround_s"]
+        ),
+    }
+    assert project_metrics(log_of_projects("", "", ""), schedule, np.arange(3)) == {}
+
+
+RECORD = np.array(
+    [
+        [0, 0, 0, GIVEN, -1],
+        [0, 1, 3 * SECOND, GIVEN, -1],
+        [1 * SECOND, 1, 4 * SECOND, MOVED, 2],
+        [1 * SECOND, 2, 7 * SECOND, GIVEN, -1],
+        [2 * SECOND, 2, NO_TIME, CHANGED, -1],
+    ]
+)
+
+
+def test_a_departure_is_the_last_promised_end_and_says_for_whom_it_was_moved():
+    log = log_of_projects("p", "p", "q")
+    found = departures(RECORD, np.array([0, 1]), log.jobs.walltime)
+    assert [each.sentence(log, True) for each in found] == [
+        "at 0 s promised a departure at 9 s",
+        f"at 1 s promised a departure at 10 s: job {log.jobs.job[1]} made way for job {log.jobs.job[2]} of project q",
+    ]
+    assert found[1].to_dict(log, True) == {
+        "at_s": 1, "departure_s": 10, "cause": "moved", "job": str(log.jobs.job[1]), "for": str(log.jobs.job[2]),
+    }  # fmt: skip
+    taken_back = history(RECORD, 2)[1]
+    why = "capacity, walltimes or runs changed"
+    assert taken_back.sentence(log, False) == f"at 2 s has no promised start any more: {why}"
+    assert taken_back.to_dict(log, False) == {"at_s": 2, "start_s": None, "cause": "changed"}
+
+
+def test_promises_moved_and_kept():
+    log = log_of_projects("p", "p", "q")
+    schedule = scheduled(log, farm(9), [0, 4, 7])
+    schedule.promise[:] = np.array([0, 3, 7]) * SECOND
+    found = promise_metrics(RECORD, schedule)
+    assert (found["promised_jobs"], found["kept_promises"], found["max_slip_s"]) == (3, 2, 1)
+    assert (found["moved_promises"], found["moved_jobs"], found["made_way_jobs"]) == (2, 2, 1)
+
+
+def test_a_name_is_that_of_a_job_or_a_project():
+    log = log_of_projects("p", "p", "q")
+    assert subject(log, str(log.jobs.job[2]))[0] == 2
+    row, rows = subject(log, "p")
+    assert row is None
+    assert rows.tolist() == [0, 1]
+    with pytest.raises(UsageError, match="one of the 3 jobs or 2 projects"):
+        subject(log, "nobody")
