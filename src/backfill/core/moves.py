@@ -64,7 +64,7 @@ def settle_with_moves(state, job, most, victims, rebook):
             if short <= t:
                 short = _next_short(state, job, d, e)
                 victim = _victim_before(state, job, short, victims)
-            if short - t >= length:
+            if short == FUTURE or short - t >= length:
                 book(profile, ONLY, t, t + length, state.jobs.need, job, TAKE)
                 return t
             if victim >= 0:

@@ -163,12 +163,6 @@ def renew(state):
 def hold(state, job, t, cause):
     """Promise a job the start t, and see to it that there is a pass then."""
     reserve_because(state, job, t, cause, NONE)
-    wake_by(state, t)
-
-
-@kernel()
-def wake_by(state, t):
-    """See to it that there is a pass at t, where a job has its reserved start."""
     if t < state.own.next_due[0]:
         state.own.next_due[0] = t
         if t > state.now:
