@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill import policies
@@ -17,11 +17,13 @@ from backfill.core.verbs import FIT, HEAD, place, start
 from backfill.model.schedule import NO_TIME
 from backfill.traces.schedules import write_schedule
 from backfill.worlds.simulated import Options, simulate
-from tests.compiled import policy, runs_on
-from tests.reference.workloads import Case, as_model, general_cases, pool_cases, wide_cases
+from tests.compiled import policy
+from tests.reference.workloads import Case, as_model, general_cases, pool_cases, project_cases, wide_cases
 
 GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
 every_policy = pytest.mark.parametrize("name", [*policies.TABLE, *GOING_ON])
+ANYWHERE = [name for name in [*policies.TABLE, *GOING_ON] if not policy(name)[0].one_node]
+everywhere = pytest.mark.parametrize("name", ANYWHERE)
 BINDING = [name for name in policies.TABLE if policies.get(name).binds]
 TIES = [Options(), Options(ties="step")]
 
@@ -32,23 +34,29 @@ def overhead(name):
 
 
 def scheduled(case, name, options=None):
-    assume(runs_on(name, case.platform))
     workload, platform, _ = as_model(case.jobs, case.platform)
     return workload, platform, simulate(workload, platform, *policy(name), options=options).schedule
 
 
-@every_policy
+@everywhere
 @given(case=general_cases())
 def test_every_schedule_is_lawful(name, case):
     workload, platform, schedule = scheduled(case, name)
     assert verify(workload, platform, schedule, overhead=overhead(name)) == []
 
 
-@every_policy
+@everywhere
 @given(case=general_cases())
 def test_every_schedule_is_lawful_when_jobs_outlive_their_walltime(name, case):
     workload, platform, schedule = scheduled(case, name, Options(overrun="extend"))
     assert verify(workload, platform, schedule, overrun="extend", overhead=overhead(name)) == []
+
+
+@pytest.mark.parametrize("name", policies.TABLE)
+@given(case=project_cases())
+def test_every_schedule_of_projects_is_lawful(name, case):
+    workload, platform, schedule = scheduled(case, name)
+    assert verify(workload, platform, schedule) == []
 
 
 @every_policy
@@ -112,7 +120,7 @@ def test_a_promise_that_binds_is_kept(name, options, case):
     assert verify(workload, platform, schedule, promises_bind=True) == []
 
 
-@every_policy
+@everywhere
 @given(case=wide_cases(), there=st.booleans())
 def test_a_resource_that_nobody_asks_for_changes_nothing(name, case, there):
     """Neither one of which there is some, nor one of which there is nothing."""
