@@ -96,7 +96,7 @@ def record_of(
 
 def explain(record: Record, row: int, rules: Rules, promises: Promises | None = None) -> Explanation:
     """Why the job of a row waited. Without a record of promises nobody's reservations are known."""
-    more = instants(promises)
+    more = instants(record, promises)
     stretches = [(begin, until) for begin, until in record.waits_of(row) if begin < until]
     rooms = [Room.of(record, row, begin, until, more) for begin, until in stretches]
     spans = [span for room in rooms for span in spans_of(room, rules, promises)]

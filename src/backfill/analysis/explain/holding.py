@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backfill.analysis.explain.room import Mask, Room
+from backfill.analysis.explain.room import Mask, Record, Room
 from backfill.analysis.outages import Window
 from backfill.model.promises import Promises
 from backfill.model.schedule import NO_TIME
@@ -48,9 +48,10 @@ class Holding:
         return cls(kind, who)
 
 
-def instants(promises: Promises | None) -> Ints | None:
-    """When anything was promised, so that a room can have these among its times."""
-    return None if promises is None else np.unique(promises.at)
+def instants(record: Record, promises: Promises | None) -> Ints | None:
+    """When anything was promised, or a job began or ceased to wait, so that a room can have these among its times."""
+    _, begin, until = record.waits
+    return None if promises is None else np.unique(np.concatenate([promises.at, begin, until]))
 
 
 def _walltime(room: Room) -> int:

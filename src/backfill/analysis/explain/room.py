@@ -69,18 +69,21 @@ class Record:
     @cached_property
     def waits(self) -> tuple[Ints, Ints, Ints]:
         """Every stretch of waiting, in order of jobs and then of time: (job, begin, until); it may be of length 0."""
-        schedule, runs = self.schedule, self.runs
-        asks, ended = self.asks.workload.jobs, schedule.end.copy()
+        schedule, runs, jobs = self.schedule, self.runs, self.asks.workload.jobs
         stays = np.flatnonzero((schedule.state == PENDING) | ((schedule.state == CANCELLED) & ~schedule.ran))
-        eligible, until = schedule.eligible[stays].copy(), np.full(len(stays), self.last)
+        over = np.where(schedule.ran, schedule.end, schedule.submit)
+        over[schedule.state == PENDING] = self.last
+        until = np.full(len(stays), self.last)
         if self.outages is not None:
-            until = np.minimum(until, self.outages.cancelled[stays])
+            gone = (schedule.state == CANCELLED) & ~schedule.ran
+            over[gone] = self.outages.cancelled[gone]
+            until = np.where(gone[stays], self.outages.cancelled[stays], until)
+        begin = np.where(schedule.ran[stays], schedule.end[stays], schedule.submit[stays])
         for i, row in enumerate(stays.tolist()):
-            if len(before := asks.after[row]):
-                eligible[i] = max(int(eligible[i]), int(ended[before].max() + asks.think[row]))
-        eligible = np.where(schedule.ran[stays], schedule.end[stays], eligible)
+            if len(before := jobs.after[row]) and not schedule.ran[row]:
+                begin[i] = max(int(begin[i]), int(over[before].max() + jobs.think[row]))
         job = np.concatenate([runs.job, stays])
-        begin = np.concatenate([runs.since(schedule.eligible), np.minimum(eligible, until)])
+        begin = np.concatenate([runs.since(schedule.eligible), np.minimum(begin, until)])
         end = np.concatenate([runs.start, until])
         order = np.lexsort((begin, job))
         return job[order], begin[order], end[order]
@@ -309,7 +312,7 @@ def _of_steps(lanes: Iterable[list[tuple[int, Ints]]], shape: tuple[int, ...], b
             found.append((lane, time, value - before))
             before = value
     places = np.array([each[:2] for each in found], np.int64).reshape(-1, 2)
-    return places[:, 0], places[:, 1], np.array([each[2] for each in found], np.int64).reshape(-1, *shape)
+    return places[:, 0], places[:, 1], np.array([each[2] for each in found], np.int64).reshape(len(found), *shape)
 
 
 def _held(record: Record, seats: Ints, lane_of: Ints, resources: Ints, begin: int, until: int) -> Changes:
