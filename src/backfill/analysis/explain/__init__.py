@@ -32,7 +32,7 @@ from backfill.model.promises import Promises
 from backfill.model.schedule import Schedule
 from backfill.model.workload import Ints, Workload
 
-__all__ = ["Explanation", "Record", "Rules", "explain", "record_of"]
+__all__ = ["Explanation", "Record", "Rules", "brief", "explain", "record_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +96,7 @@ def record_of(
 
 def explain(record: Record, row: int, rules: Rules, promises: Promises | None = None) -> Explanation:
     """Why the job of a row waited. Without a record of promises nobody's reservations are known."""
-    more = instants(record, promises)
-    stretches = [(begin, until) for begin, until in record.waits_of(row) if begin < until]
-    rooms = [Room.of(record, row, begin, until, more) for begin, until in stretches]
+    rooms = _rooms(record, row, instants(record, promises))
     spans = [span for room in rooms for span in spans_of(room, rules, promises)]
     causes = causes_of(spans)
     return Explanation(
@@ -113,3 +111,17 @@ def explain(record: Record, row: int, rules: Rules, promises: Promises | None = 
         promised=[] if promises is None else promised(record, row, promises),
         policy=rules.name,
     )
+
+
+def brief(record: Record, row: int, rules: Rules) -> str:
+    """The summary alone, at less cost: without a record of promises, and without those who passed the job."""
+    spans = [span for room in _rooms(record, row) for span in spans_of(room, rules, None)]
+    causes = causes_of(spans)
+    those = [held(record, row, *each) for each in causes[:1]]
+    told = Explanation(record, row, None, [], spans, [cause for cause, _ in causes], those, Passed(), [], rules.name)
+    return told.sentence
+
+
+def _rooms(record: Record, row: int, more: Ints | None = None) -> list[Room]:
+    """One for each stretch in which a job waited."""
+    return [Room.of(record, row, begin, until, more) for begin, until in record.waits_of(row) if begin < until]

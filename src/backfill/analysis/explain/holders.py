@@ -1,7 +1,7 @@
 """Who held what a job lacked, and who passed it meanwhile."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,10 +44,12 @@ class Held:
 
 def held(record: Record, row: int, cause: Cause, spans: Sequence[Span]) -> Held:
     """By the runs on the nodes that a job may use, or that held its licences, during these spans of one cause."""
-    run, amount = _amounts(record, row, cause)
     begin, until = (np.array([getattr(span, name) for span in spans], np.int64) for name in ("begin", "until"))
+    run = np.flatnonzero(record.during(int(begin[0]), int(until[-1])))
+    amount = _amounts(record, row, cause, run)
     time = _within(begin, until, record.runs.end[run]) - _within(begin, until, record.runs.start[run])
-    run, amount, time = run[time > 0], amount[time > 0], time[time > 0]
+    some = amount.any(axis=1) & (time > 0)
+    run, amount, time = run[some], amount[some], time[some]
     there = np.maximum([lack.there for lack in cause.lacks], 1)
     weight = (amount / there).sum(axis=1) * time
     whole = weight.sum()
@@ -71,20 +73,21 @@ def held(record: Record, row: int, cause: Cause, spans: Sequence[Span]) -> Held:
     )
 
 
-def _amounts(record: Record, row: int, cause: Cause) -> tuple[Ints, Ints]:
-    """The runs that hold something of what a cause lacks, and how much of each, shape (runs, lacks)."""
-    asks, runs = record.asks, record.runs
-    on = asks.nodes(row)[record.node]
-    found = np.zeros((len(runs), len(cause.lacks)), np.int64)
+def _amounts(record: Record, row: int, cause: Cause, run: Ints) -> Ints:
+    """How much each of these runs holds of what a cause lacks, shape (runs, lacks)."""
+    asks = record.asks
+    number = np.full(len(record.runs), -1)
+    number[run] = np.arange(len(run))
+    seats = np.flatnonzero(asks.nodes(row)[record.node] & (number[record.owner] >= 0))
+    owner, job = number[record.owner[seats]], record.runs.job[run]
+    found = np.zeros((len(run), len(cause.lacks)), np.int64)
     for column, lack in enumerate(cause.lacks):
         if lack.kind == LICENCE:
-            found[:, column] = asks.copies_of(asks.platform.licences.index(lack.name))[runs.job]
+            found[:, column] = asks.copies_of(asks.platform.licences.index(lack.name))[job]
         else:
             k = asks.platform.resources.index(lack.name)
-            seats = record.tasks[on] * asks.demand[runs.job[record.owner[on]], k]
-            np.add.at(found[:, column], record.owner[on], seats)
-    some = np.flatnonzero(found.any(axis=1))
-    return some, found[some]
+            np.add.at(found[:, column], owner, record.tasks[seats] * asks.demand[job[owner], k])
+    return found
 
 
 def _within(begin: Ints, until: Ints, time: Ints) -> Ints:
@@ -119,9 +122,9 @@ class Passer:
 class Passed:
     """The later jobs that started while a job waited, and why that was allowed."""
 
-    jobs: int
-    why: dict[str, int]  # of WHY -> how many
-    largest: tuple[Passer, ...]  # of those that held most of what the job asks for
+    jobs: int = 0
+    why: dict[str, int] = field(default_factory=dict)  # of WHY -> how many
+    largest: tuple[Passer, ...] = ()  # those that held most of what the job asks for, for longest
 
 
 def passed(rooms: Sequence[Room], promises: Promises | None) -> Passed:
@@ -136,7 +139,7 @@ def passed(rooms: Sequence[Room], promises: Promises | None) -> Passed:
     for code, count in zip(*np.unique(why, return_counts=True), strict=True):
         counts[WHY[code]] = int(count)
     if not len(run):
-        return Passed(0, {}, ())
+        return Passed()
     record = rooms[0].record
     largest = np.lexsort((run, -weight))[:SHOWN]
     return Passed(

@@ -83,7 +83,7 @@ class Lacking:
     @property
     def fits(self) -> Mask:
         """When nothing is lacking."""
-        found: Mask = ~self.short.any(axis=1)
+        found: Mask = np.logical_not(self.short.any(axis=1))
         return found
 
 

@@ -101,7 +101,7 @@ def _phrase(found: "Explanation", cause: Cause, where: bool = True) -> str:
         WINDOW: "as it would not have ended before a window that was announced",
         RESERVATION: "behind reserved starts of other jobs, though it would have fitted",
         ORDER: "behind earlier jobs of the queue, though it would have fitted",
-    }.get(cause.kind, f"as {found.policy} did not start it, though it would have fitted")
+    }.get(cause.kind, f"held back by {found.policy}, though it would have fitted")
 
 
 def _together(found: "Explanation") -> str:
@@ -162,7 +162,7 @@ def _needs(found: "Explanation", cause: Cause) -> str:
         tasks, site = f"{asks.workload.jobs.tasks[row]:,} equal tasks", " on one site" if spread == SITE else ""
         return f"It needs {needed} in {tasks}, of which at most {cause.seated:,} had room at once{site}."
     if cause.seated >= 0:
-        most = _listed([amount(lack.name, lack.on_one) for lack in lacks])
+        most = _listed([_much(lack, lack.on_one) for lack in lacks])
         return f"It needs {needed} on one node, and no node had more than {most} free then."
     free = _listed([f"{amount(lack.name, lack.free_most)} of {amount(lack.name, lack.there)}" for lack in lacks])
     return f"It needs {needed}, and at most {free} were free then."
@@ -292,7 +292,7 @@ def _span(found: "Explanation", span: Span) -> str:
         lacks = "; ".join(_lacking(found, span, lack) for lack in span.lacks)
         return f"{lacks}; something is away" if span.kind == OUTAGE else lacks
     if span.who < 0:
-        return f"{found.policy} did not start it"
+        return f"held back by {found.policy}"
     return {RESERVATION: "reserved start of ", ORDER: "behind "}.get(span.kind, "") + _who(found, span.kind, span.who)
 
 
