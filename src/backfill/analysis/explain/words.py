@@ -164,8 +164,8 @@ def _needs(found: "Explanation", cause: Cause) -> str:
     if cause.seated >= 0:
         most = _listed([_much(lack, lack.on_one) for lack in lacks])
         return f"It needs {needed} on one node, and no node had more than {most} free then."
-    free = _listed([f"{amount(lack.name, lack.free_most)} of {amount(lack.name, lack.there)}" for lack in lacks])
-    return f"It needs {needed}, and at most {free} were free then."
+    free = _listed([f"{_at_most(lack.name, lack.free_most)} of {amount(lack.name, lack.there)}" for lack in lacks])
+    return f"It needs {needed}, and {free} were free then."
 
 
 def _held_by(found: "Explanation", cause: Cause, held: Held) -> list[str]:
@@ -299,10 +299,10 @@ def _span(found: "Explanation", span: Span) -> str:
 def _lacking(found: "Explanation", span: Span, lack: Short) -> str:
     name = f"licence {lack.name}" if lack.kind == LICENCE else lack.name
     if lack.kind != SCATTERED:
-        return f"{name}: {amount(lack.name, lack.needed)} needed, at most {amount(lack.name, lack.free_most)} free"
+        return f"{name}: {amount(lack.name, lack.needed)} needed, {_at_most(lack.name, lack.free_most)} free"
     if found.record.asks.spread(found.row) == NODE:
-        needed, most = amount(lack.name, lack.needed), amount(lack.name, lack.on_one)
-        return f"{name}: {needed} needed on one node, at most {most} free on any"
+        needed, most = amount(lack.name, lack.needed), _at_most(lack.name, lack.on_one)
+        return f"{name}: {needed} needed on one node, {most} free on any"
     return f"{name}: room for at most {counted(span.seated, 'task')} at once"
 
 
@@ -370,6 +370,10 @@ def _much(lack: Short, value: int) -> str:
     if lack.kind == LICENCE:
         return f"{value:,} {'copy' if value == 1 else 'copies'} of {lack.name}"
     return _of(lack.name, value)
+
+
+def _at_most(name: str, value: int) -> str:
+    return f"at most {amount(name, value)}" if value else "none"
 
 
 def _of(name: str, value: int) -> str:
