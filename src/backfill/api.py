@@ -101,7 +101,7 @@ class Result:
         if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
             why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
             found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs, which can never run here: {why}")
-        if "memory" in self.workload.resources and not self.platform.limits("memory"):
+        if "memory" in self.workload.resources and not self.platform.bounds("memory"):
             found.append("memory is not limited: the platform does not say how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
             found.append("features that jobs ask for are not judged: the platform does not say what its nodes have")

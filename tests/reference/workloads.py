@@ -384,7 +384,7 @@ def from_model(
             estimate=int((jobs.walltime if estimates is None else estimates)[row]),
             tasks=int(jobs.tasks[row]),
             demand=tuple(jobs.demand[row].tolist()),
-            licences=tuple(licences[x] for x in jobs.licences[row]),
+            licences=tuple(licences[x] for x, n in jobs.licences.counts_of(row).items() for _ in range(n)),
             spread=SPREAD[jobs.spread[row]],
             site=sites.get(jobs.site[row], -1) if jobs.site[row] else None,
             constraint=jobs.constraint[row],

@@ -62,7 +62,7 @@ def test_every_column_is_read():
     assert jobs.tasks.tolist() == [2, 1, 1]
     assert (jobs.walltime // SECOND).tolist() == [9, 5, 4]
     assert [SPREAD[rule] for rule in jobs.spread] == ["node", "any", "site"]
-    assert [jobs.licences[row].tolist() for row in range(3)] == [[0, 0, 1], [], [1]]
+    assert [jobs.licences.counts_of(row) for row in range(3)] == [{0: 2, 1: 1}, {}, {1: 1}]
     assert [jobs.after[row].tolist() for row in range(3)] == [[], [0], [0, 1]]
     assert jobs.deadline.tolist() == [100 * SECOND, NEVER, NEVER]
     assert jobs.priority.tolist() == [-1.5, 0, 0]
@@ -106,7 +106,7 @@ def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once
         ("priority", "inf", "priority is 'inf'; expected a finite number"),
         ("spread", "rack", "spread is 'rack'; expected node, site, any"),
         ("constraint", "a&", "constraint is 'a&'; expected features with & and | between them, and a ! in front of"),
-        ("licences", "a:0", "licences is 'a:0'; expected name:copies with ; between, and 1 to 10000 copies"),
+        ("licences", "a:0", "licences is 'a:0'; expected name:copies with ; between, and 1 to 1,099,511,627,776 copies"),
         ("licences", ":1", "licences is ':1'; expected name:copies"),
         ("licences", "a:1;;", "licences is 'a:1;;'; expected name:copies"),
         ("after", "z", "after is 'z'; expected ids of this file with ; between, and no job is called 'z'"),

@@ -216,7 +216,7 @@ def _beyond_nodes(workload: Workload, platform: Platform) -> dict[str, Mask]:
     found = {
         f"needs more {name} per task than any node has": workload.jobs.demand[:, k] > most.get(name, 0)
         for k, name in enumerate(workload.resources)
-        if platform.limits(name) and (k or len(platform.nodes) > 1)
+        if platform.bounds(name) and (k or len(platform.nodes) > 1)
     }
     constraint = workload.jobs.constraint
     nowhere = [not platform.allows(text).any() for text in constraint.names]

@@ -101,11 +101,7 @@ def by_appearance(codes: Any) -> Any:
     return number[inverse]
 
 
-def licence_items(jobs: Table, licences: int) -> LicenceItems:
-    """The licences of each job, equal ones counted together."""
-    if not len(jobs.licences.items):
-        return np.zeros(len(jobs) + 1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
-    job = np.repeat(np.arange(len(jobs)), np.diff(jobs.licences.first))
-    pairs, counts = np.unique(job * licences + jobs.licences.items, return_counts=True)
-    first = np.searchsorted(pairs, np.arange(len(jobs) + 1) * licences)
-    return first.astype(np.int64), pairs % licences, counts.astype(np.int64).reshape(-1, 1)
+def licence_items(jobs: Table) -> LicenceItems:
+    """The licences of each job and their copies."""
+    asked = jobs.licences
+    return column(asked.first), column(asked.items), np.ascontiguousarray(asked.counts.reshape(-1, 1))

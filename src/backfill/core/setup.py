@@ -45,7 +45,7 @@ def new_state(
     n, (nodes, k), licences = len(jobs), platform.capacity.shape, len(platform.licences)
     need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
     bound, allowed = allowed_nodes(jobs, platform)
-    items = licence_items(jobs, licences)
+    items = licence_items(jobs)
     shape, shapes = new_shapes(jobs, platform, bound, need, items)
     machine = new_machine(platform, allowed)
     lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))

@@ -1,39 +1,25 @@
 """The platform TOML: what may stand in it, as pydantic models, and the Platform that it describes."""
 
-import json
-import re
 import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from backfill.model.constraint import NAME, is_feature
 from backfill.model.errors import PlatformError, at, printable
 from backfill.model.platform import NODES_MAX, Platform
-from backfill.model.units import parse_size
-
-_AMOUNT = "a whole number from 0 to 2^62 - 1 that may carry K, M, G or T"
-
-
-def _size(value: Any) -> Any:
-    return parse_size(value) if isinstance(value, str) else value
-
-
-def _plain(name: str) -> str:
-    """Names stand in lists such as `a*2;b*3`."""
-    if not name or not name.isprintable() or any(c in name for c in "*;,"):
-        raise ValueError
-    return name
+from backfill.model.rules_file import LimitTable, PartitionTable, RulesTable, RuleTables, rules_text
+from backfill.model.tables import AMOUNT, Amount, Name, Table, key, plain, quoted
 
 
 def _licence(name: str) -> str:
     """A job asks for a licence as `name:copies`."""
     if ":" in name:
         raise ValueError
-    return _plain(name)
+    return plain(name)
 
 
 def _feature(name: str) -> str:
@@ -42,19 +28,11 @@ def _feature(name: str) -> str:
     return name
 
 
-Amount = Annotated[int, BeforeValidator(_size), Field(ge=0, lt=2**62, description=_AMOUNT)]
-Name = Annotated[str, AfterValidator(_plain)]
 LicenceName = Annotated[str, AfterValidator(_licence)]
 Feature = Annotated[str, AfterValidator(_feature)]
 
 
-class _Table(BaseModel):
-    """Every field's description is what an error says was expected."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class _Node(_Table):
+class _Node(Table):
     model_config = ConfigDict(strict=True, extra="allow")
     __pydantic_extra__: dict[str, Amount] = Field(init=False)  # resources by name
 
@@ -64,19 +42,28 @@ class _Node(_Table):
     speed: float = Field(1.0, ge=1e-6, le=1e6, allow_inf_nan=False, description="a number from 0.000001 to 1,000,000")
     features: list[Feature] = Field([], description=f"a list of names, each {NAME}")
     licences: list[str] | None = Field(None, description="a list of names of [[licence]] tables")
-    node_licences: dict[LicenceName, Amount] = Field({}, description="a table of names, each with " + _AMOUNT)
+    node_licences: dict[LicenceName, Amount] = Field({}, description="a table of names, each with " + AMOUNT)
 
 
-class _Licence(_Table):
+class _Licence(Table):
     name: LicenceName = Field(description="a text without * ; , and :")
     copies: Amount
 
 
-class _File(_Table):
+class _File(RuleTables):
     name: str | None = Field(None, description="a text")
     resources: list[str] = Field([], description="a list of names of resources and node licences, each once")
     node: list[_Node] = Field(min_length=1, description="at least one [[node]] table")
     licence: list[_Licence] = Field([], description="[[licence]] tables")
+
+
+_TABLES: dict[str, type[Table]] = {
+    "node": _Node,
+    "licence": _Licence,
+    "partition": PartitionTable,
+    "qos": RulesTable,
+    "limit": LimitTable,
+}
 
 
 def parse_platform(file: str, text: str) -> Platform:
@@ -93,10 +80,10 @@ def parse_platform(file: str, text: str) -> Platform:
 
 def platform_text(platform: Platform) -> str:
     """The TOML that `parse_platform` reads as this platform. Equal nodes m1, m2, ... share a table."""
-    lines = [f"name = {_quoted(platform.name)}"]
+    lines = [f"name = {quoted(platform.name)}"]
     anywhere = platform.capacity.sum(axis=0).tolist()
     if platform.resources != _as_they_come(platform, anywhere):
-        lines.append(f"resources = [{', '.join(map(_quoted, platform.resources))}]")
+        lines.append(f"resources = [{', '.join(map(quoted, platform.resources))}]")
     lines.append("")
     told = [_told(platform, i, anywhere) for i in range(len(platform.nodes))]
     i = 0
@@ -106,11 +93,12 @@ def platform_text(platform: Platform) -> str:
         if name.endswith("1") and base and not base[-1].isdigit():
             while told[i + count : i + count + 1] == [told[i]] and platform.nodes[i + count] == f"{base}{count + 1}":
                 count += 1
-        named = [f"name = {_quoted(name)}"] if count == 1 else [f"name = {_quoted(base)}", f"count = {count}"]
+        named = [f"name = {quoted(name)}"] if count == 1 else [f"name = {quoted(base)}", f"count = {count}"]
         lines += ["[[node]]", *named, *told[i], ""]
         i += count
     for licence, copies in zip(platform.licences, platform.copies.tolist(), strict=True):
-        lines += ["[[licence]]", f"name = {_quoted(licence)}", f"copies = {copies}", ""]
+        lines += ["[[licence]]", f"name = {quoted(licence)}", f"copies = {copies}", ""]
+    lines += rules_text(platform.partitions, platform.qos, platform.limits, platform.nodes)
     return "\n".join(lines)
 
 
@@ -118,19 +106,19 @@ def _told(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
     """What a table says of a node besides its name. anywhere: how much of each resource all nodes hold."""
     lines = []
     if platform.sites[platform.site[i]]:
-        lines.append(f"site = {_quoted(platform.sites[platform.site[i]])}")
+        lines.append(f"site = {quoted(platform.sites[platform.site[i]])}")
     if platform.speed[i] != 1:
         lines.append(f"speed = {float(platform.speed[i])!r}")
     held, locked = _held(platform, i, anywhere)
-    lines += [f"{_key(name)} = {amount}" for name, amount in held.items()]
+    lines += [f"{key(name)} = {amount}" for name, amount in held.items()]
     if locked:
-        told = ", ".join(f"{_key(name)} = {amount}" for name, amount in locked.items())
+        told = ", ".join(f"{key(name)} = {amount}" for name, amount in locked.items())
         lines.append(f"node_licences = {{{told}}}")
     if platform.features and platform.features[i]:
-        lines.append(f"features = [{', '.join(map(_quoted, platform.features[i]))}]")
+        lines.append(f"features = [{', '.join(map(quoted, platform.features[i]))}]")
     if not platform.hosts[i].all():
         hosted = [name for name, may in zip(platform.licences, platform.hosts[i], strict=True) if may]
-        lines.append(f"licences = [{', '.join(map(_quoted, hosted))}]")
+        lines.append(f"licences = [{', '.join(map(quoted, hosted))}]")
     return lines
 
 
@@ -146,14 +134,6 @@ def _as_they_come(platform: Platform, anywhere: list[int]) -> tuple[str, ...]:
     """The order of resources that a reader finds who is not told."""
     each = (name for i in range(len(platform.nodes)) for told in _held(platform, i, anywhere) for name in told)
     return tuple(dict.fromkeys(["cpus", *each]))
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _error(file: str, what: str) -> PlatformError:
@@ -206,9 +186,14 @@ def _platform(file: str, content: _File) -> Platform:
     kind = kind[order]
     used = [content.node[i] for i in dict.fromkeys(kind.tolist())]
     sites = tuple(dict.fromkeys(node.site for node in used))
+    nodes = tuple(names[i] for i in order.tolist())
+    try:
+        rules = content.values(nodes, resources)
+    except ValueError as error:
+        raise _error(file, str(error)) from None
     hosts = [[node.licences is None or licence in node.licences for licence in copies] for node in content.node]
     return Platform(
-        nodes=tuple(names[i] for i in order.tolist()),
+        nodes=nodes,
         resources=tuple(resources),
         capacity=np.array([[own.get(resource, 0) for resource in resources] for own in held], np.int64)[kind],
         speed=speed[kind],
@@ -220,6 +205,7 @@ def _platform(file: str, content: _File) -> Platform:
         hosts=np.array(hosts, np.bool_).reshape(len(hosts), len(copies))[kind],
         name=content.name or Path(file).stem,
         node_licences=tuple(name for name in resources if any(name in node.node_licences for node in content.node)),
+        **rules,
     )
 
 
@@ -231,14 +217,14 @@ def _complaint(data: dict[str, Any], error: ValidationError) -> str:
     table = str(place[0])
     if len(place) < 3:  # the fault is not inside a table
         if first["type"] == "extra_forbidden":
-            return f"{table}: unknown; expected [[node]] and [[licence]] tables"
+            return f"{table}: unknown; expected {' and '.join(f'[[{name}]]' for name in _TABLES)} tables"
         return f"{table}: expected {_File.model_fields[table].description}"
-    model: type[_Table] = _Node if table == "node" else _Licence
+    model = _TABLES[table]
     number, key = int(place[1]), str(place[2])
     name = data[table][number].get("name")
     where = f"{table} {name if isinstance(name, str) and 0 < len(name) <= 60 else number + 1}"
     field = model.model_fields.get(key)
-    expected = field.description if field else _AMOUNT
+    expected = field.description if field else AMOUNT
     if first["type"] == "extra_forbidden":
         return f"{where}: {key} is not known; expected {' and '.join(model.model_fields)}"
     if first["type"] == "missing":

@@ -1,6 +1,5 @@
 """A workload: the table of jobs that a log, a file or a generator hands to a scheduler."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -61,6 +60,43 @@ class Ragged:
 
 
 @dataclass(frozen=True, eq=False)
+class Counted(Ragged):
+    """A list of different whole numbers per job, in ascending order, each with a count of 1 or more."""
+
+    counts: Ints  # shape (first[-1],)
+
+    @classmethod
+    def of_copies(cls, lists: Ragged) -> "Counted":
+        """From lists with an item for each copy."""
+        job = np.repeat(np.arange(len(lists)), np.diff(lists.first))
+        return cls.of_items(len(lists), job, lists.items, np.ones(len(lists.items), np.int64))
+
+    @classmethod
+    def of_items(cls, jobs: int, job: Ints, item: Ints, count: Ints) -> "Counted":
+        """From triples of job, item and count in any order; those of the same job and item are added up."""
+        many = int(item.max(initial=0)) + 1
+        pairs, inverse = np.unique(job * many + item, return_inverse=True)
+        counts = np.zeros(len(pairs), np.int64)
+        np.add.at(counts, inverse, count)
+        return cls(np.searchsorted(pairs, np.arange(jobs + 1) * many), pairs % many, counts)
+
+    @property
+    def jobs(self) -> Ints:
+        """The job of each item, shape (first[-1],)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.first))
+
+    def counts_of(self, job: int) -> dict[int, int]:
+        """The items of a job with their counts."""
+        some = slice(self.first[job], self.first[job + 1])
+        return dict(zip(self.items[some].tolist(), self.counts[some].tolist(), strict=True))
+
+    def take(self, rows: Ints) -> "Counted":
+        """The lists of these rows, in this order."""
+        lists, counts = super().take(rows), Ragged(self.first, self.counts).take(rows)
+        return Counted(lists.first, lists.items, counts.items)
+
+
+@dataclass(frozen=True, eq=False)
 class Labels:
     """A text column with few distinct values: a code per job into `names`; -1 is no value."""
 
@@ -105,7 +141,7 @@ class Jobs:
     tasks: Ints = None  # type: ignore[assignment]  # default 1
     demand: Ints = None  # type: ignore[assignment]  # shape (jobs, resources), per task; default one cpu
     spread: NDArray[np.int8] = None  # type: ignore[assignment]  # index into SPREAD; default any
-    licences: Ragged = None  # type: ignore[assignment]  # indexes into Workload.licences, one item per copy
+    licences: Counted = None  # type: ignore[assignment]  # indexes into Workload.licences; also a Ragged of copies
     deadline: Ints = None  # type: ignore[assignment]  # NEVER = none
     priority: Floats = None  # type: ignore[assignment]  # higher goes first
     admin_priority: Floats = None  # type: ignore[assignment]  # the administrators' own; higher goes first
@@ -125,7 +161,7 @@ class Jobs:
             "tasks": lambda: np.ones(n, np.int64),
             "demand": lambda: np.ones((n, 1), np.int64),
             "spread": lambda: np.full(n, ANY, np.int8),
-            "licences": lambda: Ragged.empty(n),
+            "licences": lambda: Counted.of_copies(Ragged.empty(n)),
             "deadline": lambda: np.full(n, NEVER, np.int64),
             "priority": lambda: np.zeros(n),
             "admin_priority": lambda: np.zeros(n),
@@ -140,6 +176,8 @@ class Jobs:
                 object.__setattr__(self, column.name, value)
             if len(value) != n:
                 raise WorkloadError(f"column {column.name} has {len(value)} rows; expected {n}")
+        if not isinstance(self.licences, Counted):
+            object.__setattr__(self, "licences", Counted.of_copies(self.licences))
         for constraint in self.constraint.names:
             try:
                 alternatives(constraint)
@@ -272,7 +310,7 @@ class Workload:
 
     def licences_of(self, row: int) -> list[str]:
         """What licences a job asks for, `name:copies` each, as in a workload CSV."""
-        return [f"{self.licences[k]}:{n}" for k, n in Counter(self.jobs.licences[row].tolist()).items()]
+        return [f"{self.licences[k]}:{n}" for k, n in self.jobs.licences.counts_of(row).items()]
 
     @property
     def remarks(self) -> list[str]:

@@ -12,7 +12,7 @@ from backfill.model.errors import MissingExtra, WorkloadError, at, in_file, quot
 from backfill.model.precedence import circle
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND, seconds_text
-from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
+from backfill.model.workload import SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, written, written_text
 from backfill.traces.notes import REPEATED, check_repeats, counted, in_use, oddities, repeated, told
@@ -29,7 +29,7 @@ _EXCLUSIVE = (
     ("procs", "cpus", "procs is short for tasks of one cpu"),
     ("waited", "start", "the wait is start - submit"),
 )
-_TASKS_MAX, _AMOUNT_MAX, _COPIES_MAX = 2**40, 2**62, 10_000
+_TASKS_MAX, _AMOUNT_MAX, _COPIES_MAX = 2**40, 2**62, 2**40
 
 
 def read_table(
@@ -137,24 +137,21 @@ def _spread(table: Columns) -> Any:
     return np.fromiter((rules[text] for text in texts), np.int8, table.rows)
 
 
-def _licences(table: Columns) -> tuple[Ragged, tuple[str, ...]]:
-    """`a:1;b:2`, one item per copy; a name alone is one copy."""
-    if "licences" not in table:
-        return Ragged.empty(table.rows), ()
+def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
+    """`a:1;b:2`; a name alone is one copy."""
     known: dict[str, int] = {}
-    lists: list[list[int]] = []
-    for row, text in enumerate(table.texts("licences")):
-        items: list[int] = []
+    asked: list[tuple[int, int, int]] = []
+    for row, text in enumerate(table.texts("licences") if "licences" in table else ()):
         for part in text.split(";") if text else ():
             name, colon, copies = part.strip().rpartition(":")
             name, count = (name.strip(), copies.strip()) if colon else (copies, "1")
             if not name or not (
-                count.isascii() and count.isdigit() and len(count) <= 5 and 1 <= int(count) <= _COPIES_MAX
+                count.isascii() and count.isdigit() and len(count) <= 20 and 1 <= int(count) <= _COPIES_MAX
             ):
-                raise table.fail("licences", row, f"name:copies with ; between, and 1 to {_COPIES_MAX} copies")
-            items += [known.setdefault(name, len(known))] * int(count)
-        lists.append(items)
-    return Ragged.of(lists), tuple(known)
+                raise table.fail("licences", row, f"name:copies with ; between, and 1 to {_COPIES_MAX:,} copies")
+            asked.append((row, known.setdefault(name, len(known)), int(count)))
+    items = np.array(asked, np.int64).reshape(-1, 3).T
+    return Counted.of_items(table.rows, *items), tuple(known)
 
 
 def _after(table: Columns, names: list[str]) -> Ragged:

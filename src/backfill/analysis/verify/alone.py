@@ -90,7 +90,8 @@ class _Alone:
     def runs(self, row: int) -> bool:
         """Whether the job of this row could run so."""
         jobs, demand = self.jobs, self.demand[row]
-        asked = np.sort(self.licence[jobs.licences[row]])
+        some = slice(jobs.licences.first[row], jobs.licences.first[row + 1])
+        asked = np.stack([self.licence[jobs.licences.items[some]], jobs.licences.counts[some]])
         bound = (jobs.site[row], jobs.constraint[row])
         key = (demand.tobytes(), asked.tobytes(), int(jobs.tasks[row]), int(jobs.spread[row]), *bound)
         if key not in self.known:
@@ -99,11 +100,12 @@ class _Alone:
 
     def _work_out(self, demand: Ints, asked: Ints, tasks: int, spread: int, site: str, constraint: str) -> bool:
         platform = self.platform
-        if (asked < 0).any() or (np.bincount(asked, minlength=len(platform.licences)) > platform.copies).any():
+        licence, copies = asked
+        if (licence < 0).any() or (copies > platform.copies[licence]).any():
             return False
         needed = demand > 0
         room = (self.capacity[:, needed] // demand[needed]).min(axis=1, initial=tasks)
-        room[~platform.hosts[:, asked].all(axis=1)] = 0
+        room[~platform.hosts[:, licence].all(axis=1)] = 0
         if site:
             room[[platform.sites[s] != site for s in platform.site]] = 0
         if constraint:

@@ -166,7 +166,7 @@ def check_licences(case: Case, until: Ints) -> None:
         blocked = _Blocked(asked_as, begin[known], end[known], less[known])
     copies = np.append(copies, 0)[place]
     sweep = _Sweep(asked, runs.start[run], until[run], blocked)
-    for item, time, licence, held, most in sweep.above(0, np.ones(len(run), np.int64), copies, case.report, "licence"):
+    for item, time, licence, held, most in sweep.above(0, licences.counts[index], copies, case.report, "licence"):
         text = f"{held} copies of {case.workload.licences[licence]} are held of {most}"
         case.report.add("licence", case.workload.jobs.job[runs.job[run[item]]], time, text)
 
