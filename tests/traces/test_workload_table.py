@@ -50,10 +50,10 @@ def test_columns_may_come_in_any_order_and_the_defaults_are_one_cpu_and_the_run_
 def test_every_column_is_read():
     workload = table(
         "job,submit,run,estimate,tasks,cpus,memory,gpus,spread,licences,deadline,priority,admin_priority,user,"
-        "group,project,site,constraint,after,waited",
-        "a,0,5,9,2,8,1.5G,1,node,x:2;y:1,100,-1.5,7,ann,g,p,s,gpu&!m3,,3",
-        "b,0,5,,,,,,,,,,,,,,,,a,",
-        "c,0,5,4,1,0,512,0,site,y,,,,bob,,,,,a; b,0",
+        "group,project,partition,queue,qos,site,constraint,after,waited",
+        "a,0,5,9,2,8,1.5G,1,node,x:2;y:1,100,-1.5,7,ann,g,p,batch,q1,low,s,gpu&!m3,,3",
+        "b,0,5,,,,,,,,,,,,,,,,,,,a,",
+        "c,0,5,4,1,0,512,0,site,y,,,,bob,,,,,,,,a; b,0",
     )
     jobs = workload.jobs
     assert workload.resources == ("cpus", "memory", "gpus")
@@ -69,6 +69,8 @@ def test_every_column_is_read():
     assert jobs.admin_priority.tolist() == [7, 0, 0]
     assert [jobs.user[row] for row in range(3)] == ["ann", "", "bob"]
     assert (jobs.group[0], jobs.project[0], jobs.site[0], jobs.constraint[0]) == ("g", "p", "s", "gpu&!m3")
+    assert (jobs.partition[0], jobs.queue[0], jobs.qos[0]) == ("batch", "q1", "low")
+    assert workload.to_polars().select("partition", "queue", "qos").rows()[:2] == [("batch", "q1", "low"), ("", "", "")]
     assert jobs.waited.tolist() == [3 * SECOND, -1, 0]
 
 

@@ -17,7 +17,9 @@ Floats = NDArray[np.float64]
 
 SPREAD = ("node", "site", "any")  # where a gang may sit; Jobs.spread holds the index
 ANY = SPREAD.index("any")
-LABELS = ("job", "user", "group", "project", "site", "constraint", "status")  # columns of a table that are texts
+# Columns of Jobs that are Labels, in the order in which tables have them.
+LABELS = ("user", "group", "project", "partition", "queue", "qos", "site", "constraint", "status")
+TEXTS = ("job", *LABELS, "licences")  # columns of a table that are texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +150,9 @@ class Jobs:
     user: Labels = None  # type: ignore[assignment]
     group: Labels = None  # type: ignore[assignment]
     project: Labels = None  # type: ignore[assignment]
+    partition: Labels = None  # type: ignore[assignment]  # of the nodes, as the site divides them (Slurm)
+    queue: Labels = None  # type: ignore[assignment]  # that it was submitted to (PBS, SWF)
+    qos: Labels = None  # type: ignore[assignment]  # quality of service (Slurm)
     site: Labels = None  # type: ignore[assignment]  # pins the job to a site
     constraint: Labels = None  # type: ignore[assignment]  # which nodes it may run on, see constraint.py
     after: Ragged = None  # type: ignore[assignment]  # rows of the jobs that must have ended
@@ -278,11 +283,11 @@ class Workload:
 
     def to_polars(self) -> Any:
         """The jobs as a polars DataFrame, one row each, times in seconds. Needs the extra `data`."""
-        return frames.to_polars(self._columns(), (*LABELS, "licences"))
+        return frames.to_polars(self._columns(), TEXTS)
 
     def to_pandas(self) -> Any:
         """The jobs as a pandas DataFrame, one row each, times in seconds. Needs pandas."""
-        return frames.to_pandas(self._columns(), (*LABELS, "licences"))
+        return frames.to_pandas(self._columns(), TEXTS)
 
     def _columns(self) -> frames.Columns:
         jobs = self.jobs
@@ -298,7 +303,7 @@ class Workload:
             "priority": jobs.priority.tolist(),
             "admin_priority": jobs.admin_priority.tolist(),
             "licences": [";".join(self.licences_of(row)) for row in range(len(jobs))],
-            **{name: [jobs[name][row] for row in range(len(jobs))] for name in LABELS[1:]},
+            **{name: [jobs[name][row] for row in range(len(jobs))] for name in LABELS},
         }
 
     @property

@@ -68,7 +68,7 @@ def read_alibaba(source: Source, machines: Platform | str | Path | None = None, 
             walltime=np.maximum(ended - started, 0),
             demand=demand,
             constraint=Labels.of(table.texts("gpu_spec")),
-            group=Labels.of(table.texts("qos")),
+            qos=Labels.of(table.texts("qos")),
             waited=np.where(started >= submit, started - submit, -1),
             status=phases,
         ).take(rows)

@@ -12,7 +12,7 @@ from backfill.model.errors import MissingExtra, WorkloadError, at, in_file, quot
 from backfill.model.precedence import circle
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND, seconds_text
-from backfill.model.workload import SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
+from backfill.model.workload import LABELS, SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, written, written_text
 from backfill.traces.notes import REPEATED, check_repeats, counted, in_use, oddities, repeated, told
@@ -20,10 +20,9 @@ from backfill.traces.seconds import seconds_texts
 
 RESOURCES = ("cpus", "memory", "gpus")  # columns that are resources in any file
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
-_LABELS = ("user", "group", "project", "site", "constraint", "status")
 _PRIORITIES = ("priority", "admin_priority")
 _KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", "spread", "licences", "deadline", *_PRIORITIES,
-          *_LABELS, "after", "think", "waited", "start")  # fmt: skip
+          *LABELS, "after", "think", "waited", "start")  # fmt: skip
 _EXCLUSIVE = (
     ("procs", "tasks", "procs is short for tasks of one cpu"),
     ("procs", "cpus", "procs is short for tasks of one cpu"),
@@ -56,7 +55,7 @@ def read_table(
     demand = [
         table.wholes(name, 0, _AMOUNT_MAX, 0) if name in table else np.ones(table.rows, np.int64) for name in held
     ]
-    columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in _LABELS}
+    columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in LABELS}
     _check_constraints(table, columns["constraint"])
     walltime = table.times("walltime", low=0, blank=NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
     columns["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
@@ -235,7 +234,7 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
     for name in _PRIORITIES:
         if in_use(jobs, name):
             columns[name] = jobs[name].tolist()
-    for name in _LABELS:
+    for name in LABELS:
         if in_use(jobs, name):
             names = (*jobs[name].names, None)
             columns[name] = [names[code] for code in jobs[name].codes.tolist()]
