@@ -18,6 +18,7 @@ from backfill.core.policy import Policy, json_value
 from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, at
 from backfill.model.events import Events, events_of
+from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
 from backfill.model.schedule import TEXTS, Runs, Schedule
 from backfill.model.units import SECOND, counted
@@ -100,7 +101,8 @@ class Result:
         found = []
         if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
             why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
-            found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs, which can never run here: {why}")
+            for_ever = "" if any(QUEUED_JOBS in cause for cause in causes) else ", which can never run here"
+            found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
         if "memory" in self.workload.resources and not self.platform.bounds("memory"):
             found.append("memory is not limited: the platform does not say how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:

@@ -16,6 +16,7 @@ from tests.reference.workloads import (
     crowd,
     farm,
     general_cases,
+    limited_cases,
     pool_cases,
     rich_pool_cases,
     unlimited,
@@ -106,6 +107,12 @@ def test_with_nodes_licences_and_gangs_in_steps_every_start_equals_the_twin(name
 @given(case=general_cases())
 def test_with_nodes_licences_gangs_and_overrun_every_start_equals_the_twin(name, case):
     compare(case, name, overrun="extend")
+
+
+@every_pass
+@given(case=limited_cases())
+def test_with_partitions_and_limits_every_start_equals_the_twin(name, case):
+    compare(case, name)
 
 
 @every_pass

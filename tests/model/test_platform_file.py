@@ -98,7 +98,10 @@ AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T
         ("", "node: expected at least one [[node]] table"),
         ("node = 1", "node: expected at least one [[node]] table"),
         ("node = [1]", "node: expected at least one [[node]] table"),
-        ("[[license]]\nname = 'a'", "license: unknown; expected [[node]] and [[licence]] tables"),
+        (
+            "[[license]]\nname = 'a'",
+            "license: unknown; expected [[node]], [[licence]], [[partition]], [[qos]], [[limit]] tables",
+        ),
         ("name = 1\n[[node]]", "name: expected a text"),
         ("[[node]]\nname = 'm'\nspeed = -1", "node m: speed is -1; expected a number from 0.000001 to 1,000,000"),
         ("[[node]]\n[[node]]\nspeed = nan", "node 2: speed is nan; expected a number from 0.000001 to 1,000,000"),

@@ -10,6 +10,8 @@ starts in its very first pass.
 
 from dataclasses import replace
 
+from .limits import held_back
+from .placement import held, minus
 from .profile import Profile
 from .words import Decision, Reservation, Start, Time, View
 
@@ -96,17 +98,20 @@ def compress(view: View, profile: Profile, promises: Promises) -> set[int]:
 
 
 def start_what_is_due(view: View, promises: Promises, moved_up: set[int]) -> list[Start]:
-    starts, somebody_waits = [], False
+    starts, waiting, free = [], [], view.free
     for job in view.queue:
         if job.row not in promises or promises[job.row].start > view.now:
-            somebody_waits = True
-        elif job.row in moved_up:
-            starts.append(Start(job, promises[job.row].placement, "moved-up"))
-        elif not somebody_waits:
-            starts.append(Start(job, promises[job.row].placement, "head"))
+            waiting.append(job)
+            continue
+        placement = promises[job.row].placement
+        if job.row in moved_up:
+            reason = "moved-up"
+        elif all(held_back(view.platform, other, free) for other in waiting):
+            reason = "head"
         else:
             reason = "reserved" if job.row in view.promises else "backfill"
-            starts.append(Start(job, promises[job.row].placement, reason))
+        starts.append(Start(job, placement, reason))
+        free = minus(free, held(view.platform, job, placement))
     return starts
 
 

@@ -79,11 +79,14 @@ def groups(platform: Platform, job: Job) -> list[list[int]]:
 def may_use(platform: Platform, n: int, job: Job) -> bool:
     """The node is on the job's site, has what its constraint asks for, and may use every licence of the job."""
     node = platform.nodes[n]
+    if job.partition is not None and n not in platform.partitions[job.partition]:
+        return False
     if job.site is not None and node.site != job.site:
         return False
     if job.constraint and not any(meets(platform, n, part.split("&")) for part in job.constraint.split("|")):
         return False
-    return node.hosts is None or node.hosts.issuperset(job.licences)
+    real = len(platform.copies) - platform.accounts
+    return node.hosts is None or node.hosts.issuperset(x for x in job.licences if x < real)
 
 
 def meets(platform: Platform, n: int, terms: list[str]) -> bool:

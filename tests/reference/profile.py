@@ -3,6 +3,7 @@
 from bisect import bisect_left
 
 from .lanes import FUTURE
+from .limits import held_back
 from .placement import held, least, minus, place, plus, whole
 from .words import Job, Placement, Platform, Reservation, Room, Running, Time, View
 
@@ -47,6 +48,10 @@ class Profile:
         room = held(self.platform, job, at.placement)
         steps = self.rooms[self._cut(at.start) : self._cut(at.start + span(job))]
         return all(there >= asked for free in steps for there, asked in zip(free, room, strict=True) if asked)
+
+    def held_back(self, job: Job) -> bool:
+        """Does a limit keep the job from starting now?"""
+        return held_back(self.platform, job, self.rooms[0])
 
     def within(self, other: "Profile") -> "Profile":
         """What is free in both."""

@@ -38,14 +38,16 @@ JOBS = [
     ("licence_first", int64[::1]),  # (n + 1,): the licences of job j are items licence_first[j] to licence_first[j + 1]
     ("licence", int64[::1]),  # licence of an item
     ("licence_count", int64[:, ::1]),  # (items, 1) copies
+    ("limit_first", int64[::1]),  # (n,): from here on the items of job j are no licences but accounts of limits
 ]
 Jobs, JobsT = record("Jobs", JOBS, globals())
-LicenceItems = tuple[Ints, Ints, Any]  # the first item of each job, then of each item the licence and the copies
+# the first item of each job, of each item the licence and the copies, and the first item of each job that is a limit
+LicenceItems = tuple[Ints, Ints, Any, Ints]
 
 
 def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: LicenceItems, shape: Ints) -> Any:
     """The table of a log, of which nothing is submitted yet. estimate: what policies see as the walltime."""
-    first, items, counts = licences
+    first, items, counts, limits = licences
     return Jobs(
         rows=len(jobs),
         count=0,
@@ -68,16 +70,22 @@ def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: Lic
         licence_first=first,
         licence=items,
         licence_count=counts,
+        limit_first=limits,
     )
 
 
 def allowed_nodes(jobs: Table, platform: Platform) -> tuple[Ints, NDArray[np.bool_]]:
-    """The set of nodes to which each job is bound by site and constraint, -1 = all; and the sets, shape (sets, m)."""
-    if not (jobs.site.names or jobs.constraint.names):
+    """The set of nodes to which each job is bound by site, constraint and partition, -1 = all; and these, shape
+    (sets, m)."""
+    if not (jobs.site.names or jobs.constraint.names or platform.partitions):
         return np.full(len(jobs), -1), np.zeros((0, len(platform.nodes)), np.bool_)
-    pairs, found = np.unique(np.stack([jobs.site.codes, jobs.constraint.codes]), axis=1, return_inverse=True)
+    partition = jobs.partition.codes if platform.partitions else np.full(len(jobs), -1, np.int32)
+    keys = np.stack([jobs.site.codes, jobs.constraint.codes, partition])
+    pairs, found = np.unique(keys, axis=1, return_inverse=True)
     sets = np.ones((pairs.shape[1], len(platform.nodes)), np.bool_)
-    for number, (site, constraint) in enumerate(pairs.T.tolist()):
+    for number, (site, constraint, named) in enumerate(pairs.T.tolist()):
+        if named >= 0:
+            sets[number] &= platform.nodes_of(jobs.partition.names[named])
         if site >= 0:
             sets[number] &= platform.site == site
         if constraint >= 0:
@@ -101,7 +109,9 @@ def by_appearance(codes: Any) -> Any:
     return number[inverse]
 
 
-def licence_items(jobs: Table) -> LicenceItems:
-    """The licences of each job and their copies."""
+def licence_items(jobs: Table, licences: int) -> LicenceItems:
+    """The licences of each job and their copies. licences: how many are such; those behind them are limits."""
     asked = jobs.licences
-    return column(asked.first), column(asked.items), np.ascontiguousarray(asked.counts.reshape(-1, 1))
+    real = np.bincount(asked.jobs[asked.items < licences], minlength=len(jobs))
+    counts = np.ascontiguousarray(asked.counts.reshape(-1, 1))
+    return column(asked.first), column(asked.items), counts, column(asked.first[:-1] + real)

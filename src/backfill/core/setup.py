@@ -35,19 +35,22 @@ def new_state(
     seed: int = 0,
     watched: int = -1,
     journal: bool = False,
+    licences: int | None = None,
 ) -> Any:
     """A State in which nothing has happened yet.
 
     jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: what the
     policy may count on as walltime. watched: the job whose promises are written down.
-    journal: whether one is kept.
+    journal: whether one is kept. licences: how many of the platform's licences are such, and not accounts of limits;
+    None all.
     """
-    n, (nodes, k), licences = len(jobs), platform.capacity.shape, len(platform.licences)
+    n, (nodes, k), counted = len(jobs), platform.capacity.shape, len(platform.licences)
+    licences = counted if licences is None else licences
     need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
     bound, allowed = allowed_nodes(jobs, platform)
-    items = licence_items(jobs)
+    items = licence_items(jobs, licences)
     shape, shapes = new_shapes(jobs, platform, bound, need, items)
-    machine = new_machine(platform, allowed)
+    machine = new_machine(platform, allowed, licences)
     lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
     plan = new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count)
     return State(
@@ -58,15 +61,15 @@ def new_state(
         runs=new_runs(n, k, platform.is_pool, policy.preempts, estimate),
         queue=new_queue(n, k, shapes.count, policy.orders, policy.index and not policy.dynamic),
         placed=new_placed(nodes),
-        shadow=new_shadow(nodes, k, licences),
-        later=new_later(nodes, k, licences, len(platform.sites)),
+        shadow=new_shadow(nodes, k, counted),
+        later=new_later(nodes, k, counted, len(platform.sites)),
         plan=plan,
         other=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count) if policy.preempts else plan,
         promises=new_promises(n, watched),
         batch=new_batch(),
         own=new_own(params, *lengths, seed),
         search=new_search(nodes, len(platform.sites)),
-        scratch=new_scratch(nodes, k, licences),
+        scratch=new_scratch(nodes, k, counted),
         journal=new_journal(journal),
         trace=new_trace(),
     )

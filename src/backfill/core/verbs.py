@@ -5,6 +5,7 @@ from numba import int64
 
 from backfill.core.batch import note_preemption, note_start
 from backfill.core.errors import (
+    BY_HELD_BACK,
     BY_PLACE,
     BY_RESERVE,
     BY_START,
@@ -33,7 +34,7 @@ from backfill.core.kernel import apart, kernel
 from backfill.core.placement import holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
 from backfill.core.promises import NO_TIME
-from backfill.core.queue import dequeue, enqueue, head, is_waiting, take_in
+from backfill.core.queue import dequeue, enqueue, head, is_held_back, is_waiting, take_in
 from backfill.core.record import doubled, doubled_rows
 from backfill.core.runs import (
     REQUEUE,
@@ -76,7 +77,7 @@ def place_in(state, job, room, licence_room):
             state.jobs.bound[job],
             state.jobs.licence,
             begin,
-            end,
+            state.jobs.limit_first[job],
             state.placed.pairs,
         )
     return state.placed.count > 0
@@ -115,6 +116,15 @@ def place(state, job):
     if is_suspended(state, job):
         return fits_as_before(state, job, state.free.nodes, state.free.licences)
     return sit(state, job, False)
+
+
+@verb(inline=True)
+def held_back(state, job):
+    """Whether a limit on what runs at once, of its user for instance, keeps a waiting job from starting now.
+
+    Then it waits aside: `head` passes over it, and a policy reserves nothing for it.
+    """
+    return is_waiting(state, job, BY_HELD_BACK) and is_held_back(state, job)
 
 
 @verb()

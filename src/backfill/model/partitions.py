@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from backfill.model.units import seconds_text
 from backfill.model.workload import Ints, Jobs, Labels
 
 PER = ("user", "group", "project", "all")  # what a limit counts apart; all: one count for all jobs
@@ -112,11 +111,6 @@ def named(labels: Labels, names: tuple[str, ...]) -> Any:
 
 
 def account(limit: Limit, what: str, whose: str) -> str:
-    """What messages call one count of a limit: `students: running_jobs of ann`."""
-    return f"{limit.name}: {what}" + (f" of {whose}" if whose else "")
-
-
-def explained(rules: Rules, rule: str) -> str:
-    """A rule with its value: `max_walltime of short is 3600 s`."""
-    value = seconds_text(rules.max_walltime) + " s" if rule == "max_walltime" else ""
-    return f"{rule} of {rules.name}" + (f" is {value}" if value else "")
+    """What messages call one count of a limit: `students: running_jobs of ann`, `long: running cpus`."""
+    counted = what if what in (RUNNING_JOBS, QUEUED_JOBS) else f"running {what}"
+    return f"{limit.name}: {counted}" + (f" of {whose}" if whose else "")

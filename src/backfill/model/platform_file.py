@@ -217,7 +217,7 @@ def _complaint(data: dict[str, Any], error: ValidationError) -> str:
     table = str(place[0])
     if len(place) < 3:  # the fault is not inside a table
         if first["type"] == "extra_forbidden":
-            return f"{table}: unknown; expected {' and '.join(f'[[{name}]]' for name in _TABLES)} tables"
+            return f"{table}: unknown; expected {', '.join(f'[[{name}]]' for name in _TABLES)} tables"
         return f"{table}: expected {_File.model_fields[table].description}"
     model = _TABLES[table]
     number, key = int(place[1]), str(place[2])

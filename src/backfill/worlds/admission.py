@@ -11,8 +11,10 @@ from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.precedence import circle, in_order
 from backfill.model.workload import Counted, Ints, Jobs, Labels, Workload
+from backfill.worlds.rules import apply_rules
 
-# Per job, why it can never run: a resource, a licence, "site", "constraint", "nodes" or "after"; "" if it can.
+# Per job, why it can never run: a resource, a licence, a limit, a rule of its partition or quality of service, "site",
+# "constraint", "partition", "qos", "nodes" or "after"; "" if it can.
 Causes = NDArray[Any]
 
 
@@ -39,7 +41,7 @@ def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
         code = [platform.sites.index(name) if name in platform.sites else -1 for name in jobs.site.names]
         causes[(np.array([*code, 0])[jobs.site.codes] < 0) & (jobs.site.codes >= 0)] = "site"
         jobs = jobs.replace(site=Labels(np.array([*code, -1], np.int32)[jobs.site.codes], platform.sites))
-    return jobs, causes
+    return apply_rules(jobs, platform, causes), causes
 
 
 def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes) -> Jobs:
@@ -73,7 +75,8 @@ def reject_hopeless(
     """
     if len(state.machine.allowed):
         nowhere = np.append(~state.machine.allowed.any(axis=1), False)[state.jobs.bound] & (causes == "")
-        causes[nowhere] = np.where(jobs.constraint.codes[nowhere] >= 0, "constraint", "site")
+        pinned = np.where(jobs.site.codes[nowhere] >= 0, "site", "partition")
+        causes[nowhere] = np.where(jobs.constraint.codes[nowhere] >= 0, "constraint", pinned)
     total = capacity.sum(axis=0)
     need = jobs.tasks[:, None] * jobs.demand
     for k in reversed(range(len(platform.resources))):
