@@ -49,7 +49,7 @@ def farm(tmp_path):
             "node fast: memory is '64'; expected a whole number from 0 to 2^62 - 1, or a text with K, M, G or T such "
             'as "32G"',
         ),
-        ("[[license]]", "license is not known; did you mean licence?"),
+        ("[[license]]", "license is not known; did you mean [[licence]]?"),
         ("[[licence]]\nname = 'a'\ncopy = 1", "licence a: copy is not known; did you mean copies?"),
     ],
 )

@@ -99,11 +99,11 @@ DECLARED = "A resource besides cpus, memory and gpus is declared in resources = 
         ("", "node: expected at least one [[node]] table"),
         ("node = 1", "node: expected at least one [[node]] table"),
         ("node = [1]", "node: expected at least one [[node]] table"),
-        ("[[license]]\nname = 'a'", "license is not known; did you mean licence?"),
-        ("[[nodes]]\ncpus = 1", "nodes is not known; did you mean node?"),
+        ("[[license]]\nname = 'a'", "license is not known; did you mean [[licence]]?"),
+        ("[[nodes]]\ncpus = 1", "nodes is not known; did you mean [[node]]?"),
         (
             "colour = 'red'",
-            "colour is not known; expected one of partition, qos, limit, name, resources, node, licence",
+            "colour is not known; expected one of [[partition]], [[qos]], [[limit]], name, ",
         ),
         ("cpus = 4\n[[node]]", "cpus is not known; expected in a [[node]] table"),
         ("[[node]]\nname = 'm'\ncout = 2", f"node m: cout is not known; did you mean count? {DECLARED}"),
@@ -117,7 +117,7 @@ DECLARED = "A resource besides cpus, memory and gpus is declared in resources = 
         ),
         ("[[node]]\n" + "x" * 100 + " = 1", "node 1: " + "x" * 57 + "... is not known; expected one of name,"),
         ("resources = 'tape'\n[[node]]", "resources: expected a list of names of resources"),
-        ("resources = ['a', 'a']\n[[node]]\na = 1", "resources: 'a' stands there 2 times; expected each name once"),
+        ("resources = ['a', 'a']\n[[node]]\na = 1", "resources: 'a' is listed 2 times; expected once"),
         ("resources = ['speed']\n[[node]]", "resources: 'speed' is a key of [[node]] tables; expected another name"),
         (
             "resources = ['cpus', 'tape']\n[[node]]\ncpus = 1",

@@ -120,7 +120,12 @@ def test_memory_that_makes_no_sense_is_refused(columns: str, cells: str, expecte
 
 
 def test_gpus_may_be_of_a_type_which_is_a_feature_of_their_nodes():
-    lines = ("job,submit,runtime,gpus,constraint", "a,0,1,a100:2,", "b,0,1,gpu:h100:1,ssd", "c,0,1,a100:3,ssd|!old")
+    lines = (
+        "job,submit,runtime,gpus,constraint",
+        "a,0,1,a100:2,",
+        "b,0,1,gpu:h100:1,ssd",
+        "c,0,1,a100:3,ssd|!old|!a100",
+    )
     workload = table(*lines, "d,0,1,gpu:4,ssd", "e,0,1,,", "f,0,1,a100:0,", "g,0,1,8,")
     jobs = workload.jobs
     assert (workload.resources, jobs.demand[:, 1].tolist()) == (("cpus", "gpus"), [2, 1, 3, 4, 0, 0, 8])
@@ -138,8 +143,8 @@ def test_gpus_of_what_is_no_type_or_of_several_are_refused(text: str):
 
 
 def test_gpus_of_a_type_that_the_constraint_rules_out_are_refused():
-    message = refusal("job,submit,runtime,gpus,constraint", "a,0,1,a100:1,fast|!a100")
-    assert message == "2: gpus is 'a100:1'; expected a type that its constraint 'fast|!a100' allows"
+    message = refusal("job,submit,runtime,gpus,constraint", "a,0,1,a100:1,!a100|ssd&!a100")
+    assert message == "2: gpus is 'a100:1'; expected a type that its constraint '!a100|ssd&!a100' allows"
 
 
 def test_a_copy_has_tasks_of_one_cpu_beside_memory_and_the_type_of_gpus_as_constraint(tmp_path: Path):

@@ -28,10 +28,11 @@ def alternatives(constraint: str) -> list[dict[str, bool]]:
 
 
 def with_feature(constraint: str, name: str) -> str:
-    """The constraint that asks for this feature besides, in each alternative; "" asks for none. Raises ValueError."""
-    found = "|".join(f"{part}&{name}" for part in constraint.split("|")) if constraint else name
-    alternatives(found)
-    return found
+    """The constraint, or "" for none, that asks for this feature as well. Raises ValueError where it is ruled out."""
+    parts = [part for part in constraint.split("|") if constraint and alternatives(part)[0].get(name, True)]
+    if constraint and not parts:
+        raise ValueError(f"{quote(constraint)} rules out {quote(name)}")
+    return "|".join(f"{part}&{name}" for part in parts) or name
 
 
 def is_gpu_type(name: str) -> bool:

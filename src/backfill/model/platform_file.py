@@ -173,7 +173,7 @@ def _platform(file: str, content: _File) -> Platform:
 
     for name, times in Counter(content.resources).items():
         if times > 1:
-            raise fail("resources", f"{_shown(name)} stands there {times} times; expected each name once")
+            raise fail("resources", f"{_shown(name)} is listed {times} times; expected once")
         if name in _Node.model_fields:
             raise fail("resources", f"{_shown(name)} is a key of [[node]] tables; expected another name")
 
@@ -259,13 +259,13 @@ def _unknown_key(data: dict[str, Any]) -> str | None:
         if name in known[table]:
             continue
         if near := get_close_matches(name.lower(), known[table], 1):
-            hint = f"did you mean {near[0]}?"
+            hint = f"did you mean {_called(table, near[0])}?"
         elif name == "resources":
             hint = "expected at the top of the file, above the first table"
         elif not table and name in known["node"]:
             hint = "expected in a [[node]] table"
         else:
-            hint = f"expected one of {', '.join(known[table])}"
+            hint = f"expected one of {', '.join(_called(table, each) for each in known[table])}"
         if table == "node" and name != "resources":
             hint += f"{'' if near else '.'} A resource besides cpus, memory and gpus is declared in resources = [...]"
         return f"{where}{name if len(name) <= 60 else name[:57] + '...'} is not known; {hint}"
@@ -279,6 +279,10 @@ def _keys(data: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         for number, content in enumerate(_items(data.get(table))):
             for name in content if isinstance(content, dict) else ():
                 yield table, f"{_where(table, number, content)}: ", name
+
+
+def _called(table: str, key: str) -> str:
+    return f"[[{key}]]" if not table and key in _TABLES else key
 
 
 def _where(table: str, number: int, content: dict[str, Any]) -> str:
