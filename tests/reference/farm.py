@@ -54,10 +54,8 @@ def bf_unmod(weights: Weights = Weights()) -> Policy:
 def priorities(view: View, weights: Weights) -> dict[int, float]:
     """P of every waiting job, by row."""
     w = {name: Fraction(value) for name, value in vars(weights).items()}
-    total = [
-        view.capacity[0][1][licence_slot(view.platform, x)]
-        for x in range(len(view.platform.copies) - view.platform.accounts)
-    ]
+    real = range(len(view.platform.copies) - view.platform.accounts)
+    total = [view.capacity[0][1][licence_slot(view.platform, x)] for x in real]
     asked = Counter(x for job in view.queue for x in job.licences if x < len(total))
     rho = {licence: Fraction(count, max(total[licence], 1)) for licence, count in asked.items()}  # 0 for the time being
     d = max(sum(ratio <= 1 for ratio in rho.values()), 1)

@@ -1,4 +1,4 @@
-"""Limits on what runs at once, as copies of licences that nobody else wants: one account for each that a limit counts."""
+"""Limits on what runs at once, as copies of licences that nobody else wants: an account for each that one counts."""
 
 from dataclasses import dataclass, replace
 

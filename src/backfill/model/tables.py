@@ -8,11 +8,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from backfill.model.units import parse_size
 
-AMOUNT = "a whole number from 0 to 2^62 - 1 that may carry K, M, G or T"
+AMOUNT = 'a whole number from 0 to 2^62 - 1, or a text with K, M, G or T such as "32G"'
 
 
 def _size(value: Any) -> Any:
-    return parse_size(value) if isinstance(value, str) else value
+    """A text is a size only with its unit: `cpus = "8"` is a slip. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    if not any(c.isalpha() for c in value):
+        raise ValueError
+    return parse_size(value)
 
 
 def plain(name: str) -> str:

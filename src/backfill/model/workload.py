@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 
 SPREAD = ("node", "site", "any")  # where a gang may sit; Jobs.spread holds the index
 ANY = SPREAD.index("any")
+RESOURCES = ("cpus", "memory", "gpus")  # known in any file
 # Columns of Jobs that are Labels, in the order in which tables have them.
 LABELS = ("user", "group", "project", "partition", "queue", "qos", "site", "constraint", "status")
 TEXTS = ("job", *LABELS, "licences")  # columns of a table that are texts

@@ -7,28 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from backfill.model.constraint import EXPECTED, alternatives
 from backfill.model.errors import MissingExtra, WorkloadError, at, in_file, quote
 from backfill.model.precedence import circle
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND, seconds_text
 from backfill.model.workload import LABELS, SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.columns import Columns, write_rows
+from backfill.traces.demand import MEMORY, Demand
 from backfill.traces.files import Source, written, written_text
 from backfill.traces.notes import REPEATED, check_repeats, counted, in_use, oddities, repeated, told
 from backfill.traces.seconds import seconds_texts
 
-RESOURCES = ("cpus", "memory", "gpus")  # columns that are resources in any file
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
 _PRIORITIES = ("priority", "admin_priority")
-_KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", "spread", "licences", "deadline", *_PRIORITIES,
-          *LABELS, "after", "think", "waited", "start")  # fmt: skip
+_KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", *MEMORY, "spread", "licences", "deadline",
+          *_PRIORITIES, *LABELS, "after", "think", "waited", "start")  # fmt: skip
 _EXCLUSIVE = (
     ("procs", "tasks", "procs is short for tasks of one cpu"),
     ("procs", "cpus", "procs is short for tasks of one cpu"),
     ("waited", "start", "the wait is start - submit"),
 )
-_TASKS_MAX, _AMOUNT_MAX, _COPIES_MAX = 2**40, 2**62, 2**40
+_TASKS_MAX, _COPIES_MAX = 2**40, 2**40
 
 
 def read_table(
@@ -51,19 +50,16 @@ def read_table(
     names = table.ids("job", repeats)
     submit = table.times("submit")
     runtime = table.times("runtime", low=0)
-    held = ("cpus", *(name for name in table.names if name in {*RESOURCES, *resources} - {"cpus", *_KNOWN}))
-    demand = [
-        table.wholes(name, 0, _AMOUNT_MAX, 0) if name in table else np.ones(table.rows, np.int64) for name in held
-    ]
-    columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in LABELS}
-    _check_constraints(table, columns["constraint"])
+    columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in LABELS if name != "constraint"}
     walltime = table.times("walltime", low=0, blank=NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
     columns["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
     missing = {"no walltime, the run time stands for it": walltime == NO_TIME}
     if not {"procs", "tasks", "cpus"} & set(table.names):
         missing["no processors, taken as 1"] = np.ones(table.rows, np.bool_)
+    tasks = np.ones(table.rows, np.int64)
     for name in {"procs", "tasks"} & set(table.names):
-        columns["tasks"] = table.wholes(name, 1, _TASKS_MAX, 1)
+        tasks = table.wholes(name, 1, _TASKS_MAX, 1)
+    asked = Demand.of(table, tasks, {*resources} - {*_KNOWN})
     if "deadline" in table:
         columns["deadline"] = _deadlines(table, submit)
     if "waited" in table:
@@ -85,7 +81,9 @@ def read_table(
             job=np.array(names, object),
             submit=submit,
             runtime=runtime,
-            demand=np.column_stack(demand),
+            tasks=tasks,
+            demand=np.column_stack([*asked.held.values()]),
+            constraint=asked.constraint,
             **columns,
         )
     dropped = {}
@@ -94,17 +92,18 @@ def read_table(
         jobs, dropped[REPEATED] = jobs.take(rows), int(again.sum())
         missing = {what: which[rows] for what, which in missing.items()}
     assumed = counted(missing)
-    ignored = ", ".join(quote(name) for name in table.names if name not in {*_KNOWN, *held})
+    ignored = ", ".join(quote(name) for name in table.names if name not in {*_KNOWN, *asked.held})
     return Workload(
         jobs,
         name=source.name,
-        resources=held,
+        resources=tuple(asked.held),
         licences=licences,
         sha256=source.sha256,
         dropped=dropped,
         assumed=assumed,
         notes=(
             *([f"columns ignored: {ignored[:500]}"] if ignored else ()),
+            *asked.notes,
             *told(assumed, len(jobs)),
             *oddities(jobs),
         ),
@@ -117,14 +116,6 @@ def _deadlines(table: Columns, submit: Ints) -> Ints:
         row = int(np.argmax(early))
         raise table.fail("deadline", row, f"the submit, {seconds_text(int(submit[row]))} s, or a later time")
     return deadlines
-
-
-def _check_constraints(table: Columns, constraints: Labels) -> None:
-    for code, text in enumerate(constraints.names):
-        try:
-            alternatives(text)
-        except ValueError:
-            raise table.fail("constraint", int(np.argmax(constraints.codes == code)), EXPECTED) from None
 
 
 def _spread(table: Columns) -> Any:
@@ -220,7 +211,8 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
         "runtime": jobs.runtime,
         "walltime": jobs.walltime,
     }
-    one_cpu_tasks = bool((jobs.demand[:, 0] == 1).all())
+    memory = "memory" in workload.resources  # beside procs it could be taken for that of the whole job
+    one_cpu_tasks = bool((jobs.demand[:, 0] == 1).all()) and not memory
     columns["procs" if one_cpu_tasks else "tasks"] = jobs.tasks.tolist()
     for k, resource in enumerate(workload.resources):
         if resource != "cpus" or not one_cpu_tasks:
