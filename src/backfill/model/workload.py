@@ -315,8 +315,8 @@ class Workload:
         return never
 
     def licences_of(self, row: int) -> list[str]:
-        """What licences a job asks for, `name:copies` each, as in a workload CSV."""
-        return [f"{self.licences[k]}:{n}" for k, n in self.jobs.licences.counts_of(row).items()]
+        """What licences a job asks for, `name:copies` each, by name, as in a workload CSV."""
+        return sorted(f"{self.licences[k]}:{n}" for k, n in self.jobs.licences.counts_of(row).items())
 
     @property
     def remarks(self) -> list[str]:
