@@ -26,6 +26,7 @@ from backfill.model.workload import Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
 from backfill.worlds.options import Options
+from backfill.worlds.rules import with_default_walltimes
 from backfill.worlds.simulated import Progress, Simulation
 
 if TYPE_CHECKING:
@@ -305,6 +306,7 @@ def simulate(
 def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Progress | None = None) -> Result:
     """Run what was described, over one workload. The other arguments are those of `simulate`."""
     pool = Platform.of(log) if pool is None else pool
+    log = with_default_walltimes(log, pool)
     policy, options = spec.policy, spec.options
     if (events := events_of(log, options.events)) is not options.events:
         options = replace(options, events=events)

@@ -100,7 +100,7 @@ def test_a_copy_keeps_types_and_columns(backfill, tmp_path, farm):
         backfill("simulate", log, "--platform", "farm.toml", "--json", "-q").out for log in ("jobs.csv", "copy.csv")
     ]
     assert json.loads(both[0])["metrics"] == json.loads(both[1])["metrics"]
-    assert (tmp_path / "copy.csv").read_text().splitlines()[1] == "a,0,9,9,1,1,2,1073741824,long,low,v100"
+    assert (tmp_path / "copy.csv").read_text().splitlines()[1] == "a,0,9,,1,1,2,1073741824,long,low,v100"
 
 
 def test_gpus_that_cannot_be_told_are_one_line_and_exit_3(backfill, tmp_path, farm):

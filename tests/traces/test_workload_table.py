@@ -148,7 +148,7 @@ def test_gpus_of_a_type_that_the_constraint_rules_out_are_refused():
 
 
 def test_a_copy_has_tasks_of_one_cpu_beside_memory_and_the_type_of_gpus_as_constraint(tmp_path: Path):
-    log = table("job,submit,runtime,procs,memory_per_job,gpus", "a,0,1,2,2K,a100:1")
+    log = table("job,submit,runtime,walltime,procs,memory_per_job,gpus", "a,0,1,1,2,2K,a100:1")
     write_csv(log, tmp_path / "w.csv")
     assert (tmp_path / "w.csv").read_text() == (
         "job,submit,runtime,walltime,tasks,cpus,memory,gpus,constraint\na,0,1,1,2,1,1024,1,a100\n"

@@ -141,6 +141,7 @@ class Jobs:
     submit: Ints
     runtime: Ints  # true run time, never shown to a policy
     walltime: Ints  # requested time; a job is killed at it
+    requested: NDArray[np.bool_] = None  # type: ignore[assignment]  # where not, the run time stands for the walltime
     tasks: Ints = None  # type: ignore[assignment]  # default 1
     demand: Ints = None  # type: ignore[assignment]  # shape (jobs, resources), per task; default one cpu
     spread: NDArray[np.int8] = None  # type: ignore[assignment]  # index into SPREAD; default any
@@ -164,6 +165,7 @@ class Jobs:
     def __post_init__(self) -> None:
         n = len(self.job)
         defaults: dict[str, Any] = {
+            "requested": lambda: np.ones(n, np.bool_),
             "tasks": lambda: np.ones(n, np.int64),
             "demand": lambda: np.ones((n, 1), np.int64),
             "spread": lambda: np.full(n, ANY, np.int8),

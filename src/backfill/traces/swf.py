@@ -82,7 +82,9 @@ def write_swf(workload: Workload, path: str | Path) -> None:
     columns[2] = seconds_texts(np.where(jobs.waited >= 0, jobs.waited, -SECOND))
     columns[3] = seconds_texts(jobs.runtime)
     columns[4] = columns[7] = procs
-    columns[8] = seconds_texts(jobs.walltime)
+    columns[8] = [
+        text if asked else "-1" for text, asked in zip(seconds_texts(jobs.walltime), jobs.requested, strict=True)
+    ]
     if "memory" in workload.resources:
         held = jobs.demand[:, workload.resources.index("memory")]
         columns[9] = [

@@ -117,6 +117,7 @@ class Lines:
             "submit": to_micros(field[2]),
             "runtime": to_micros(field[4]),
             "walltime": to_micros(np.where(field[9] > 0, field[9], field[4])),
+            "requested": field[9] > 0,
             "waited": np.where(field[3] >= 0, to_micros(field[3]), -1),
             "queue": _named(field[15], _names(self.log, "Queue")),
             "partition": _named(field[16], _names(self.log, "Partition")),

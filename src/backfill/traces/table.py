@@ -53,6 +53,7 @@ def read_table(
     columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in LABELS if name != "constraint"}
     walltime = table.times("walltime", low=0, blank=NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
     columns["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
+    columns["requested"] = walltime != NO_TIME
     missing = {"no walltime, the run time stands for it": walltime == NO_TIME}
     if not {"procs", "tasks", "cpus"} & set(table.names):
         missing["no processors, taken as 1"] = np.ones(table.rows, np.bool_)
@@ -209,7 +210,7 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
         "job": [str(job) for job in jobs.job],
         "submit": jobs.submit,
         "runtime": jobs.runtime,
-        "walltime": jobs.walltime,
+        "walltime": np.where(jobs.requested, jobs.walltime, NO_TIME),
     }
     memory = "memory" in workload.resources  # beside procs it could be taken for that of the whole job
     one_cpu_tasks = bool((jobs.demand[:, 0] == 1).all()) and not memory

@@ -13,7 +13,8 @@ import numpy as np
 
 from backfill.model.partitions import QUEUED_JOBS, RUNNING_JOBS, Limit, Rules, account
 from backfill.model.platform import Platform
-from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged
+from backfill.model.units import counted
+from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged, Workload
 
 NONE, UNKNOWN = -1, -2
 
@@ -37,13 +38,7 @@ def apply_rules(jobs: Jobs, platform: Platform, causes: Any) -> Jobs:
     A job that names no partition is in the one that its queue names, else in the default one. To `causes` goes what a
     job breaks for ever: `partition` or `qos` where it names one that there is not, else as `max_walltime of short`.
     """
-    names = tuple(each.name for each in platform.partitions)
-    partition = _codes(jobs.partition, names)
-    if names:
-        partition = np.where(partition == NONE, np.maximum(_codes(jobs.queue, names), NONE), partition)
-        default = [i for i, each in enumerate(platform.partitions) if each.default]
-        partition[partition == NONE] = default[0] if default else NONE
-    qos = _codes(jobs.qos, tuple(each.name for each in platform.qos))
+    partition, qos = memberships(jobs, platform)
     tables: list[tuple[str, Ints, Sequence[Rules]]]
     tables = [("partition", partition, platform.partitions), ("qos", qos, platform.qos)]
     for what, codes, several in tables:
@@ -54,7 +49,37 @@ def apply_rules(jobs: Jobs, platform: Platform, causes: Any) -> Jobs:
                 causes[(codes == i) & broken & (causes == "")] = f"{rule} of {rules.name}"
             if rules.priority:
                 jobs = jobs.replace(priority=jobs.priority + np.where(codes == i, rules.priority, 0.0))
+    names = tuple(each.name for each in platform.partitions)
     return jobs.replace(partition=Labels(np.maximum(partition, NONE).astype(np.int32), names))
+
+
+def with_default_walltimes(workload: Workload, platform: Platform) -> Workload:
+    """Jobs that asked for no walltime have that of their partition, else of their quality of service, if there is one.
+
+    Never less than their run time, which nobody cut.
+    """
+    jobs = workload.jobs
+    default = np.zeros(len(jobs), np.int64)
+    for codes, several in zip(memberships(jobs, platform), (platform.partitions, platform.qos), strict=True):
+        walltimes = np.array([*(each.default_walltime for each in several), 0], np.int64)
+        default = np.where(default == 0, walltimes[np.maximum(codes, NONE)], default)
+    given = ~jobs.requested & (default > 0)
+    if not given.any():
+        return workload
+    walltime = np.where(given, np.maximum(default, jobs.runtime), jobs.walltime)
+    note = f"no walltime, the default of partition or qos stands for it: {counted(int(given.sum()), 'job')}"
+    return workload.with_jobs(jobs.replace(walltime=walltime), note)
+
+
+def memberships(jobs: Jobs, platform: Platform) -> tuple[Ints, Ints]:
+    """The partition and the quality of service of each job, by place on the platform; NONE, or UNKNOWN for another."""
+    names = tuple(each.name for each in platform.partitions)
+    partition = _codes(jobs.partition, names)
+    if names:
+        partition = np.where(partition == NONE, np.maximum(_codes(jobs.queue, names), NONE), partition)
+        default = [i for i, each in enumerate(platform.partitions) if each.default]
+        partition[partition == NONE] = default[0] if default else NONE
+    return partition, _codes(jobs.qos, tuple(each.name for each in platform.qos))
 
 
 def _codes(labels: Labels, names: tuple[str, ...]) -> Ints:

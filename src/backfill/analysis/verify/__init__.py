@@ -40,6 +40,8 @@ Where each rule is checked:
 * `capacity.py`: `node`, `spread`, `site`, `constraint`, `host`, `window`, `capacity`, `licence`
 """
 
+from dataclasses import replace
+
 from backfill.analysis.verify.alone import check_moments, check_pending, check_rejected, refused
 from backfill.analysis.verify.capacity import check_capacity, check_hosts, check_licences, check_nodes, check_windows
 from backfill.analysis.verify.case import SHOWN, Lost, Overrun, RunColumns, ScheduleColumns, Violation
@@ -92,6 +94,8 @@ def verify(
     """
     if isinstance(events, Events):
         events = events.bind(workload, platform)
+    if platform.has_rules:
+        workload = replace(workload, jobs=workload.jobs.replace(walltime=Membership(workload, platform).walltimes()))
     case = read(with_node_licences(workload, platform), platform, schedule, events)
     lengths = lengths_of(case, overrun, overhead)
     outcome = outcomes(case, lengths, schedule.runs is not None)

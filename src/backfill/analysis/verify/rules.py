@@ -67,6 +67,17 @@ class Membership:
         large = [name for name, most in rules.max_size.items() if self.amount(name, row) > most]
         return f"max_size.{large[0]}" if large else ""
 
+    def walltimes(self) -> Ints:
+        """What jobs may run at most, shape (jobs,): of those that asked for nothing the default that they have."""
+        jobs = self.workload.jobs
+        found = jobs.walltime.copy()
+        for row in np.flatnonzero(~jobs.requested).tolist():
+            rules = (self.partition(row), self.qos.get(jobs.qos[row]))
+            defaults = [each.default_walltime for each in rules if isinstance(each, Rules) and each.default_walltime]
+            if defaults:
+                found[row] = max(defaults[0], int(jobs.runtime[row]))
+        return found
+
     def amount(self, what: str, row: int) -> int:
         """How much of a limit a job takes."""
         if what == "running_jobs":
