@@ -30,7 +30,7 @@ def conservative(view: View) -> Decision:
     for job in view.queue:
         if job.row not in promises and (earliest := profile.earliest(job, view.now)):
             promises[job.row] = profile.book(job, earliest)
-    starts = start_what_is_due(view, promises, moved_up)
+    starts = start_what_is_due(view, profile, promises, moved_up)
     return Decision(starts, promises, timers(view, promises))
 
 
@@ -88,7 +88,7 @@ def compress(view: View, profile: Profile, promises: Promises) -> set[int]:
         if job.row in promises:
             before = promises[job.row]
             profile.lift(job, before)
-            promises[job.row] = profile.book(job, profile.earliest(job, view.now))
+            promises[job.row] = profile.book(job, profile.earliest(job, view.now, by_rule=False))
             assert promises[job.row].start <= before.start
             if promises[job.row].start == before.start:
                 promises[job.row] = replace(promises[job.row], late=before.late)
@@ -97,12 +97,15 @@ def compress(view: View, profile: Profile, promises: Promises) -> set[int]:
     return moved_up
 
 
-def start_what_is_due(view: View, promises: Promises, moved_up: set[int]) -> list[Start]:
+def start_what_is_due(view: View, profile: Profile, promises: Promises, moved_up: set[int]) -> list[Start]:
     starts, waiting, free = [], [], view.free
     for job in view.queue:
         if job.row not in promises or promises[job.row].start > view.now:
             waiting.append(job)
             continue
+        if job.place != "power":
+            profile.lift(job, promises[job.row])
+            promises[job.row] = profile.book(job, Reservation(view.now, profile.place_now(job)))
         placement = promises[job.row].placement
         if job.row in moved_up:
             reason = "moved-up"

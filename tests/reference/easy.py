@@ -10,7 +10,7 @@ from collections import deque
 
 from .limits import held_back
 from .orders import ranked
-from .placement import held, licence_slot, minus, node_slots, place, plus
+from .placement import held, licence_slot, minus, node_slots, place, place_to_start, plus
 from .profile import Profile
 from .words import Decision, Job, Placement, Platform, Policy, Reservation, Room, Running, Start, Time, View
 
@@ -68,7 +68,7 @@ def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decis
     starts, reason, reservation = [], "head", None
     while queue and reservation is None:
         head = queue.popleft()
-        if placement := place(platform, head, free):
+        if placement := place_to_start(platform, head, free):
             running.append(Running(head, now, placement, held(platform, head, placement)))
             starts.append(Start(head, placement, reason))
             free = minus(free, running[-1].held)
@@ -83,7 +83,7 @@ def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decis
     for job in rest_in_order(list(queue), tried, view):
         ends_before_shadow = now + job.estimate <= shadow.start
         room = free if ends_before_shadow else capped(free, extra, watched)
-        if placement := place(platform, job, room):
+        if placement := place_to_start(platform, job, room):
             starts.append(Start(job, placement, "backfill"))
             free = minus(free, held(platform, job, placement))
             if not ends_before_shadow:

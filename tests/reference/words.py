@@ -28,6 +28,7 @@ class Job:
     constraint: str = ""  # features of the nodes that it may run on: "a&b|!c"
     partition: int | None = None  # binds it to the nodes of that
     user: int | None = None
+    place: str = "power"  # where it sits when it starts, among the places where it could
     after: tuple[int, ...] = ()  # rows of the jobs that must have ended
     priority: float = 0.0
     admin_priority: float = 0.0

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from backfill.core.future import book_job, earliest_start, keep_place
+from backfill.core.future import book_job, earliest_by_power, keep_place
 from backfill.core.grown import FRESH, RECENT
 from backfill.core.kernel import apart, kernel
 from backfill.core.placement import SITE, may_use
@@ -32,7 +32,7 @@ def _improve_anew(state, job, held, begin):
     state.trace.counters[LOOKS] += 1
     end = held + span(state, job)
     book_job(state, job, held, end, GIVE)
-    t = earliest_start(state, job, begin)
+    t = earliest_by_power(state, job, begin)
     if t == held and _placed_where_held(state, job):
         book_job(state, job, held, end, TAKE)
         return held

@@ -29,6 +29,7 @@ JOBS = [
     ("bound", int32[::1]),  # which row of machine.allowed has the nodes that it may run on; -1 all of them
     ("sets", int64),  # rows of machine.allowed that jobs submitted so far are bound to
     ("shape", int8[::1]),  # see shapes.py; unused on a pool
+    ("place", int8[::1]),  # by which rule it is placed among nodes, see seating.py
     ("deadline", int64[::1]),
     ("priority", float64[::1]),
     ("admin_priority", float64[::1]),
@@ -45,7 +46,9 @@ Jobs, JobsT = record("Jobs", JOBS, globals())
 LicenceItems = tuple[Ints, Ints, Any, Ints]
 
 
-def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: LicenceItems, shape: Ints) -> Any:
+def new_jobs(
+    jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: LicenceItems, shape: Ints, place: NDArray[np.int8]
+) -> Any:
     """The table of a log, of which nothing is submitted yet. estimate: what policies see as the walltime."""
     first, items, counts, limits = licences
     return Jobs(
@@ -61,6 +64,7 @@ def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: Lic
         bound=column(bound, np.int32),
         sets=0,
         shape=column(shape, np.int8),
+        place=place,
         deadline=column(jobs.deadline),
         priority=column(jobs.priority, np.float64),
         admin_priority=column(jobs.admin_priority, np.float64),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.core.batch import new_batch
 from backfill.core.future import new_plan
@@ -17,6 +18,7 @@ from backfill.core.promises import NO_TIME, new_promises
 from backfill.core.runs import new_runs
 from backfill.core.scratch import new_scratch
 from backfill.core.search import new_search
+from backfill.core.seating import CONTIGUOUS, PACK, POWER, SPREAD
 from backfill.core.shadow import new_shadow
 from backfill.core.shapes import new_shapes
 from backfill.core.state import State
@@ -55,7 +57,7 @@ def new_state(
     plan = new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count)
     return State(
         now=NO_TIME,
-        jobs=new_jobs(jobs, need, bound, estimate, items, shape),
+        jobs=new_jobs(jobs, need, bound, estimate, items, shape, _rules(jobs, platform, policy)),
         machine=machine,
         free=new_free(platform, shapes),
         runs=new_runs(n, k, platform.is_pool, policy.preempts, estimate),
@@ -73,3 +75,11 @@ def new_state(
         journal=new_journal(journal),
         trace=new_trace(),
     )
+
+
+def _rules(jobs: Jobs, platform: Platform, policy: Policy) -> NDArray[np.int8]:
+    """By which rule each job is placed: that of its partition, else that of the policy."""
+    code = {"power": POWER, "pack": PACK, "spread": SPREAD, "contiguous": CONTIGUOUS, "exclusive": POWER}
+    rules = [code[each.place or policy.place] for each in platform.partitions]
+    some = jobs.partition.codes if rules else np.full(len(jobs), -1)
+    return np.array([*rules, code[policy.place]], np.int8)[some]

@@ -16,6 +16,7 @@ from backfill.core.jobs import LicenceItems, by_appearance
 from backfill.core.kernel import apart, kernel
 from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, holds, licences_free, may_use, tasks_that_fit, times
 from backfill.core.record import column, record, zeros
+from backfill.core.seating import POWER, seat_by_rule
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
 
@@ -316,6 +317,8 @@ def sit(state, job, beside):
     placed.count, placed.job = 0, job
     if not may_sit(state, job, beside):
         return False
+    if state.jobs.place[job] != POWER:
+        return seat_by_rule(state, job, _room_beside(state) if beside else state.free.nodes)
     if not shapes.together[s]:
         left = state.jobs.tasks[job]
         for block in range(shapes.sums.shape[1]):
@@ -336,6 +339,16 @@ def sit(state, job, beside):
                 return True
             placed.count = 0
     return False
+
+
+@kernel()
+def _room_beside(state):
+    """What is free of each node (m, k), beside the reservation."""
+    room = np.empty_like(state.free.nodes)
+    for node in range(state.machine.nodes):
+        for k in range(state.machine.resources):
+            room[node, k] = min(state.free.nodes[node, k], state.shadow.extra[node, k])
+    return room
 
 
 @kernel()

@@ -49,6 +49,7 @@ from backfill.core.runs import (
     take,
 )
 from backfill.core.search import span
+from backfill.core.seating import POWER, seat_by_rule
 from backfill.core.shapes import sit
 from backfill.core.wall import verb
 from backfill.model import schedule
@@ -66,20 +67,23 @@ def place_in(state, job, room, licence_room):
     state.placed.count, state.placed.job = 0, job
     if is_suspended(state, job):
         return fits_as_before(state, job, room, licence_room)
-    if licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end):
-        state.placed.count = place_gang(
-            room,
-            state.jobs.demand,
-            job,
-            state.jobs.tasks[job],
-            state.jobs.spread[job],
-            state.machine,
-            state.jobs.bound[job],
-            state.jobs.licence,
-            begin,
-            state.jobs.limit_first[job],
-            state.placed.pairs,
-        )
+    if not licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end):
+        return False
+    if state.jobs.place[job] != POWER:
+        return seat_by_rule(state, job, room)
+    state.placed.count = place_gang(
+        room,
+        state.jobs.demand,
+        job,
+        state.jobs.tasks[job],
+        state.jobs.spread[job],
+        state.machine,
+        state.jobs.bound[job],
+        state.jobs.licence,
+        begin,
+        state.jobs.limit_first[job],
+        state.placed.pairs,
+    )
     return state.placed.count > 0
 
 

@@ -13,6 +13,13 @@ import numpy as np
 from backfill.model.workload import Ints, Jobs, Labels
 
 PER = ("user", "group", "project", "all")  # what a limit counts apart; all: one count for all jobs
+PLACES = {  # where a job sits among the nodes where it could
+    "power": "most powerful node first",
+    "pack": "node with the least free first",
+    "spread": "node with the most free first, one task to each before any gets a second",
+    "contiguous": "fewest neighbouring nodes",
+    "exclusive": "whole nodes, most powerful first",
+}
 RUNNING_JOBS, QUEUED_JOBS = "running_jobs", "queued_jobs"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from backfill.model.events import matching
-from backfill.model.partitions import PER, Limit, Partition, Rules
+from backfill.model.partitions import PER, PLACES, Limit, Partition, Rules
 from backfill.model.tables import AMOUNT, Amount, Name, Table, key, quoted
 from backfill.model.units import parse_span, seconds_text
 
@@ -17,7 +17,6 @@ SPAN = "a span of time such as 3600, 90m, 1.5h or 2-12:00:00"
 COUNT = "a whole number from 0 to 2^62 - 1"
 NAMES = "a list of names"
 AMOUNTS = "a table of resources, each with " + AMOUNT
-PLACES = ("power", "pack", "spread", "contiguous", "exclusive")
 
 
 def _span(value: Any) -> Any:

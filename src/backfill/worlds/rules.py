@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from backfill.model.errors import PlatformError
 from backfill.model.partitions import QUEUED_JOBS, RUNNING_JOBS, Limit, Rules, account
 from backfill.model.platform import Platform
 from backfill.model.units import counted
-from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged, Workload
+from backfill.model.workload import SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
 
 NONE, UNKNOWN = -1, -2
 
@@ -86,6 +87,54 @@ def _codes(labels: Labels, names: tuple[str, ...]) -> Ints:
     """The place of each job's label among the names; NONE for no label, UNKNOWN for another."""
     place = {name: i for i, name in enumerate(names)}
     return np.array([*(place.get(name, UNKNOWN) for name in labels.names), NONE], np.int64)[labels.codes]
+
+
+@dataclass(frozen=True, eq=False)
+class WholeNodes:
+    """Which jobs sit on whole nodes: to the core each of these is a gang of nodes."""
+
+    tasks: Ints  # shape (jobs,): their own
+    per_node: Ints  # shape (jobs,): how many of them a node holds; 0 of jobs that share nodes
+
+    def own_tasks(self, held: Ragged, job: Ints) -> Ragged:
+        """Pairs (node, tasks) of runs of these jobs, with the tasks that a job asked for in place of whole nodes."""
+        count = np.diff(held.first) // 2
+        each = np.repeat(self.per_node[job], count)
+        if not each.any():
+            return held
+        items = held.items.reshape(-1, 2).copy()
+        last = np.flatnonzero(count > 0)
+        left = self.tasks[job] - self.per_node[job] * (count - 1)
+        own = each.copy()
+        own[np.cumsum(count)[last] - 1] = left[last]
+        items[:, 1] = np.where(each > 0, own, items[:, 1])
+        return Ragged(held.first, items.reshape(-1))
+
+
+def on_whole_nodes(jobs: Jobs, platform: Platform, place: str) -> tuple[Jobs, WholeNodes]:
+    """Jobs that are placed on whole nodes as gangs of nodes. place: of jobs whose partition says nothing.
+
+    Raises PlatformError where nodes of their partition, or of a platform without partitions, are not alike.
+    """
+    per_node, tasks, demand = np.zeros(len(jobs), np.int64), jobs.tasks.copy(), jobs.demand.copy()
+    several = [(each.place or place, each.nodes, f"partition {each.name}") for each in platform.partitions]
+    several.append((place, np.arange(len(platform.nodes)), platform.name))
+    codes = np.full(len(jobs), NONE) if len(several) == 1 else jobs.partition.codes
+    for code, (rule, nodes, name) in enumerate(several):
+        mine = codes == (NONE if code == len(several) - 1 else code)
+        if rule != "exclusive" or not mine.any():
+            continue
+        capacity = platform.capacity[nodes]
+        if (capacity != capacity[0]).any():
+            what = "nodes are not alike; expected equal nodes to place jobs on whole nodes, a partition for each kind"
+            raise PlatformError(f"{name}: {what}")
+        fit = np.where(jobs.demand > 0, capacity[0] // np.maximum(jobs.demand, 1), jobs.tasks[:, None]).min(axis=1)
+        some = mine & (fit > 0) & ((fit >= jobs.tasks) | (jobs.spread != SPREAD.index("node")))
+        per_node[some] = np.minimum(fit, jobs.tasks)[some]
+        tasks[some] = -(-jobs.tasks[some] // per_node[some])
+        demand[some] = capacity[0]
+    whole = WholeNodes(jobs.tasks, per_node)
+    return jobs.replace(tasks=tasks, demand=demand) if per_node.any() else jobs, whole
 
 
 def with_accounts(jobs: Jobs, platform: Platform) -> tuple[Jobs, Platform]:
