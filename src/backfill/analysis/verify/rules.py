@@ -120,8 +120,25 @@ def check_rules(case: Case, until: Ints, members: Membership, full: Mask) -> Non
         report.add("partition", jobs.job[job[i]], case.start[job[i]], text)
     for limit in case.platform.limits:
         _check_running(case, until, members, limit)
+    _check_whole_nodes(case, until, members)
     for row in report.each("queued", full & case.ran):
         report.add("queued", jobs.job[row], case.start[row], "ran, although as many jobs as may be were queued before")
+
+
+def _check_whole_nodes(case: Case, until: Ints, members: Membership) -> None:
+    """A job of a partition that places on whole nodes shares none of them."""
+    if all(each.place != "exclusive" for each in case.platform.partitions):
+        return
+    real = (case.seat_node >= 0) & case.placed
+    run, node = case.seat_run[real], case.seat_node[real]
+    rules = [members.partition(row) for row in range(len(case.workload))]
+    alone = np.array([isinstance(each, Partition) and each.place == "exclusive" for each in rules], np.bool_)
+    share = np.where(alone[case.runs.job[run]], len(run) + 1, 1)  # as much as all that share it
+    most = np.full(len(case.platform.nodes), len(run) + 1)
+    sweep = Sweep(node, case.runs.start[run], until[run], Blocked.none())
+    for seat, time, where, _, _ in sweep.above(0, share, most, case.report, "partition"):
+        text = f"shares node {case.platform.nodes[where]}, of which a job must have the whole"
+        case.report.add("partition", case.workload.jobs.job[case.runs.job[run[seat]]], time, text)
 
 
 def _check_running(case: Case, until: Ints, members: Membership, limit: Limit) -> None:
