@@ -21,6 +21,7 @@ from backfill.core.policy import Policy, json_value
 from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, at
 from backfill.model.events import Events, events_of
+from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
 from backfill.model.promises import Promises
 from backfill.model.schedule import TEXTS, Runs, Schedule
@@ -30,6 +31,7 @@ from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
 from backfill.worlds.journal import promises_of
 from backfill.worlds.options import Options
+from backfill.worlds.rules import with_default_walltimes
 from backfill.worlds.simulated import Progress, Simulation
 
 if TYPE_CHECKING:
@@ -106,8 +108,9 @@ class Result:
         found = []
         if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
             why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
-            found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs, which can never run here: {why}")
-        if "memory" in self.workload.resources and not self.platform.limits("memory"):
+            for_ever = "" if any(QUEUED_JOBS in cause for cause in causes) else ", which can never run here"
+            found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
+        if "memory" in self.workload.resources and not self.platform.bounds("memory"):
             found.append("memory is not limited: the platform does not say how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
             found.append("features that jobs ask for are not judged: the platform does not say what its nodes have")
@@ -348,6 +351,7 @@ def simulate(
 def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Progress | None = None) -> Result:
     """Run what was described, over one workload. The other arguments are those of `simulate`."""
     pool = Platform.of(log) if pool is None else pool
+    log = with_default_walltimes(log, pool)
     done = _simulation(log, pool, spec, progress, journal=spec.explained is not None)
     numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
     return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)

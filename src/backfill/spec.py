@@ -25,9 +25,12 @@ class Given(OptionsGiven, total=False):
 
     events: a file, an Events, or a table: a list of dicts, a dict of columns, a DataFrame.
     lost: what becomes of a job whose run is lost with its node: `requeue` or `fail`.
+    place: where jobs sit among the nodes where they could, if the policy does not say so itself: `power`, `pack`,
+    `spread`, `contiguous` or `exclusive`.
     warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
     """
 
+    place: str | None
     warmup: str | int | Trim | None
     cooldown: str | int | Trim | None
 
@@ -70,6 +73,8 @@ class RunSpec:
         warmup, cooldown = _trim(given.get("warmup"), "warmup"), _trim(given.get("cooldown"), "cooldown")
         texts, more = (params, {}) if isinstance(params, Sequence) else ((), dict(params or {}))
         found, own = _policy(policy, texts)
+        if (place := given.get("place")) is not None and "place" not in {**found.given, **more}:
+            more = {**more, "place": place}
         found, more = _with_answers(found, more)
         found.values({**own, **more})
         named = policy if isinstance(policy, str) else found

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from backfill.model import partitions
 from backfill.model import platform as model_platform
 from backfill.model.events import EVENTS, BoundEvents
 from backfill.model.units import NEVER, SECOND, TIME_MAX, seconds_text
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 
+from .limits import Limit
 from .words import Event, Job, Node, Platform
 
 RESOURCES = ("cpus", "memory", "gpus", *(f"r{k}" for k in range(3, 9)))
@@ -29,7 +31,8 @@ class Case:
         """As few words as possible: defaults are left out."""
         nodes = [f"    {node}," for node in self.platform.nodes]
         jobs = [f"    {brief(job)}," for job in self.jobs]
-        return "\n".join(["Case([", *jobs, "], Platform((", *nodes, f"), {self.platform.copies}))"])
+        rules = f", {self.platform.partitions}, {self.platform.limits}" if self.platform.limits else ""
+        return "\n".join(["Case([", *jobs, "], Platform((", *nodes, f"), {self.platform.copies}{rules}))"])
 
 
 def brief(job: Job) -> str:
@@ -43,6 +46,8 @@ def brief(job: Job) -> str:
         "spread",
         "site",
         "constraint",
+        "partition",
+        "user",
         "after",
         "priority",
         "admin_priority",
@@ -137,6 +142,34 @@ def wide_cases(draw, jobs_max: int = 16) -> Case:
         for row in range(draw(st.integers(1, jobs_max)))
     ]
     return Case(jobs, Platform(tuple(nodes)))
+
+
+@st.composite
+def limited_cases(draw, honest: bool = False) -> Case:
+    """A case of several nodes with partitions, which may share nodes, users, and limits on what runs or is queued."""
+    case = draw(general_cases(honest=honest))
+    nodes = range(len(case.platform.nodes))
+    some = st.frozensets(st.sampled_from(nodes), min_size=1)
+    parts = tuple(draw(some) for _ in range(draw(st.integers(1, 3))))
+    limits = tuple(
+        Limit(
+            per_user=draw(st.booleans()),
+            partition=draw(st.sampled_from([None, *range(len(parts))])),
+            running_jobs=draw(st.sampled_from([None, 1, 1, 2, 3])),
+            queued_jobs=draw(st.sampled_from([None, None, 1, 2, 4])),
+            cpus=draw(st.sampled_from([None, 1, 3, 6])),
+        )
+        for _ in range(draw(st.integers(1, 3)))
+    )
+    jobs = [
+        replace(
+            job,
+            partition=draw(st.sampled_from([None, *range(len(parts))])),
+            user=draw(st.sampled_from([None, 0, 0, 1])),
+        )
+        for job in case.jobs
+    ]
+    return Case(jobs, replace(case.platform, partitions=parts, limits=limits))
 
 
 @st.composite
@@ -339,6 +372,8 @@ def as_model(jobs: list[Job], platform: Platform) -> tuple[Workload, model_platf
         deadline=np.array([job.deadline for job in jobs], np.int64),
         site=Labels.of(["" if job.site is None else site_name(job.site) for job in jobs]),
         constraint=Labels.of([job.constraint for job in jobs]),
+        partition=Labels.of(["" if job.partition is None else f"p{job.partition}" for job in jobs]),
+        user=Labels.of(["" if job.user is None else f"u{job.user}" for job in jobs]),
         after=Ragged.of([job.after for job in jobs]),
     )
     workload = Workload(columns, name="random", resources=resources, licences=licences)
@@ -360,6 +395,21 @@ def as_model_platform(platform: Platform) -> model_platform.Platform:
         copies=np.array(platform.copies, np.int64),
         hosts=np.array(hosts, np.bool_).reshape(len(platform.nodes), len(platform.copies)),
         features=tuple(node.features for node in platform.nodes),
+        partitions=tuple(
+            partitions.Partition(name=f"p{p}", nodes=np.array(sorted(nodes), np.int64))
+            for p, nodes in enumerate(platform.partitions)
+        ),
+        limits=tuple(
+            partitions.Limit(
+                name=f"limit{number}",
+                per="user" if limit.per_user else "all",
+                partitions=() if limit.partition is None else (f"p{limit.partition}",),
+                running_jobs=limit.running_jobs,
+                queued_jobs=limit.queued_jobs,
+                running={} if limit.cpus is None else {"cpus": limit.cpus},
+            )
+            for number, limit in enumerate(platform.limits)
+        ),
     )
 
 
@@ -384,7 +434,7 @@ def from_model(
             estimate=int((jobs.walltime if estimates is None else estimates)[row]),
             tasks=int(jobs.tasks[row]),
             demand=tuple(jobs.demand[row].tolist()),
-            licences=tuple(licences[x] for x in jobs.licences[row]),
+            licences=tuple(licences[x] for x, n in jobs.licences.counts_of(row).items() for _ in range(n)),
             spread=SPREAD[jobs.spread[row]],
             site=sites.get(jobs.site[row], -1) if jobs.site[row] else None,
             constraint=jobs.constraint[row],

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from backfill.core.future import book_job, earliest_start, keep_place
+from backfill.core.future import book_job, earliest_by_power, keep_place
 from backfill.core.grown import FRESH, RECENT
 from backfill.core.kernel import apart, kernel
 from backfill.core.placement import SITE, may_use
@@ -32,7 +32,7 @@ def _improve_anew(state, job, held, begin):
     state.trace.counters[LOOKS] += 1
     end = held + span(state, job)
     book_job(state, job, held, end, GIVE)
-    t = earliest_start(state, job, begin)
+    t = earliest_by_power(state, job, begin)
     if t == held and _placed_where_held(state, job):
         book_job(state, job, held, end, TAKE)
         return held
@@ -49,7 +49,7 @@ def _improve_on_one_node(state, job, held):
     On its own node the time from its start on lies under its own booking, so it can stay booked for the look.
     """
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+    first, last = jobs.licence_first[job], jobs.limit_first[job]
     shape = np.int64(jobs.shape[job]) if state.free.shapes.exact else NONE
     own = plan.pairs[plan.first[job], 0]
     best, best_node = held, own
@@ -83,7 +83,7 @@ def _improve_on_one_node(state, job, held):
 def _improve_gang(state, job, held):
     """Look for a place only where all nodes together have room earlier, or a node more powerful than its last grew."""
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+    first, last = jobs.licence_first[job], jobs.limit_first[job]
     end, weakest = held + length, plan.pairs[plan.first[job] + plan.many[job] - 1, 0]
     begin, better = held, False
     for i in range(grown.count[RECENT]):

@@ -98,7 +98,7 @@ def _count_again(state, node):
     """Count the tasks that fit on a node then."""
     later, jobs, machine = state.later, state.jobs, state.machine
     job = later.job
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+    first, last = jobs.licence_first[job], jobs.limit_first[job]
     tasks, fit = jobs.tasks[job], np.int64(0)
     if may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
         if jobs.alone[job]:

@@ -52,11 +52,11 @@ def earliest_on_one_node(state, job, begin):
     """The least over nodes, in order of power, of the first instant at which node and licences agree."""
     best = FUTURE
     first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
-    length = span(state, job)
+    limits, length = state.jobs.limit_first[job], span(state, job)
     begin = earliest(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, length)
     for node in range(state.machine.nodes):
         if not may_use(
-            node, state.jobs.bound[job], state.machine.allowed, state.machine.hosts, state.jobs.licence, first, last
+            node, state.jobs.bound[job], state.machine.allowed, state.machine.hosts, state.jobs.licence, first, limits
         ):
             continue
         t, agreed = begin, False
@@ -170,7 +170,7 @@ def _earliest_of_all(state, job, begin):
 def _ask_node(state, job, node, t):
     """Find out how many tasks a node takes from t on, and when it is released from what lets it take no more."""
     search, jobs, machine = state.search, state.jobs, state.machine
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+    first, last = jobs.licence_first[job], jobs.limit_first[job]
     tasks, release = int64(0), FUTURE
     if may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
         tasks, release = tasks_over(state.plan.nodes, node, t, t + span(state, job), jobs.demand, job, jobs.tasks[job])

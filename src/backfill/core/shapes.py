@@ -16,6 +16,7 @@ from backfill.core.jobs import LicenceItems, by_appearance
 from backfill.core.kernel import apart, kernel
 from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, holds, licences_free, may_use, tasks_that_fit, times
 from backfill.core.record import column, record, zeros
+from backfill.core.seating import POWER, seat_by_rule
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
 
@@ -68,7 +69,7 @@ def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences
     while ring < nodes:
         ring *= 2
     alone, together = alone[first], kind[first] == SITE
-    anywhere = (bound[first] < 0) & (np.diff(licences[0])[first] == 0) | (not exact)
+    anywhere = (bound[first] < 0) & (licences[3][first] == licences[0][first]) | (not exact)
     below = (unit[first, None] <= unit[first]).all(axis=2) & anywhere[:, None]
     below &= (alone[:, None] <= alone) & (together[:, None] <= together) & ~np.eye(n, dtype=np.bool_)
     return codes, Shapes(
@@ -101,10 +102,10 @@ def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences
 
 def _numbered(licences: LicenceItems) -> Ints:
     """Equal numbers for jobs that ask for the same licences."""
-    first, items, counts = licences
+    first, items, counts, limits = licences
     numbers, found = {b"": 0}, np.zeros(len(first) - 1, np.int64)
-    for job in np.flatnonzero(np.diff(first)).tolist():
-        begin, end = first[job], first[job + 1]
+    for job in np.flatnonzero(limits > first[:-1]).tolist():
+        begin, end = first[job], limits[job]
         found[job] = numbers.setdefault(items[begin:end].tobytes() + counts[begin:end].tobytes(), len(numbers))
     return found
 
@@ -179,7 +180,7 @@ def _count_free(state, s, node):
     shapes, machine, jobs = state.free.shapes, state.machine, state.jobs
     if not shapes.anywhere[s]:
         job = shapes.first[s]
-        first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+        first, last = jobs.licence_first[job], jobs.limit_first[job]
         if not may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
             return np.int64(0)
     return _count(state, s, state.free.nodes, node)
@@ -224,7 +225,7 @@ def units_free(state, s):
     shapes = state.free.shapes
     if shapes.seen[s] != shapes.changes:
         _catch_up(state, s)
-    if shapes.exact and not licences_are_free(state, shapes.first[s], False):
+    if shapes.exact and not _licences_of_shape(state, s, False):
         return np.int64(0)
     return shapes.all[s]
 
@@ -236,7 +237,7 @@ def units_beside(state, s):
     free = units_free(state, s)
     if state.shadow.job < 0 or free == 0:
         return free
-    if shapes.exact and not licences_are_free(state, shapes.first[s], True):
+    if shapes.exact and not _licences_of_shape(state, s, True):
         return np.int64(0)
     return shapes.beside[s]
 
@@ -268,10 +269,27 @@ def heed_node(state, node):
 
 
 @kernel()
+def _licences_of_shape(state, s, beside):
+    """Whether the licences that the jobs of a shape ask for are free."""
+    job = state.free.shapes.first[s]
+    return _free_items(state, state.jobs.licence_first[job], state.jobs.limit_first[job], beside)
+
+
+@kernel()
 def licences_are_free(state, job, beside):
-    """Whether the licences of a job are free; beside the reservation, if that is asked."""
+    """Whether the licences of a job are free, and its limits allow it; beside the reservation, if that is asked."""
+    return _free_items(state, state.jobs.licence_first[job], state.jobs.licence_first[job + 1], beside)
+
+
+@kernel()
+def limits_allow(state, job, beside):
+    """Whether the limits that count a job allow it to run; beside the reservation, if that is asked."""
+    return _free_items(state, state.jobs.limit_first[job], state.jobs.licence_first[job + 1], beside)
+
+
+@kernel()
+def _free_items(state, first, last, beside):
     jobs = state.jobs
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
     if beside and not licences_free(state.shadow.licences, jobs.licence, jobs.licence_count, first, last):
         return False
     return licences_free(state.free.licences, jobs.licence, jobs.licence_count, first, last)
@@ -283,7 +301,9 @@ def may_sit(state, job, long):
     s, units = state.jobs.shape[job], units_of(state, job)
     if units_free(state, s) < units or (long and units_beside(state, s) < units):
         return False
-    return state.free.shapes.exact == 1 or licences_are_free(state, job, long)
+    if state.free.shapes.exact:
+        return limits_allow(state, job, long)
+    return licences_are_free(state, job, long)
 
 
 @apart()
@@ -297,6 +317,8 @@ def sit(state, job, beside):
     placed.count, placed.job = 0, job
     if not may_sit(state, job, beside):
         return False
+    if state.jobs.place[job] != POWER:
+        return seat_by_rule(state, job, _room_beside(state) if beside else state.free.nodes)
     if not shapes.together[s]:
         left = state.jobs.tasks[job]
         for block in range(shapes.sums.shape[1]):
@@ -320,6 +342,16 @@ def sit(state, job, beside):
 
 
 @kernel()
+def _room_beside(state):
+    """What is free of each node (m, k), beside the reservation."""
+    room = np.empty_like(state.free.nodes)
+    for node in range(state.machine.nodes):
+        for k in range(state.machine.resources):
+            room[node, k] = min(state.free.nodes[node, k], state.shadow.extra[node, k])
+    return room
+
+
+@kernel()
 def _take_node(state, job, s, node, left, beside):
     """Put as many of the tasks that are left on a node as fit there. Returns how many."""
     shapes, jobs, placed = state.free.shapes, state.jobs, state.placed
@@ -329,7 +361,7 @@ def _take_node(state, job, s, node, left, beside):
     if jobs.alone[job]:
         here = left
     if not shapes.exact:
-        first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+        first, last = jobs.licence_first[job], jobs.limit_first[job]
         if not may_use(node, jobs.bound[job], state.machine.allowed, state.machine.hosts, jobs.licence, first, last):
             return np.int64(0)
         if not holds(state.free.nodes, node, jobs.demand, job, left if jobs.alone[job] else np.int64(1)):

@@ -5,6 +5,7 @@ from numba import int64
 
 from backfill.core.batch import note_preemption, note_start
 from backfill.core.errors import (
+    BY_HELD_BACK,
     BY_PLACE,
     BY_RESERVE,
     BY_START,
@@ -33,7 +34,7 @@ from backfill.core.kernel import apart, kernel
 from backfill.core.placement import holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
 from backfill.core.promises import NO_TIME
-from backfill.core.queue import dequeue, enqueue, head, is_waiting, take_in
+from backfill.core.queue import dequeue, enqueue, head, is_held_back, is_waiting, take_in
 from backfill.core.record import doubled, doubled_rows
 from backfill.core.runs import (
     REQUEUE,
@@ -48,6 +49,7 @@ from backfill.core.runs import (
     take,
 )
 from backfill.core.search import span
+from backfill.core.seating import POWER, seat_by_rule
 from backfill.core.shapes import sit
 from backfill.core.wall import verb
 from backfill.model import schedule
@@ -65,20 +67,23 @@ def place_in(state, job, room, licence_room):
     state.placed.count, state.placed.job = 0, job
     if is_suspended(state, job):
         return fits_as_before(state, job, room, licence_room)
-    if licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end):
-        state.placed.count = place_gang(
-            room,
-            state.jobs.demand,
-            job,
-            state.jobs.tasks[job],
-            state.jobs.spread[job],
-            state.machine,
-            state.jobs.bound[job],
-            state.jobs.licence,
-            begin,
-            end,
-            state.placed.pairs,
-        )
+    if not licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end):
+        return False
+    if state.jobs.place[job] != POWER:
+        return seat_by_rule(state, job, room)
+    state.placed.count = place_gang(
+        room,
+        state.jobs.demand,
+        job,
+        state.jobs.tasks[job],
+        state.jobs.spread[job],
+        state.machine,
+        state.jobs.bound[job],
+        state.jobs.licence,
+        begin,
+        state.jobs.limit_first[job],
+        state.placed.pairs,
+    )
     return state.placed.count > 0
 
 
@@ -115,6 +120,15 @@ def place(state, job):
     if is_suspended(state, job):
         return fits_as_before(state, job, state.free.nodes, state.free.licences)
     return sit(state, job, False)
+
+
+@verb(inline=True)
+def held_back(state, job):
+    """Whether a limit on what runs at once, of its user for instance, keeps a waiting job from starting now.
+
+    Then it waits aside: `head` passes over it, and a policy reserves nothing for it.
+    """
+    return is_waiting(state, job, BY_HELD_BACK) and is_held_back(state, job)
 
 
 @verb()

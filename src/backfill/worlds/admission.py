@@ -10,9 +10,11 @@ from backfill.core.verbs import fit_empty
 from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.precedence import circle, in_order
-from backfill.model.workload import Ints, Jobs, Labels, Ragged, Workload
+from backfill.model.workload import Counted, Ints, Jobs, Labels, Workload
+from backfill.worlds.rules import apply_rules
 
-# Per job, why it can never run: a resource, a licence, "site", "constraint", "nodes" or "after"; "" if it can.
+# Per job, why it can never run: a resource, a licence, a limit, a rule of its partition or quality of service, "site",
+# "constraint", "partition", "qos", "nodes" or "after"; "" if it can.
 Causes = NDArray[Any]
 
 
@@ -30,7 +32,7 @@ def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
             if resource in workload.resources:
                 demand[:, k] = jobs.demand[:, workload.resources.index(resource)]
         for k, resource in enumerate(workload.resources):
-            if resource not in platform.resources and platform.limits(resource):
+            if resource not in platform.resources and platform.bounds(resource):
                 causes[(jobs.demand[:, k] > 0) & (causes == "")] = resource
         jobs = jobs.replace(demand=demand)
     if len(jobs.licences.items):
@@ -39,7 +41,7 @@ def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
         code = [platform.sites.index(name) if name in platform.sites else -1 for name in jobs.site.names]
         causes[(np.array([*code, 0])[jobs.site.codes] < 0) & (jobs.site.codes >= 0)] = "site"
         jobs = jobs.replace(site=Labels(np.array([*code, -1], np.int32)[jobs.site.codes], platform.sites))
-    return jobs, causes
+    return apply_rules(jobs, platform, causes), causes
 
 
 def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes) -> Jobs:
@@ -47,20 +49,20 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
 
     A gang of several tasks asks for the latter by a column, per task: what it needs as a whole has no place there.
     """
-    number = {name: i for i, name in enumerate(platform.licences)}
-    column = {name: k for k, name in enumerate(platform.resources) if k}
-    demand, lists = jobs.demand.copy(), []
-    for job in range(len(jobs)):
-        floating = []
-        for name in (workload.licences[item] for item in jobs.licences[job]):
-            if name in number:
-                floating.append(number[name])
-            elif name in column and jobs.tasks[job] == 1:
-                demand[job, column[name]] += 1
-            elif not causes[job]:
-                causes[job] = name
-        lists.append(floating)
-    return jobs.replace(licences=Ragged.of(lists), demand=demand)
+    asked, demand = jobs.licences, jobs.demand.copy()
+    job, item, copies = asked.jobs, asked.items, asked.counts
+    place = {name: i for i, name in enumerate(platform.licences)}
+    number = np.array([place.get(name, -1) for name in workload.licences])
+    for licence in np.flatnonzero(number < 0).tolist():
+        name, mine = workload.licences[licence], item == licence
+        if name in platform.resources[1:]:
+            alone = mine & (jobs.tasks[job] == 1)
+            demand[job[alone], platform.resources.index(name)] += copies[alone]
+            mine &= ~alone
+        causes[job[mine & (causes[job] == "")]] = name
+    some = number[item] >= 0
+    licences = Counted.of_items(len(jobs), job[some], number[item[some]], copies[some])
+    return jobs.replace(licences=licences, demand=demand)
 
 
 def reject_hopeless(
@@ -73,7 +75,8 @@ def reject_hopeless(
     """
     if len(state.machine.allowed):
         nowhere = np.append(~state.machine.allowed.any(axis=1), False)[state.jobs.bound] & (causes == "")
-        causes[nowhere] = np.where(jobs.constraint.codes[nowhere] >= 0, "constraint", "site")
+        pinned = np.where(jobs.site.codes[nowhere] >= 0, "site", "partition")
+        causes[nowhere] = np.where(jobs.constraint.codes[nowhere] >= 0, "constraint", pinned)
     total = capacity.sum(axis=0)
     need = jobs.tasks[:, None] * jobs.demand
     for k in reversed(range(len(platform.resources))):
@@ -83,7 +86,7 @@ def reject_hopeless(
         fits = np.empty(len(jobs), np.int8)
         fit_empty(state, column(capacity), column(copies), fits)
         for job in np.flatnonzero((fits == 0) & (causes == "")).tolist():
-            asked, count = np.unique(jobs.licences[job], return_counts=True)
+            asked, count = jobs.licences[job], jobs.licences.counts[slice(*jobs.licences.first[job : job + 2])]
             lacking = asked[(count > copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
             causes[job] = platform.licences[lacking[0]] if len(lacking) else "nodes"
     causes[cancelled <= jobs.submit] = ""

@@ -36,6 +36,7 @@ from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.admission import Causes, adapt, reject_hopeless
 from backfill.worlds.options import Options
+from backfill.worlds.rules import Quotas, WholeNodes, on_whole_nodes, quotas, with_accounts
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
 MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
@@ -78,7 +79,7 @@ def simulate(
     options = options or Options()
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
     jobs, state = begun.jobs, begun.state
-    world = _new_world(begun, platform, options, policy.preempts)
+    world, platform = _new_world(begun, options, policy.preempts), begun.platform
     decide = policy.entry if policy.compiled else policy.decide
     run = _run_compiled if policy.compiled else _run_stepping
     start = time.perf_counter()
@@ -89,7 +90,9 @@ def simulate(
         raise
     elapsed = time.perf_counter() - start
     raise_misuse(policy.name, state, jobs.job, platform)
-    schedule = _schedule(jobs, platform, state, world, begun.causes, begun.bound is not None)
+    refused = world.refused_for != -1
+    begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
+    schedule = _schedule(begun, world)
     _check_all_started(policy.name, schedule, state, jobs.job)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
@@ -104,6 +107,9 @@ class Begun:
 
     state: Any
     jobs: Jobs  # in the order of the queue
+    platform: Platform  # with the accounts of its limits behind its licences
+    quotas: Quotas
+    whole: WholeNodes
     rows: Ints  # where each of them is in the workload
     place: Ints  # where each job of the workload is among them
     causes: Causes  # of those that are rejected
@@ -132,6 +138,10 @@ def begin(
     if bound is not None or policy.preempts:  # these may change them
         estimate = estimate.copy()
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
+    licences, counts = len(platform.licences), quotas(jobs, platform)
+    if platform.limits:
+        jobs, platform = with_accounts(jobs, platform)
+    jobs, whole = on_whole_nodes(jobs, platform, policy.place)
     state = new_state(
         jobs,
         platform,
@@ -141,13 +151,14 @@ def begin(
         seed=options.seed,
         watched=watched_row,
         journal=journal,
+        licences=licences,
     )
     most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
     cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
     reject_hopeless(state, jobs, platform, causes, *most, cancelled)
     if bound is not None:
         use_plan(state)
-    return Begun(state, jobs, rows, place, causes, bound)
+    return Begun(state, jobs, platform, counts, whole, rows, place, causes, bound)
 
 
 def _ascend(rows: Ints) -> bool:
@@ -291,8 +302,8 @@ def sorter() -> Any:
     return sort_before_pass
 
 
-def _new_world(begun: Begun, platform: Platform, options: Options, preempts: bool) -> Any:
-    jobs, rows, causes = begun.jobs, begun.rows, begun.causes
+def _new_world(begun: Begun, options: Options, preempts: bool) -> Any:
+    jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
     steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, platform, begun.place)
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
@@ -319,6 +330,11 @@ def _new_world(begun: Begun, platform: Platform, options: Options, preempts: boo
         after_first=after.first,
         after_item=after.items,
         eligible=jobs.submit.copy(),
+        quota_first=quotas.asked.first,
+        quota_item=quotas.asked.items,
+        quota_left=quotas.most.copy(),
+        refused_for=np.full(n, -1),
+        queued=np.zeros(n, np.int8),
         due=np.empty(runs, np.int64),
         cut=np.empty(runs, np.int8),
         gone=np.zeros(runs if options.ties == "step" else 1, np.int8),
@@ -348,11 +364,13 @@ def _new_world(begun: Begun, platform: Platform, options: Options, preempts: boo
     )
 
 
-def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Causes, eventful: bool) -> Schedule:
+def _schedule(begun: Begun, world: Any) -> Schedule:
     """What became of each job; its runs as a table of their own where there may be several."""
+    jobs, state = begun.jobs, begun.state
     core, last = state.runs, state.runs.last
     ran = last >= 0
-    several = eventful or core.count > ran.sum()
+    several = begun.bound is not None or core.count > ran.sum()
+    held = _alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last)
 
     def of_last(values: Any, nothing: Any) -> Any:
         found = np.full(len(jobs), nothing, values.dtype)
@@ -366,17 +384,18 @@ def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Ca
         end=of_last(core.end, NO_TIME),
         state=np.where(world.outcome == NOT_YET, PENDING, world.outcome).astype(np.int8),
         reason=of_last(core.reason, -1),
-        rejected_for=causes,
+        rejected_for=begun.causes,
         eligible=world.eligible.copy(),
         promise=state.promises.first.copy(),
-        nodes=platform.nodes,
-        held=_alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last),
-        runs=_runs(jobs, state, world) if several else None,
+        nodes=begun.platform.nodes,
+        held=begun.whole.own_tasks(held, np.arange(len(jobs))),
+        runs=_runs(begun, world) if several else None,
     )
 
 
-def _runs(jobs: Jobs, state: Any, world: Any) -> Runs:
+def _runs(begun: Begun, world: Any) -> Runs:
     """All runs, by job, then by start."""
+    jobs, state = begun.jobs, begun.state
     core, count = state.runs, int(state.runs.count)
     job = core.job[:count].astype(np.int64)
     start, end, how = core.start[:count], core.end[:count], core.how[:count]
@@ -384,7 +403,7 @@ def _runs(jobs: Jobs, state: Any, world: Any) -> Runs:
     if core.preempts:
         progress = np.where((how == NODE_FAIL) | (np.arange(count) <= world.anew[job]), 0, world.kept[:count])
     held = _alone(np.ones(count, np.bool_), jobs.tasks[job]) if state.machine.pool else _pairs(core)
-    runs = Runs(job, start, end, how, core.reason[:count], held, progress)
+    runs = Runs(job, start, end, how, core.reason[:count], begun.whole.own_tasks(held, job), progress)
     return runs.take(np.argsort(job, kind="stable"))
 
 
