@@ -168,12 +168,12 @@ class Result:
 
     @cached_property
     def _record(self) -> "Record":
-        from backfill.analysis.explain import record_of
+        from backfill.report.explained import record_of
 
         seen = self.options.estimates.of(self.workload.jobs, self.seed)
         events = None if self.events is None else self.events.bind(self.workload, self.platform)
-        overhead = self.policy.overhead(self.params)
-        return record_of(self.workload, self.platform, self.schedule, seen, events, overhead)
+        more: Any = {"place": self.policy.place, "overhead": self.policy.overhead(self.params)}
+        return record_of(self.workload, self.platform, self.schedule, seen, events, **more)
 
     @cached_property
     def _promised(self) -> Promises:

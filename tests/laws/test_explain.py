@@ -7,16 +7,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from backfill.analysis.explain import Rules, explain, record_of
+from backfill.analysis.explain import Rules, explain
 from backfill.core.journal import PREEMPT, RELEASE, RESERVE, START, TICK, WITHDRAW
 from backfill.model.schedule import NO_TIME, STATES
 from backfill.model.units import NEVER
+from backfill.report.explained import record_of
 from backfill.worlds.journal import promises_of
 from backfill.worlds.simulated import simulate
 from tests.compiled import asked, policy
+from tests.reference.limits import held_back, with_accounts
 from tests.reference.machine import Machine
 from tests.reference.placement import held, may_use, minus, node_slots, place, plus, whole
-from tests.reference.workloads import cases_with_events, chained_cases, general_cases, pool_cases, rich_pool_cases
+from tests.reference.workloads import (
+    cases_with_events,
+    chained_cases,
+    general_cases,
+    limited_cases,
+    pool_cases,
+    rich_pool_cases,
+)
 
 POLICIES = ["fcfs", "easy", "easy-lxf", "k-reservations:k=3", "conservative", "ibb", "preemptive"]
 FEWER = settings(max_examples=max(settings().max_examples // 2, 1))  # all jobs of a case are explained
@@ -27,14 +36,17 @@ class Slow:
     """The same questions, answered by looking at everything anew each time."""
 
     def __init__(self, case, events, name, **options):
-        self.case, self.events, self.jobs, self.platform = case, events, case.jobs, case.platform
+        self.case, self.events = case, events
+        self.jobs, self.platform = with_accounts(case.jobs, case.platform)
         workload, platform, asks = asked(case.jobs, case.platform, events=events, **options)
         chosen, params = policy(name)
         done = simulate(workload, platform, chosen, params, asks, journal=True)
         self.journal, self.schedule, self.kept = done.journal, done.schedule, chosen.keeps
         seen = np.array([job.estimate for job in case.jobs], np.int64)
         bound = None if asks.events is None else asks.events.bind(workload, platform)
-        self.record = record_of(workload, platform, done.schedule, seen, bound, chosen.overhead(params))
+        self.record = record_of(
+            workload, platform, done.schedule, seen, bound, place=chosen.place, overhead=chosen.overhead(params)
+        )
         self.promises = promises_of(done.journal, workload.jobs.submit, chosen.keeps)
         self.queue = sorted(range(len(case.jobs)), key=lambda row: (case.jobs[row].submit, row))
         self.rules = Rules(name, in_order=name == "fcfs")
@@ -92,6 +104,17 @@ class Slow:
             if not runs:
                 begins = [min(ends[0], max(self.jobs[row].submit, *map(self.over, (*self.jobs[row].after, -1))))]
         return [*zip(begins, ends, strict=False)]
+
+    def left_of(self, account, needed, row, t):
+        """What is left of a limit for a job, of which it needs so much."""
+        number, what = int(account.removeprefix("limit")[0]), account.partition(": ")[2]
+        limit, amount = self.platform.limits[number], (lambda job: job.procs) if "cpus" in what else lambda job: 1
+        whose = limit.account(self.jobs[row])
+        assert what.removesuffix(f" of u{whose}") in ("running_jobs", "running cpus")
+        assert needed == amount(self.jobs[row])
+        running = [self.jobs[job] for job, start, end, *_ in self.runs if start <= t < end]
+        most = limit.cpus if "cpus" in what else limit.running_jobs
+        return most - sum(amount(job) for job in running if limit.account(job) == whose)
 
     def state(self, row):
         return STATES[self.schedule.state[row]]
@@ -175,7 +198,10 @@ def check_span(slow, row, span, t):
     nodes = [n for n in range(len(platform.nodes)) if may_use(platform, n, job)]
     assert slow.fits(row, free) == (not span.lacks), (span, t)
     for lack in span.lacks:
-        if lack.kind == "licence":
+        if lack.kind == "limit":
+            there = slow.left_of(lack.name, lack.needed, row, t)
+            assert there < lack.needed
+        elif lack.kind == "licence":
             licence = int(lack.name.removeprefix("licence"))
             there = free[len(platform.nodes) * len(platform.nodes[0].capacity) + licence]
             assert there < lack.needed == job.licences.count(licence)
@@ -193,7 +219,8 @@ def check_span(slow, row, span, t):
         assert slow.promised(t)[span.who] < t + max(job.estimate, 1)
     if span.kind == "order":
         before = slow.queue[: slow.queue.index(row)]
-        assert span.who == next(other for other in before if slow.waiting(other, t))
+        waits = [other for other in before if slow.waiting(other, t)]
+        assert span.who == next(other for other in waits if not held_back(platform, slow.jobs[other], free))
     if span.kind == "window":
         window = slow.record.outages.windows[span.who]
         assert window.known <= t < window.begin < t + max(job.estimate, 1)
@@ -228,6 +255,14 @@ def test_on_a_pool(name, case):
 @given(case=general_cases(jobs_max=12))
 def test_with_nodes_licences_and_gangs(name, case):
     check(case, [], name)
+
+
+@some_policies
+@FEWER
+@given(happening=cases_with_events(limited_cases()))
+def test_with_partitions_and_limits(name, happening):
+    case, events = happening
+    check(case, events, name)
 
 
 @pytest.mark.parametrize("name", ["easy", "conservative"])

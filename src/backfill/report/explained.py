@@ -5,13 +5,34 @@ from typing import Any
 
 import numpy as np
 
-from backfill.analysis.explain import Rules, brief, record_of
+from backfill.analysis.explain import Asks, Record, Rules, brief
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
-from backfill.model.workload import Workload
+from backfill.model.workload import Ints, Workload
+from backfill.worlds.adapt import as_run
 
 LONGEST = 50  # waits of a policy that have a summary: they take seconds on the largest logs, and little room
+
+
+def record_of(
+    workload: Workload,
+    platform: Platform,
+    schedule: Schedule,
+    seen: Ints,
+    events: BoundEvents | None = None,
+    *,
+    place: str = "power",
+    overhead: int = 0,
+) -> Record:
+    """A schedule laid out for questions about its jobs.
+
+    seen: the walltimes of its jobs as policies saw them. place: where jobs sat whose partition does not say it.
+    overhead: what a checkpoint adds to walltimes, in microseconds.
+    """
+    jobs, machine, whole = as_run(workload, platform, place)
+    asks = Asks(workload, jobs, machine, len(platform.licences), whole.per_node > 0)
+    return Record.of(asks, schedule, seen, events, overhead)
 
 
 def explained(
@@ -22,7 +43,8 @@ def explained(
     events: BoundEvents | None = None,
 ) -> dict[int, str]:
     """Row of the workload -> why that job waited. result: as in the JSON, with the explanation of a job or without."""
-    record = record_of(workload, platform, schedule, workload.jobs.walltime, events)
+    place = result["params"].get("place", "power")
+    record = record_of(workload, platform, schedule, workload.jobs.walltime, events, place=place)
     job, begin, until = record.waits
     waited = np.zeros(len(workload), np.int64)
     np.add.at(waited, job, until - begin)

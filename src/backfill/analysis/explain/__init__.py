@@ -26,13 +26,10 @@ from backfill.analysis.explain.promised import Change, promised
 from backfill.analysis.explain.room import Record, Room
 from backfill.analysis.explain.spans import Cause, Span, before, causes_of, spans_of
 from backfill.model.clock import Clock
-from backfill.model.events import BoundEvents
-from backfill.model.platform import Platform
 from backfill.model.promises import Promises
-from backfill.model.schedule import Schedule
-from backfill.model.workload import Ints, Workload
+from backfill.model.workload import Ints
 
-__all__ = ["Explanation", "Record", "Rules", "brief", "explain", "record_of"]
+__all__ = ["Asks", "Explanation", "Record", "Rules", "brief", "explain"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,21 +74,6 @@ class Explanation:
         from backfill.analysis.explain.told import told
 
         return told(self)
-
-
-def record_of(
-    workload: Workload,
-    platform: Platform,
-    schedule: Schedule,
-    seen: Ints,
-    events: BoundEvents | None = None,
-    overhead: int = 0,
-) -> Record:
-    """A schedule laid out for questions.
-
-    seen: the walltimes of its jobs as policies saw them. overhead: what a checkpoint adds to them, in microseconds.
-    """
-    return Record.of(Asks.of(workload, platform), schedule, seen, events, overhead)
 
 
 def explain(record: Record, row: int, rules: Rules, promises: Promises | None = None) -> Explanation:

@@ -7,7 +7,7 @@ import numpy as np
 
 from backfill.analysis.explain.asks import ANY, NODE
 from backfill.analysis.explain.holding import in_force, reserved_by
-from backfill.analysis.explain.lacks import LICENCE
+from backfill.analysis.explain.lacks import LICENCE, LIMIT
 from backfill.analysis.explain.room import Mask, Record, Room
 from backfill.analysis.explain.spans import Cause, Span
 from backfill.model.promises import Promises
@@ -82,7 +82,7 @@ def _amounts(record: Record, row: int, cause: Cause, run: Ints) -> Ints:
     owner, job = number[record.owner[seats]], record.runs.job[run]
     found = np.zeros((len(run), len(cause.lacks)), np.int64)
     for column, lack in enumerate(cause.lacks):
-        if lack.kind == LICENCE:
+        if lack.kind in (LICENCE, LIMIT):
             found[:, column] = asks.copies_of(asks.platform.licences.index(lack.name))[job]
         else:
             k = asks.platform.resources.index(lack.name)

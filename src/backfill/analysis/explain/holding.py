@@ -49,9 +49,9 @@ class Holding:
 
 
 def instants(record: Record, promises: Promises | None) -> Ints | None:
-    """When anything was promised, or a job began or ceased to wait, so that a room can have these among its times."""
+    """When anything was promised, or a job began or ceased to wait or to run: a room can have these among its times."""
     _, begin, until = record.waits
-    return None if promises is None else np.unique(np.concatenate([promises.at, begin, until]))
+    return None if promises is None else np.unique(np.concatenate([promises.at, begin, until, record.runs.end]))
 
 
 def _walltime(room: Room) -> int:
@@ -112,17 +112,35 @@ def _waits_on(room: Room, job: Ints, time: Ints) -> Mask:
 
 
 def _first_in_queue(room: Room) -> Ints:
-    """The first waiting job of those that were submitted before the one of the room."""
+    """The first waiting job of those that were submitted before the one of the room and that no limit holds back."""
     job, begin, until = room.record.waits
-    rank = room.record.rank
+    rank, limits = room.record.rank, _Limits(room)
     some = np.flatnonzero((rank[job] < rank[room.row]) & (begin < room.until) & (until > room.times[0]))
     found = np.full(len(room.times), -1)
     for i in some[np.argsort(rank[job[some]], kind="stable")].tolist():
         there = slice(*np.searchsorted(room.times, [begin[i], until[i]]))
-        found[there] = np.where(found[there] < 0, job[i], found[there])
+        first = (found[there] < 0) & limits.allow(int(job[i]))[there]
+        found[there] = np.where(first, job[i], found[there])
         if (found >= 0).all():
             break
     return found
+
+
+class _Limits:
+    """What limits leave at the times of a room."""
+
+    def __init__(self, room: Room) -> None:
+        self.room, self.left = room, dict[int, Ints]()
+
+    def allow(self, job: int) -> Mask:
+        """When no limit holds a job back, shape (t,)."""
+        found, asks = np.ones(len(self.room.times), np.bool_), self.room.record.asks
+        for account, copies in zip(*(column.tolist() for column in asks.licences_of(job)), strict=True):
+            if asks.is_limit(account):
+                if account not in self.left:
+                    self.left[account] = self.room.copies_left(account)
+                found &= self.left[account] >= copies
+        return found
 
 
 def _kept(room: Room, fits: Mask, promises: Promises) -> Ints:
@@ -171,10 +189,10 @@ def _may_meet(room: Room, jobs: Ints) -> Mask:
     """Whether each of these jobs could take something that the job of the room asks for."""
     asks = room.record.asks
     each, place = np.unique(jobs, return_inverse=True)
-    meets = np.asarray((asks.need[each][:, room.resources] > 0).any(axis=1))
-    labels = asks.workload.jobs
-    if labels.constraint.names or labels.site.names:
-        pairs = np.stack([labels.constraint.codes[each], labels.site.codes[each]])
+    meets = np.asarray((asks.need(each)[:, room.resources] > 0).any(axis=1))
+    labels = asks.jobs
+    if labels.constraint.names or labels.site.names or labels.partition.names:
+        pairs = np.stack([labels.constraint.codes[each], labels.site.codes[each], labels.partition.codes[each]])
         _, first, same = np.unique(pairs, axis=1, return_index=True, return_inverse=True)
         there = np.array([asks.bound(int(row))[room.nodes].any() for row in each[first].tolist()], np.bool_)
         meets &= there[same.ravel()]
@@ -187,10 +205,11 @@ def _may_meet(room: Room, jobs: Ints) -> Mask:
 def _collision(room: Room, now: int, place: int, runs: Ints, jobs: Ints, starts: Ints) -> int:
     """On a pool: which of the reservations the job of the room, started now, would run into first; -1 none."""
     record, k = room.record, room.resources
-    need, end = record.asks.need[:, k], now + _walltime(room)
+    need = [record.asks.need(those)[:, k] for those in (record.runs.job[runs], jobs)]
+    end = now + _walltime(room)
     begins, ends = starts, starts + np.maximum(record.seen[jobs], 1)
     time = np.concatenate([np.maximum(record.limit[runs], now + 1), ends, begins])
-    change = np.concatenate([need[record.runs.job[runs]], need[jobs], -need[jobs]])
+    change = np.concatenate([*need, -need[1]])
     order = np.argsort(time, kind="stable")  # at one instant what ends comes first
     left = room.free_total[place] - room.need + change[order].cumsum(axis=0)
     lacking = np.flatnonzero((left < 0).any(axis=1) & (time[order] < end))

@@ -1,7 +1,7 @@
 """Why a job did not fit into what was free: what it lacked. One function for each kind, all asked about one `Room`.
 
-What a job asks for in an amount of which so much is there - a resource, a licence - is a `Lack` with the amounts. To
-let an explanation know another kind, add a function that gives its lacks to AMOUNTS.
+What a job asks for in an amount of which so much is there - a resource, a licence, a place under a limit - is a `Lack`
+with the amounts. To let an explanation know another kind, add a function that gives its lacks to AMOUNTS.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from backfill.analysis.explain.room import Mask, Room
 from backfill.model.workload import Ints
 
-RESOURCE, LICENCE, SCATTERED, OUTAGE = "resource", "licence", "scattered", "outage"
+RESOURCE, LICENCE, LIMIT, SCATTERED, OUTAGE = "resource", "licence", "limit", "scattered", "outage"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -20,7 +20,7 @@ class Lack:
     """One thing that a job asks for, over time, and when too little of it is free."""
 
     kind: str
-    name: str
+    name: str  # of a limit: whose count it is
     needed: int  # by the whole job
     free: Ints  # shape (t,)
     there: Ints  # shape (t,)
@@ -28,12 +28,22 @@ class Lack:
     column: int = -1  # of a resource: its place among those that the job asks for
 
 
+def limits(room: Room) -> Iterator[Lack]:
+    """Limits on what runs at once of which too little is left for the job."""
+    yield from _counted(room, LIMIT, limit=True)
+
+
 def licences(room: Room) -> Iterator[Lack]:
     """Floating licences of which too few copies are free."""
-    names = room.record.asks.platform.licences
+    yield from _counted(room, LICENCE, limit=False)
+
+
+def _counted(room: Room, kind: str, limit: bool) -> Iterator[Lack]:
+    asks = room.record.asks
     for place, (licence, copies) in enumerate(zip(room.licences.tolist(), room.copies.tolist(), strict=True)):
-        free, there = room.copies_free[:, place], room.copies_there[:, place]
-        yield Lack(LICENCE, names[licence], copies, free, there, free < copies)
+        if asks.is_limit(licence) == limit:
+            free, there = room.copies_free[:, place], room.copies_there[:, place]
+            yield Lack(kind, asks.platform.licences[licence], copies, free, there, free < copies)
 
 
 def resources(room: Room) -> Iterator[Lack]:
@@ -41,7 +51,7 @@ def resources(room: Room) -> Iterator[Lack]:
     yield from _resources(room, RESOURCE)
 
 
-AMOUNTS: tuple[Callable[[Room], Iterator[Lack]], ...] = (licences, resources)
+AMOUNTS: tuple[Callable[[Room], Iterator[Lack]], ...] = (limits, licences, resources)
 
 
 def scattered(room: Room) -> Iterator[Lack]:

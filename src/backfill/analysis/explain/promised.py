@@ -56,8 +56,8 @@ def _meets(record: Record, row: int) -> Ints:
     on = asks.nodes(row)[record.node]
     some = np.zeros(len(record.runs), np.bool_)
     some[record.owner[on]] = True
-    some &= (asks.need[record.runs.job][:, resources] > 0).any(axis=1)
-    for licence in asks.licences(row)[0].tolist():
+    some &= (asks.need(record.runs.job)[:, resources] > 0).any(axis=1)
+    for licence in asks.licences_of(row)[0].tolist():
         some |= asks.copies_of(licence)[record.runs.job] > 0
     return np.flatnonzero(some)
 
@@ -109,4 +109,4 @@ def _behind(record: Record, meets: Ints, at: int, start: int) -> int:
     if not len(runs):
         return -1
     job = record.runs.job[runs]
-    return int(job[np.argmax(record.asks.need[job, 0])])
+    return int(job[np.argmax(record.asks.need(job)[:, 0])])

@@ -27,7 +27,7 @@ class Record:
     limit: Ints  # of each run: its start + the walltime that policies saw
     owner: Ints  # of each seat: the run
     node: Ints  # of each seat
-    tasks: Ints  # of each seat: the tasks on that node
+    tasks: Ints  # of each seat: the tasks on that node; 1 of a job on whole nodes
     outages: Outages | None  # where there were events
     replay: Replay | None
     last: int  # the last instant at which anything is known to have happened
@@ -52,15 +52,16 @@ class Record:
             last += [int(time) for steps in (*replay.nodes, *replay.licences) for time, *_ in steps[1:]]
         done = np.cumsum(runs.progress) - runs.progress
         done -= done[np.searchsorted(runs.job, runs.job)]  # in the runs of the same job before
+        owner = np.repeat(np.arange(len(runs)), np.diff(runs.held.first) // 2)
         return cls(
             asks=asks,
             schedule=schedule,
             runs=runs,
             seen=seen,
             limit=runs.start + np.maximum(walltime - done + overhead * (done > 0), 0),
-            owner=np.repeat(np.arange(len(runs)), np.diff(runs.held.first) // 2),
+            owner=owner,
             node=runs.held.items[::2],
-            tasks=runs.held.items[1::2],
+            tasks=np.where(asks.whole[runs.job[owner]], 1, runs.held.items[1::2]),
             outages=outages,
             replay=replay,
             last=max(last),
@@ -135,7 +136,7 @@ class Room:
         asks = record.asks
         nodes = np.flatnonzero(asks.nodes(row))
         resources = np.flatnonzero(asks.demand[row] > 0)
-        licences, copies = asks.licences(row)
+        licences, copies = asks.licences_of(row)
         lane_of = np.full(len(asks.platform.nodes), -1)
         lane_of[nodes] = np.arange(len(nodes))
         there = _capacities(record, nodes, resources, begin, until)
@@ -167,10 +168,11 @@ class Room:
             copies_free=_over(times, len(licences), *there_l) - _over(times, len(licences), *held_l),
         )
 
-    @property
-    def lengths(self) -> Ints:
-        """How long each of the times lasts."""
-        return np.diff(self.times, append=self.until)
+    def copies_left(self, licence: int) -> Ints:
+        """How many copies of any licence, or account of a limit, nobody holds, shape (t,)."""
+        there, held = _licences(self.record, np.array([licence]), int(self.times[0]), self.until)
+        left: Ints = _over(self.times, 1, *there)[:, 0] - _over(self.times, 1, *held)[:, 0]
+        return left
 
     @property
     def demand(self) -> Ints:
@@ -181,13 +183,13 @@ class Room:
     @property
     def need(self) -> Ints:
         """What the whole job asks for, shape (k,)."""
-        found: Ints = self.record.asks.need[self.row, self.resources]
+        found: Ints = self.tasks * self.demand
         return found
 
     @property
     def tasks(self) -> int:
         """The tasks of the job."""
-        return int(self.record.asks.workload.jobs.tasks[self.row])
+        return int(self.record.asks.jobs.tasks[self.row])
 
     @property
     def whole(self) -> Ints:

@@ -64,19 +64,21 @@ def _jobs(found: "Explanation", rows: Iterable[int]) -> list[str]:
 
 def _asks(found: "Explanation") -> dict[str, Any]:
     asks, row = found.record.asks, found.row
-    jobs, platform = asks.workload.jobs, asks.platform
+    jobs, platform = asks.jobs, asks.platform
     nodes = np.flatnonzero(asks.nodes(row)).tolist()
-    licences = zip(*(column.tolist() for column in asks.licences(row)), strict=True)
+    licences = zip(*(column.tolist() for column in asks.licences_of(row)), strict=True)
     return {
         "tasks": int(jobs.tasks[row]),
         "per_task": {
             name: int(asks.demand[row, k]) for k, name in enumerate(platform.resources) if asks.demand[row, k]
         },
         "spread": SPREAD[NODE] if jobs.tasks[row] == 1 else SPREAD[jobs.spread[row]],
-        "licences": {platform.licences[licence]: copies for licence, copies in licences},
+        "whole_nodes": bool(asks.whole[row]),
+        "licences": {platform.licences[each]: copies for each, copies in licences if not asks.is_limit(each)},
         "walltime_s": int(found.record.seen[row]) / SECOND,
         "constraint": jobs.constraint[row] or None,
         "site": jobs.site[row] or None,
+        "partition": jobs.partition[row] or None,
         "nodes": len(nodes),
         "nodes_of": len(platform.nodes),
         "node_names": [platform.nodes[node] for node in nodes[:NODES]],

@@ -9,7 +9,7 @@ import numpy as np
 from backfill.analysis.explain.asks import NODE, SITE
 from backfill.analysis.explain.holders import ELSEWHERE, WHY, Held, Passer
 from backfill.analysis.explain.holding import ORDER, RESERVATION, WINDOW
-from backfill.analysis.explain.lacks import LICENCE, OUTAGE, SCATTERED
+from backfill.analysis.explain.lacks import LICENCE, LIMIT, OUTAGE, RESOURCE, SCATTERED
 from backfill.analysis.explain.promised import Change, Mover
 from backfill.analysis.explain.spans import DEPENDENCY, Cause, Short, Span
 from backfill.model.clock import instant_text
@@ -73,7 +73,7 @@ def summary(found: "Explanation") -> str:
 def _never_waited(found: "Explanation", job: str) -> str:
     schedule, row = found.record.schedule, found.row
     if cause := str(schedule.rejected_for[row]):
-        return f"{job} was rejected, as it can never run here: {cause}."
+        return f"{job} was rejected and never ran: {printable(cause)}."
     if not schedule.ran[row]:
         return f"{job} left before it could wait for anything."
     return f"{job} did not wait: it started at once, {_STARTED[REASONS[schedule.reason[row]]]}."
@@ -94,9 +94,11 @@ def _phrase(found: "Explanation", cause: Cause, where: bool = True) -> str:
     if cause.kind == OUTAGE:
         return f"for {_away(found)}"
     if cause.lacks:
-        what = _listed([f"licence {lack.name}" if lack.kind == LICENCE else lack.name for lack in cause.lacks])
+        what = _listed([_name(lack) for lack in cause.lacks])
         together = f" {_together(found)}" if cause.lacks[0].kind == SCATTERED else ""
-        return f"for {what}{together}" + (place if any(lack.kind != LICENCE for lack in cause.lacks) else "")
+        return f"for {what}{together}" + (
+            place if any(lack.kind in (RESOURCE, SCATTERED) for lack in cause.lacks) else ""
+        )
     return {
         WINDOW: "as it would not have ended before a window that was announced",
         RESERVATION: "behind reserved starts of other jobs, though it would have fitted",
@@ -105,7 +107,7 @@ def _phrase(found: "Explanation", cause: Cause, where: bool = True) -> str:
 
 
 def _together(found: "Explanation") -> str:
-    spread, tasks = found.record.asks.spread(found.row), found.record.asks.workload.jobs.tasks[found.row]
+    spread, tasks = found.record.asks.spread(found.row), found.record.asks.jobs.tasks[found.row]
     return "on one node" if spread == NODE else "on one site" if spread == SITE else f"for all {tasks:,} tasks at once"
 
 
@@ -158,8 +160,11 @@ def _details(found: "Explanation", cause: Cause, held: Held) -> list[str]:
 def _needs(found: "Explanation", cause: Cause) -> str:
     asks, row, lacks = found.record.asks, found.row, cause.lacks
     needed, spread = _listed([_much(lack, lack.needed) for lack in lacks]), asks.spread(row)
+    if asks.whole[row] and lacks[0].kind in (RESOURCE, SCATTERED):
+        room = f"of which at most {cause.seated:,} {'was' if cause.seated == 1 else 'were'} free at once"
+        return f"It needs {_asked(found, row)}" + (f", {room}." if cause.seated >= 0 else ".")
     if cause.seated >= 0 and spread != NODE:
-        tasks, site = f"{asks.workload.jobs.tasks[row]:,} equal tasks", " on one site" if spread == SITE else ""
+        tasks, site = f"{asks.jobs.tasks[row]:,} equal tasks", " on one site" if spread == SITE else ""
         return f"It needs {needed} in {tasks}, of which at most {cause.seated:,} had room at once{site}."
     if cause.seated >= 0:
         most = _listed([_much(lack, lack.on_one) for lack in lacks])
@@ -175,7 +180,7 @@ def _held_by(found: "Explanation", cause: Cause, held: Held) -> list[str]:
     if first.share >= MOST or held.jobs == 1:
         span = "all that time" if first.time >= cause.time else f"for {span_text(first.time)}"
         return [f"{_capital(_job(found, first.job))} held {_amounts(cause, first.amounts)} {span}."]
-    those = f"Meanwhile {counted(held.jobs, 'job')} held {_listed([lack.name for lack in cause.lacks])}"
+    those = f"Meanwhile {counted(held.jobs, 'job')} held {_listed([_name(lack) for lack in cause.lacks])}"
     those += " there" if _where(found) else ""
     if held.users and held.users[0][1] >= MOST:
         user, share = held.users[0]
@@ -208,13 +213,14 @@ def _wrapped(text: str, first: str = "", others: str = "") -> list[str]:
 
 def _head(found: "Explanation") -> list[str]:
     record, row = found.record, found.row
-    asks, jobs, schedule = record.asks, record.asks.workload.jobs, record.schedule
+    asks, jobs, schedule = record.asks, record.asks.jobs, record.schedule
     licences = [
         f"{copies:,} x {asks.platform.licences[licence]}"
-        for licence, copies in zip(*(column.tolist() for column in asks.licences(row)), strict=True)
+        for licence, copies in zip(*(column.tolist() for column in asks.licences_of(row)), strict=True)
+        if not asks.is_limit(licence)
     ]
     what = [_asked(found, row), *([f"licences {', '.join(licences)}"] if licences else [])]
-    bound = [f"{name} {printable(text)}" for name in ("constraint", "site") if (text := jobs[name][row])]
+    bound = [f"{name} {printable(text)}" for name in ("constraint", "site", "partition") if (text := jobs[name][row])]
     if bound:
         nodes = np.flatnonzero(asks.nodes(row)).tolist()
         few = _listed([asks.platform.nodes[node] for node in nodes]) if len(nodes) <= NODES else f"{len(nodes):,} nodes"
@@ -234,8 +240,10 @@ def _head(found: "Explanation") -> list[str]:
 def _asked(found: "Explanation", row: int) -> str:
     """`12 cpus and 6 GiB of memory`, `8 tasks of 4 cpus`."""
     asks = found.record.asks
-    tasks, names = int(asks.workload.jobs.tasks[row]), asks.platform.resources
+    tasks, names = int(asks.jobs.tasks[row]), asks.platform.resources
     each = [_of(name, value) for name, value in zip(names, asks.demand[row].tolist(), strict=True) if value]
+    if asks.whole[row]:
+        return counted(tasks, "whole node")
     whole = asks.spread(row) != NODE and len(names) == 1 and asks.demand[row, 0] == 1
     if tasks == 1 or whole:
         return _of(names[0], tasks) if whole else _listed(each) or "nothing"
@@ -297,7 +305,7 @@ def _span(found: "Explanation", span: Span) -> str:
 
 
 def _lacking(found: "Explanation", span: Span, lack: Short) -> str:
-    name = f"licence {lack.name}" if lack.kind == LICENCE else lack.name
+    name = _name(lack)
     if lack.kind != SCATTERED:
         return f"{name}: {amount(lack.name, lack.needed)} needed, {_at_most(lack.name, lack.free_most)} free"
     if found.record.asks.spread(found.row) == NODE:
@@ -366,7 +374,17 @@ def _instant(found: "Explanation", time: int) -> str:
     return instant_text(time, found.clock)
 
 
+def _name(lack: Short) -> str:
+    """What was lacking: `cpus`, `licence matlab`, `limit students (running_jobs of ann)`."""
+    if lack.kind == LIMIT:
+        limit, _, what = lack.name.partition(": ")
+        return f"limit {limit} ({what})"
+    return f"licence {lack.name}" if lack.kind == LICENCE else lack.name
+
+
 def _much(lack: Short, value: int) -> str:
+    if lack.kind == LIMIT:
+        return f"{value:,} of {_name(lack)}"
     if lack.kind == LICENCE:
         return f"{value:,} {'copy' if value == 1 else 'copies'} of {lack.name}"
     return _of(lack.name, value)
