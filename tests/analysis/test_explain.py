@@ -8,6 +8,7 @@ import pytest
 import backfill as bf
 from backfill.model.clock import Clock
 from backfill.model.errors import PolicyError, UsageError
+from backfill.model.partitions import Limit, Partition
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Labels
@@ -96,6 +97,45 @@ def test_a_licence():
         "Job b waited 49 s for licence matlab. It needs 2 copies of matlab, and at most 1 of 3 were free then. "
         "Job a held 2 copies of matlab all that time."
     )
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_a_limit_of_a_user(policy):
+    log = workload([0, 1, 2], [50, 10, 10], cpus=[2, 1, 1])
+    log = log.with_jobs(log.jobs.replace(user=Labels.of(["ann", "ann", "bob"])))
+    limit = Limit(name="students", per="user", running_jobs=1)
+    found = explained(log, replace(POOL, limits=(limit,)), "b", policy)
+    assert spans(found) == [(1, 50, "limit", ["students: running_jobs of ann"])]
+    assert found.sentence == (
+        "Job b of user ann waited 49 s for limit students (running_jobs of ann). It needs 1 of limit students, and none "
+        "of 1 were left then. Job a of user ann held 1 of limit students all that time."
+    )
+    assert [each[2] for each in spans(explained(log, replace(POOL, limits=(limit,)), "c", policy))] == []
+
+
+def test_the_first_of_the_queue_is_nobody_that_a_limit_holds_back():
+    log = workload([0, 1, 2, 3], [100, 10, 10, 10], cpus=[1, 1, 4, 1])
+    log = log.with_jobs(log.jobs.replace(user=Labels.of(["ann", "ann", "bob", "cid"])))
+    pool = replace(POOL, limits=(Limit(name="one", per="user", running_jobs=1),))
+    found = explained(log, pool, "d", "fcfs")  # b waits for a; it is not b that keeps d waiting
+    assert spans(found) == [(3, 110, "order", "c"), (110, 120, "resource", ["cpus"])]
+
+
+def test_a_partition():
+    platform = replace(farm(4, 4), partitions=(Partition(name="fast", nodes=np.array([1])),))
+    log = workload([0, 1], [50, 10], cpus=[3, 2])
+    log = log.with_jobs(log.jobs.replace(partition=Labels.of(["fast", "fast"])))
+    found = explained(log, platform, "b")
+    assert found.sentence.startswith("Job b waited 49 s for cpus on m2, the only node that it may use.")
+    assert found.lines[0] == "job b: 2 cpus; may run on m2 only (partition fast); walltime 10 s"
+
+
+def test_whole_nodes():
+    log = workload([0, 1], [50, 10], cpus=[1, 1], tasks=[1, 5])
+    found = explained(log, farm(4, 4), "b", "easy:place=exclusive")
+    assert spans(found) == [(1, 50, "resource", ["cpus"])]
+    assert found.lines[0] == "job b: 2 whole nodes; walltime 10 s"
+    assert "It needs 2 whole nodes. Job a held 4 cpus all that time." in found.sentence
 
 
 def test_the_reservation_of_the_head_under_easy():
@@ -188,7 +228,7 @@ def test_jobs_that_never_started():
     result = bf.simulate(log, POOL, events=[{"time": 31, "event": "cancel", "job": "b"}])
     assert spans(result.explain("b")) == [(1, 31, "resource", ["cpus"])]
     assert result.explain("b").sentence.endswith("It was cancelled before it started.")
-    assert result.explain("c").sentence == "Job c was rejected, as it can never run here: cpus."
+    assert result.explain("c").sentence == "Job c was rejected and never ran: cpus."
     gone = bf.simulate(log.head(2), farm(4), events=[{"time": 100, "event": "down", "node": "m1"}])
     assert gone.explain("b").sentence.endswith("It waits for capacity that never comes back.")
     assert [span[2] for span in spans(gone.explain("b"))] == ["resource"]

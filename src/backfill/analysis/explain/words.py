@@ -163,6 +163,9 @@ def _needs(found: "Explanation", cause: Cause) -> str:
     if asks.whole[row] and lacks[0].kind in (RESOURCE, SCATTERED):
         room = f"of which at most {cause.seated:,} {'was' if cause.seated == 1 else 'were'} free at once"
         return f"It needs {_asked(found, row)}" + (f", {room}." if cause.seated >= 0 else ".")
+    if [lack.kind for lack in lacks] == [LIMIT]:
+        left = f"{_at_most(lacks[0].name, lacks[0].free_most)} of {lacks[0].there:,}"
+        return f"It needs {needed}, and {left} were left then."
     if cause.seated >= 0 and spread != NODE:
         tasks, site = f"{asks.jobs.tasks[row]:,} equal tasks", " on one site" if spread == SITE else ""
         return f"It needs {needed} in {tasks}, of which at most {cause.seated:,} had room at once{site}."
@@ -384,7 +387,7 @@ def _name(lack: Short) -> str:
 
 def _much(lack: Short, value: int) -> str:
     if lack.kind == LIMIT:
-        return f"{value:,} of {_name(lack)}"
+        return f"{value:,} of limit {lack.name.partition(': ')[0]}"
     if lack.kind == LICENCE:
         return f"{value:,} {'copy' if value == 1 else 'copies'} of {lack.name}"
     return _of(lack.name, value)
