@@ -107,8 +107,8 @@ def test_a_limit_of_a_user(policy):
     found = explained(log, replace(POOL, limits=(limit,)), "b", policy)
     assert spans(found) == [(1, 50, "limit", ["students: running_jobs of ann"])]
     assert found.sentence == (
-        "Job b of user ann waited 49 s for limit students (running_jobs of ann). It needs 1 of limit students, and none "
-        "of 1 were left then. Job a of user ann held 1 of limit students all that time."
+        "Job b of user ann waited 49 s for limit students (running_jobs of ann). It needs 1 of limit students, "
+        "and none of 1 were left then. Job a of user ann held 1 of limit students all that time."
     )
     assert [each[2] for each in spans(explained(log, replace(POOL, limits=(limit,)), "c", policy))] == []
 
