@@ -202,7 +202,7 @@ def machines(quick: bool) -> Rows:
 
 
 def curves(quick: bool) -> Rows:
-    """How the time of a job grows with the nodes, and with the queue: an exponent for each, from the ends of a curve."""
+    """How the time of a job grows with the nodes, and with the queue: an exponent each, from the ends of a curve."""
     policy = policies.get("easy")
     sizes = [16, 4, 1] if quick else [64, 16, 4, 1]
     took = []
@@ -367,6 +367,7 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "index": index,
     "nodes": nodes,
     "machines": machines,
+    "curves": curves,
     "edges": edges,
     "farm": farm,
     "resources": resources,

@@ -162,9 +162,10 @@ KINDS = (  # nodes, cpus, GB, gpus, features
 def four_kinds(jobs: int = 100_000, *, parts: int = 1, load: float = 1.1, seed: int = 8) -> tuple[Workload, Platform]:
     """A centre of 10,000 nodes of four kinds (divided by `parts`) with GPUs, features and 20 licences, and its jobs.
 
-    All is chosen, no log has all of it: a seventh of the jobs on GPUs, a third of them of a type; one in ten bound by a
-    feature, one in five with one of 20 licences of 6 to 61 copies, the more the more copies; gangs of 1 to 512 tasks, half of them one; 1, 2, 4,
-    8 or 16 cpus and 1 to 8 GB per cpu for each task; run times lognormal around 40 min (sigma 1.6).
+    All is chosen, no log has all of it: a seventh of the jobs on GPUs, a third of them of a type; one in ten bound by
+    a feature, one in five with one of 20 licences of 6 to 61 copies, the more the more copies; gangs of 1 to 512
+    tasks, half of them one; 1, 2, 4, 8 or 16 cpus and 1 to 8 GB per cpu for each task; run times lognormal around
+    40 min (sigma 1.6).
     """
     random = np.random.Generator(np.random.PCG64(seed))
     kinds = [(nodes // parts, *rest) for nodes, *rest in KINDS]
