@@ -8,28 +8,34 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from backfill import __version__
 from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.explain import NOT_YOURS
+from backfill.core.order import FCFS
 from backfill.core.policy import Policy, json_value
 from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, at
 from backfill.model.events import Events, events_of
 from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
+from backfill.model.promises import Promises
 from backfill.model.schedule import TEXTS, Runs, Schedule
 from backfill.model.units import SECOND, counted
 from backfill.model.workload import Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
+from backfill.worlds.journal import promises_of
 from backfill.worlds.options import Options
 from backfill.worlds.rules import with_default_walltimes
 from backfill.worlds.simulated import Progress, Simulation
 
 if TYPE_CHECKING:
+    from backfill.analysis.explain import Explanation, Record
     from backfill.analysis.replay import Replay
     from backfill.report.outcome import Outcome
 
@@ -145,6 +151,41 @@ class Result:
         """What the job given as `promise` was promised: (when, which start), in seconds."""
         return [(at / SECOND, start / SECOND) for at, start in self.simulation.history.tolist()]
 
+    def explain(self, job: object) -> "Explanation":
+        """Why a job waited: what it lacked and who held that, who passed it, which start it was promised.
+
+        job: its id. `print` shows the explanation as text, `as_dict()` is what `--json` has of it. A result without a
+        record of what was promised - one that was not asked to explain a job - is simulated once more for it.
+        Raises UsageError for an unknown id.
+        """
+        from backfill.analysis.explain import Rules, explain
+
+        row = self.workload.row_of(str(job), "explain")
+        policy = self.policy
+        idle = policy.reserve == policy.fill == "nobody"
+        rules = Rules(policy.name, in_order=idle and policy.orders == (FCFS,) and not policy.sorts)
+        return explain(self._record, row, rules, self._promised)
+
+    @cached_property
+    def _record(self) -> "Record":
+        from backfill.report.explained import record_of
+
+        seen = self.options.estimates.of(self.workload.jobs, self.seed)
+        events = None if self.events is None else self.events.bind(self.workload, self.platform)
+        more: Any = {"place": self.policy.place, "overhead": self.policy.overhead(self.params)}
+        return record_of(self.workload, self.platform, self.schedule, seen, events, **more)
+
+    @cached_property
+    def _promised(self) -> Promises:
+        """Every promise that was made."""
+        journal = self.simulation.journal
+        if not len(journal):
+            again = _simulation(self.workload, self.platform, self.spec, journal=True)
+            if not np.array_equal(again.schedule.start, self.schedule.start):
+                raise PolicyError(f"policy {self.policy.name} decided otherwise when it ran once more")
+            journal = again.journal
+        return promises_of(journal, self.workload.jobs.submit, self.policy.keeps)
+
     def summary(self) -> str:
         """The headline metrics as a text table."""
         from backfill.report.terminal import as_text, result_table, used_table
@@ -223,6 +264,8 @@ class Result:
             found["replay"] = self.replay.to_dict()
         if self.watched is not None:
             found["promise"] = {"job": self.watched, "history": [{"at_s": at, "start_s": s} for at, s in self.promises]}
+        if self.spec.explained is not None:
+            found["explanation"] = self.explain(self.spec.explained).as_dict()
         return found
 
     def to_polars(self, runs: bool = False) -> Any:
@@ -285,6 +328,7 @@ def simulate(
     *,
     params: Params | None = None,
     promise: str | None = None,
+    explain: str | None = None,
     progress: Progress | None = None,
     **given: Unpack[Given],
 ) -> Result:
@@ -298,28 +342,36 @@ def simulate(
     events:    what happens besides: a file, an Events, or a table with the columns of such a file.
     lost:      what becomes of a job whose run is lost with its node: `requeue` (it waits again) or `fail`.
     promise:   id of a job whose promised starts are written down, see Result.promises.
+    explain:   id of a job whose wait is explained in JSON and on the page, see Result.explain.
     progress:  is told now and then how many jobs were submitted so far.
     """
-    return run_spec(log, pool, RunSpec.of(policy, params, promise=promise, **given), progress)
+    return run_spec(log, pool, RunSpec.of(policy, params, promise=promise, explain=explain, **given), progress)
 
 
 def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Progress | None = None) -> Result:
     """Run what was described, over one workload. The other arguments are those of `simulate`."""
     pool = Platform.of(log) if pool is None else pool
     log = with_default_walltimes(log, pool)
+    done = _simulation(log, pool, spec, progress, journal=spec.explained is not None)
+    numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
+    return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
+
+
+def _simulation(
+    log: Workload, pool: Platform, spec: RunSpec, progress: Progress | None = None, *, journal: bool = False
+) -> Simulation:
     policy, options = spec.policy, spec.options
     if (events := events_of(log, options.events)) is not options.events:
         options = replace(options, events=events)
+    more: Any = {"watched": spec.watched, "journal": journal, "progress": progress}
     try:
-        done = simulated.simulate(log, pool, policy, spec.params, options, watched=spec.watched, progress=progress)
+        return simulated.simulate(log, pool, policy, spec.params, options, **more)
     except BackfillError:
         raise
     except Exception as error:
         if (blamed := _blamed(policy, error)) is None:
             raise
         raise blamed from error
-    numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
-    return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
 
 
 def verify(result: Result) -> list[Violation]:

@@ -48,6 +48,7 @@ class RunSpec:
     warmup: Trim = NOTHING
     cooldown: Trim = NOTHING
     watched: str | None = None  # the job whose promises are written down
+    explained: str | None = None  # the job whose wait is explained
 
     @classmethod
     def of(
@@ -56,6 +57,7 @@ class RunSpec:
         params: Params | Sequence[str] | None = None,
         *,
         promise: str | None = None,
+        explain: str | None = None,
         **given: Unpack[Given],
     ) -> "RunSpec":
         """From what the command line and Python take, all of it checked.
@@ -78,8 +80,14 @@ class RunSpec:
         named = policy if isinstance(policy, str) else found
         all_given = {**found.given, **own, **more}
         made = cls(
-            named=named, given=all_given, options=options, warmup=warmup, cooldown=cooldown, watched=promise
-        )  # fmt: skip
+            named=named,
+            given=all_given,
+            options=options,
+            warmup=warmup,
+            cooldown=cooldown,
+            watched=promise,
+            explained=explain,
+        )
         vars(made)["policy"] = found
         return made
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill.model.clock import Clock
 from backfill.model.errors import BackfillError, InputError, UsageError, WorkloadError
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Workload
@@ -51,6 +52,18 @@ def test_the_header_gives_processors_before_nodes_before_nothing():
     assert read(b"; MaxProcs: 0\n; MaxNodes: 50\n", line()).cpus == 50
     assert read(b"; MaxProcs: -1\n;MaxProcs:7\n", line()).cpus == 7
     assert read(b"; see MaxProcs: 7\n", line()).cpus is None
+
+
+def test_the_header_gives_the_calendar_and_a_copy_keeps_it(tmp_path):
+    head = b"; UnixStartTime: 843480031\n; TimeZone: 3600\n; TimeZoneString: Europe/Stockholm\n"
+    log = read(head, line(f2=10))
+    assert log.clock == log.calendar == Clock(843480031, "Europe/Stockholm")
+    assert log.at_load(2.0).calendar is None
+    write_swf(log, tmp_path / "copy.swf")
+    assert read_swf(tmp_path / "copy.swf").clock == log.clock
+    assert read(head.splitlines(keepends=True)[0], line()).clock == Clock(843480031, "UTC")
+    assert read(b"; UnixStartTime: -1\n", line()).calendar is None
+    assert read(line(f2=1356996147)).calendar == Clock(0, "UTC")
 
 
 def test_requested_processors_and_time_go_before_allocated_ones_and_run_time():

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     "backfill simulate 'model:lublin?jobs=10000&cpus=128' --policy easy-sjbf --json",
     "backfill simulate jobs.swf --policy mine.py:mine --schedule out.csv",
     "backfill simulate jobs.swf --events outages.csv --lost fail --runs runs.csv",
+    "backfill simulate jobs.swf --policy conservative --explain 1042",
 )
 @grouped
 def simulate(
@@ -60,6 +61,12 @@ def simulate(
     options: RunOptions,
     promise: Annotated[
         str | None, typer.Option("--promise", metavar="JOB", help="Print which starts this job was promised, and when.")
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            "--explain", metavar="JOB", help="Print why this job waited: for what, who held it, who passed it."
+        ),
     ] = None,
     check: Check = False,
     schedule: Annotated[
@@ -86,10 +93,11 @@ def simulate(
     from backfill.cli.run import described, run
     from backfill.traces.schedules import write_runs, write_schedule
 
-    spec = described(policy, options, settings or [], promise)
+    spec = described(policy, options, settings or [], promise, explain)
     workload, pool = inputs(log, **vars(machine), **vars(part))
-    if promise is not None:
-        workload.row_of(promise)
+    for option, job in (("promise", promise), ("explain", explain)):
+        if job is not None:
+            workload.row_of(job, option)
     say_load(options.events, part.load)
     result = run(workload, pool, spec)
     for text in result.notes:
@@ -135,6 +143,8 @@ def _print(result: "Result") -> None:
             print(f"job {result.watched}: at {at:.15g} s promised a start at {start:.15g} s")
         if not result.promises:
             print(f"job {result.watched} was promised no start")
+    if result.spec.explained is not None:
+        print(f"\n{result.explain(result.spec.explained)}")
 
 
 def _following(log: str, schedule: str | None, report: str | None, same: dict[str, object]) -> None:

@@ -90,6 +90,7 @@ class Policy:
     memory: Mapping[str, int | str] = field(default_factory=dict)  # name -> length, or one of SIZES; int64
     memory_f: Mapping[str, int | str] = field(default_factory=dict)  # the same for float64
     binds: bool = False  # no job starts later than the first start promised to it, if walltimes hold
+    keeps: bool = False  # a reservation holds until the policy changes it; else for the one pass that makes it
     settable: tuple[str, ...] = ()  # answers that can be given like a parameter besides `place`: `order`, `tried`
     given: Mapping[str, str] = field(default_factory=dict)  # those that were
     sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model import frames, notebook
+from backfill.model.clock import Clock
 from backfill.model.constraint import alternatives
 from backfill.model.errors import BadArgument, WorkloadError, printable
 from backfill.model.units import NEVER, TIME_MAX, counted, span_text
@@ -257,6 +258,7 @@ class Workload:
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows left out
     assumed: dict[str, int] = field(default_factory=dict)  # what was taken for a missing value -> jobs
     notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each; `assumed` is told here too
+    clock: Clock | None = None  # of its times, where the source states it
     platform: Any = None  # the Platform that it was made for, where there is one
     # What was asked of it, where it is not the usual: `jobs`, `load`, `zero_run`, `cancelled`, `think`.
     chosen: dict[str, Any] = field(default_factory=dict)
@@ -308,6 +310,13 @@ class Workload:
             "licences": [";".join(self.licences_of(row)) for row in range(len(jobs))],
             **{name: [jobs[name][row] for row in range(len(jobs))] for name in LABELS},
         }
+
+    @property
+    def calendar(self) -> Clock | None:
+        """The clock of its times, stated or guessed; None where there is none, or where `at_load` moved its jobs."""
+        if "load" in self.chosen:
+            return None
+        return self.clock or Clock.guess(int(self.jobs.submit.min()) if len(self) else None)
 
     @property
     def never_ran(self) -> NDArray[np.bool_]:

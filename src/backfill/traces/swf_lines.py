@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model.clock import Clock
 from backfill.model.errors import WorkloadError, at, in_file, quote
 from backfill.model.precedence import circle, in_order
 from backfill.model.units import SECOND, TIME_MAX
@@ -43,7 +44,9 @@ _LIMITS = {1: (_EXACT, True), 2: (_SECONDS, False), 3: (_SECONDS, False), 4: (_S
            12: (_EXACT, True), 13: (_EXACT, True), 15: (_EXACT, True), 16: (_EXACT, True), 17: (_EXACT, True),
            18: (_SECONDS, False)}  # fmt: skip
 _FEEDBACK = (17, 18)  # looked at only where they are wanted
-_SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*(\d{1,12})\b", re.ASCII)
+_HEAD = re.compile(
+    r"\s*;\s*(?:(MaxProcs|MaxNodes|UnixStartTime)\s*:\s*(\d{1,12})\b|(TimeZoneString)\s*:\s*(\S+))", re.A
+)
 _NAMED = re.compile(r"\s*;\s*(Queue|Partition)\s*:\s*(\d{1,15})\s(.*)", re.ASCII)
 
 
@@ -127,7 +130,7 @@ class Lines:
         elif names.any():
             some = f"{int(names.sum()):,} of {len(names):,} jobs"
             notes = (*notes, f"preceding jobs (field 17) are not looked at: {some} have one; --think lets them follow")
-        assumed = counted(missing)
+        assumed, head = counted(missing), _head(self.log)
         with in_file(self.log.file):
             jobs = Jobs(
                 job=field[1].astype(np.int64),
@@ -141,7 +144,8 @@ class Lines:
             name=self.log.name,
             resources=tuple(resources),
             sha256=self.log.sha256,
-            cpus=_size(self.log),
+            cpus=_size(head),
+            clock=_clock(head),
             dropped=self.dropped,
             assumed=assumed,
             notes=(*told(assumed, len(jobs)), *notes, *oddities(jobs)),
@@ -322,10 +326,21 @@ def _header(log: Source) -> Iterator[str]:
     return takewhile(lambda text: text.lstrip()[:1] in ("", ";"), _lines(log))
 
 
-def _size(log: Source) -> int | None:
-    """MaxProcs of the header, else MaxNodes, else None."""
-    sizes: dict[str, int] = {}
+def _head(log: Source) -> dict[str, str]:
+    """What the header says of the machine and the calendar; of what stands there twice, the first."""
+    found: dict[str, str] = {}
     for text in _header(log):
-        if match := _SIZE.match(text):
-            sizes.setdefault(match[1], int(match[2]))
-    return sizes.get("MaxProcs") or sizes.get("MaxNodes") or None
+        if match := _HEAD.match(text):
+            found.setdefault(match[1] or match[3], match[2] or match[4])
+    return found
+
+
+def _size(head: dict[str, str]) -> int | None:
+    """MaxProcs of the header, else MaxNodes, else None."""
+    return int(head.get("MaxProcs", 0)) or int(head.get("MaxNodes", 0)) or None
+
+
+def _clock(head: dict[str, str]) -> Clock | None:
+    """From UnixStartTime and TimeZoneString; None where the header does not say when the log began."""
+    begin = int(head.get("UnixStartTime", 0))
+    return Clock(begin, head.get("TimeZoneString", "UTC")) if begin else None

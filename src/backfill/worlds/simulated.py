@@ -34,7 +34,8 @@ from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs,
 from backfill.model.units import NEVER, counted, seconds_text
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
-from backfill.worlds.admission import Causes, adapt, reject_hopeless
+from backfill.worlds.adapt import Causes, adapt
+from backfill.worlds.admission import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.rules import Quotas, WholeNodes, on_whole_nodes, quotas, with_accounts
 
