@@ -163,7 +163,7 @@ def units_of(state, job):
 
 @kernel()
 def note_node(state, node, grown):
-    """What is free on a node has changed, or what may be taken of it beside the reservation. grown: more may be free."""
+    """What is free on a node has changed, or what may be taken beside the reservation. grown: more may be free."""
     shapes = state.free.shapes
     if shapes.noted[node] < shapes.read:
         shapes.node[shapes.changes & (len(shapes.node) - 1)] = node
