@@ -46,6 +46,7 @@ SHAPES = [
     ("changes", int64),  # of nodes so far
     ("node", int64[::1]),  # the last ones, as a ring
     ("noted", int64[::1]),  # (m,): where in it a node is for the last time
+    ("grew", int64[::1]),  # (m,): the same for changes by which more was free
     ("read", int64),  # changes up to which some shape has counted
     # what they can take beside the reservation
     ("bound", int64[:, ::1]),  # (m, k): what there is of it on a node, as of its last change
@@ -60,16 +61,18 @@ Shapes, ShapesT = record("Shapes", SHAPES, globals())
 def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences: LicenceItems) -> tuple[Ints, Any]:
     """The shape of each job, numbered as they first come up, and the shapes; none on a pool. Nothing is counted yet."""
     alone, kind = (jobs.spread == NODE) & (jobs.tasks > 1), np.where(jobs.tasks > 1, jobs.spread, ANY)
-    codes, unit, exact = np.zeros(0, np.int64), jobs.demand, True
+    codes, unit, exact, bounds = np.zeros(0, np.int64), jobs.demand, True, True
     if not platform.is_pool:
         unit = np.where(alone[:, None], need, unit)
-        codes, unit, exact = _find(kind, unit, bound, _numbered(licences), platform.capacity)
+        codes, unit, exact, bounds = _find(kind, unit, bound, _numbered(licences), platform.capacity)
     first = np.unique(codes, return_index=True)[1]
     n, nodes, ring = len(first), len(platform.nodes), 16
     while ring < nodes:
         ring *= 2
     alone, together = alone[first], kind[first] == SITE
-    anywhere = (bound[first] < 0) & (licences[3][first] == licences[0][first]) | (not exact)
+    anywhere = (bound[first] < 0) | (not bounds)
+    if exact:
+        anywhere &= licences[3][first] == licences[0][first]
     below = (unit[first, None] <= unit[first]).all(axis=2) & anywhere[:, None]
     below &= (alone[:, None] <= alone) & (together[:, None] <= together) & ~np.eye(n, dtype=np.bool_)
     return codes, Shapes(
@@ -91,6 +94,7 @@ def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences
         changes=0,
         node=zeros(ring),
         noted=np.full(nodes, -1),
+        grew=np.full(nodes, -1),
         read=0,
         bound=np.full_like(platform.capacity, UNBOUNDED),
         bounds=zeros(nodes),
@@ -110,9 +114,10 @@ def _numbered(licences: LicenceItems) -> Ints:
     return found
 
 
-def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> tuple[Ints, Ints, bool]:
-    """The shape of each job; its unit (n, k) as the shape has it; whether the jobs of a shape ask for the same."""
-    for exact, columns in _coarser(kind, unit, bound, licences, capacity):
+def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> tuple[Ints, Ints, bool, bool]:
+    """The shape of each job; its unit (n, k) as the shape has it; whether the jobs of a shape ask for the same; whether
+    they are at least bound to the same nodes."""
+    for exact, bounds, columns in _coarser(kind, unit, bound, licences, capacity):
         codes = np.zeros(len(kind), np.int64)
         for values in columns:
             found, inverse = np.unique(values, return_inverse=True)
@@ -120,22 +125,27 @@ def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) ->
             if codes.max(initial=0) >= MOST:
                 break
         else:
-            return by_appearance(codes), np.stack(columns[1 : 1 + unit.shape[1]], axis=1), exact
+            return by_appearance(codes), np.stack(columns[1 : 1 + unit.shape[1]], axis=1), exact, bounds
     raise AssertionError("three kinds and nothing else are more than there is room for")
 
 
-def _coarser(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> Iterator[tuple[bool, list[Any]]]:
-    """What jobs are told apart by, finest first: kind, unit, then where they may sit."""
-    yield True, [kind, *unit.T, bound, licences]
-    yield False, [kind, *unit.T]
+def _coarser(
+    kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints
+) -> Iterator[tuple[bool, bool, list[Any]]]:
+    """What jobs are told apart by, finest first: kind, unit, then where they may sit; see `_find`."""
+    yield True, True, [kind, *unit.T, bound, licences]
+    yield False, True, [kind, *unit.T, bound]
     wanted = np.argsort(-(unit.sum(axis=0, dtype=np.float64) / np.maximum(capacity.sum(axis=0), 1)), kind="stable")
-    for resources in (unit.shape[1], 2):  # of those that are asked for most; the others count as not asked for
+    # of the resources that are asked for most; the others count as not asked for
+    for bounds, resources in ((True, unit.shape[1]), (False, unit.shape[1]), (False, 2)):
+        if not bounds and resources == unit.shape[1]:
+            yield False, False, [kind, *unit.T]
         for most in GRADES:
-            if most >= FINE or resources <= 2:
+            if most >= FINE or (resources <= 2 and not bounds):
                 columns = np.zeros_like(unit)
                 for k in wanted[:resources]:
                     columns[:, k] = _rounded_down(unit[:, k], most)
-                yield False, [kind, *columns.T]
+                yield False, bounds, [kind, *columns.T, *([bound] if bounds else [])]
 
 
 def _rounded_down(amounts: Ints, most: int) -> Ints:
@@ -152,14 +162,15 @@ def units_of(state, job):
 
 
 @kernel()
-def note_node(state, node):
-    """What is free on a node, or may be taken of it beside the reservation, has changed."""
+def note_node(state, node, grown):
+    """What is free on a node has changed, or what may be taken beside the reservation. grown: more may be free."""
     shapes = state.free.shapes
-    if shapes.noted[node] >= shapes.read:
-        return
-    shapes.node[shapes.changes & (len(shapes.node) - 1)] = node
-    shapes.noted[node] = shapes.changes
-    shapes.changes += 1
+    if shapes.noted[node] < shapes.read:
+        shapes.node[shapes.changes & (len(shapes.node) - 1)] = node
+        shapes.noted[node] = shapes.changes
+        shapes.changes += 1
+    if grown:
+        shapes.grew[node] = shapes.noted[node]
 
 
 @kernel()
@@ -181,6 +192,8 @@ def _count_free(state, s, node):
     if not shapes.anywhere[s]:
         job = shapes.first[s]
         first, last = jobs.licence_first[job], jobs.limit_first[job]
+        if not shapes.exact:
+            last = first  # the others may ask for other licences
         if not may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
             return np.int64(0)
     return _count(state, s, state.free.nodes, node)
@@ -200,6 +213,8 @@ def _catch_up(state, s):
         node = i if anew else shapes.node[(shapes.seen[s] + i) & mask]
         if not anew and shapes.noted[node] != shapes.seen[s] + i:
             continue  # it comes once more
+        if not anew and shapes.units[s, node] == 0 and shapes.grew[node] < shapes.seen[s]:
+            continue  # there is still nothing
         here = _count_free(state, s, node)
         more = here - shapes.units[s, node]
         shapes.units[s, node] = here
@@ -265,7 +280,7 @@ def heed_node(state, node):
     if differs:
         for k in range(extra.shape[1]):
             shapes.bound[node, k] = extra[node, k]
-        note_node(state, node)
+        note_node(state, node, False)
 
 
 @kernel()
