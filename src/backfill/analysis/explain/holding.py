@@ -174,11 +174,10 @@ def _spells(room: Room, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
     order = np.lexsort((np.arange(len(promises)), promises.job))
     job, at, start = promises.job[order], promises.at[order], promises.start[order]
     last = np.append(np.diff(job) != 0, True)
-    _, _, until = room.record.waits
-    waits = room.record.waits
-    times = np.unique(np.concatenate([waits[1], at]))
+    waiting, begin, until = room.record.waits
+    times = np.unique(np.concatenate([begin, at]))
     wide = len(times)
-    key = waits[0] * wide + np.searchsorted(times, waits[1])
+    key = waiting * wide + np.searchsorted(times, begin)
     mine = np.searchsorted(key, job * wide + np.searchsorted(times, at), side="right") - 1
     to = np.minimum(np.where(last, until[mine], np.append(at[1:], 0)), until[mine])
     some = (start != NO_TIME) & (to > at)
@@ -243,7 +242,7 @@ def _windows(room: Room, fits: Mask) -> Ints:
         ahead = [i for i, each in enumerate(windows) if each.known <= now < each.begin < now + span]
         for i in sorted(ahead, key=lambda i: windows[i].begin):
             known = [each for each in windows if each.known <= now]
-            if not _fits_until(room, place, now, [*known], windows[i].begin):
+            if not _fits_until(room, place, now, known, windows[i].begin):
                 found[place] = i
                 break
     return found

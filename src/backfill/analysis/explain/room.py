@@ -281,10 +281,10 @@ def _steps(lane: Ints, place: Ints, changes: Ints) -> Changes:
     """The sums of changes from each (lane, place) on, sorted by both."""
     order = np.lexsort((place, lane))
     lane, place, sums = lane[order], place[order], changes[order].cumsum(axis=0)
-    last = np.append((np.diff(lane) != 0) | (np.diff(place) != 0), True)[: len(lane)]
-    ends = np.flatnonzero(np.append(np.diff(lane) != 0, True)[: len(lane)])  # of each lane
-    before = np.vstack([np.zeros((1, sums.shape[1]), np.int64), sums[ends[:-1]]]) if len(ends) else sums
-    sums = sums - before[np.searchsorted(ends, np.arange(len(lane)))] if len(ends) else sums
+    ends = np.append(np.diff(lane) != 0, True)[: len(lane)]  # of each lane
+    before = np.concatenate([np.zeros_like(sums[:1]), sums[ends][:-1]])  # the sums of the lanes in front of each
+    sums -= before[np.cumsum(ends) - ends]
+    last = ends | np.append(np.diff(place) != 0, True)[: len(lane)]
     return lane[last], place[last], sums[last]
 
 
