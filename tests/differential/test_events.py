@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from backfill.model.units import SECOND
 from tests import compiled
 from tests.differential.test_twins import every_pass
 from tests.reference import world
+from tests.reference.words import Event, Job, Node, Platform
 from tests.reference.workloads import Case, cases_with_events, chained_cases, general_cases, pool_cases, rich_pool_cases
 
 
@@ -53,3 +55,13 @@ def test_with_chains_and_lost_jobs_every_start_equals_the_twin(name, lost, happe
 @given(happening=cases_with_events(chained_cases()))
 def test_with_overrun_extend_every_start_equals_the_twin(name, happening):
     compare(happening, name, overrun="extend")
+
+
+@pytest.mark.parametrize("name", ["bf-mod", "bf-unmod"])
+def test_a_licence_of_which_there_is_none_for_the_time_being_counts_as_if_there_were_one(name):
+    def job(row, walltime, licences):
+        walltime *= SECOND
+        return Job(row=row, name=f"j{row}", submit=0, walltime=walltime, runtime=walltime, licences=licences)
+
+    case = Case([job(0, 100, (0,)), job(1, 5, ())], Platform((Node((2,)),), copies=(0,)))
+    compare((case, [Event(time=SECOND, kind="capacity", licence=0, value=1)]), name)

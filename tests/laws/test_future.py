@@ -20,6 +20,7 @@ from backfill.model.units import NEVER, SECOND
 from backfill.worlds.simulated import Options, simulate
 from tests.compiled import policy
 from tests.core.test_deep_queue import flood
+from tests.reference.dice import DICE
 from tests.reference.words import Job
 from tests.reference.words import Platform as TwinPlatform
 from tests.reference.workloads import (
@@ -49,21 +50,20 @@ def decided(workload, platform, name, until, **options):
 @st.composite
 def two_futures(draw, cases):
     """A case, an instant, and the case again with other jobs from that instant on."""
-    case = draw(cases)
-    now = draw(st.sampled_from(sorted({job.submit for job in case.jobs}))) + draw(st.sampled_from([0, 1]))
-    jobs = [job if job.submit < now else draw(another(job, case.platform, now)) for job in case.jobs]
+    case, dice = draw(cases), draw(DICE)
+    now = dice.of(sorted({job.submit for job in case.jobs})) + dice.below(2)
+    jobs = [job if job.submit < now else another(dice, job, case.platform, now) for job in case.jobs]
     return case, Case(jobs, case.platform), now
 
 
-@st.composite
-def another(draw, job, platform, now):
+def another(dice, job, platform, now):
     """A job of the same name with another size, time, priority and submit, no earlier than `now`."""
-    changes = draw(times("walltime", 30)) | draw(demands(platform))
+    changes = times(dice, "walltime", 30) | demands(dice, platform)
     later = -(-now // SECOND) * SECOND
     changes["submit"] += later
     changes["deadline"] = min(changes["deadline"] + later, NEVER)
     if len(platform.nodes) == 1:
-        changes["tasks"] = draw(st.integers(1, platform.nodes[0].capacity[0]))
+        changes["tasks"] = dice.between(1, platform.nodes[0].capacity[0])
     return replace(job, **changes)
 
 

@@ -1,6 +1,7 @@
 """Where a gang may sit: nodes in platform order, which is the order of power."""
 
 from collections import Counter
+from functools import lru_cache
 
 from .words import Job, Placement, Platform, Room
 
@@ -92,12 +93,13 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
     together can hold the gang. any: all nodes together. Nodes are filled in order, each with as many tasks as fit.
     A gang of one task sits on one node, whatever its spread.
     """
-    if any(room[licence_slot(platform, x)] < copies for x, copies in Counter(job.licences).items()):
+    if job.licences and any(room[licence_slot(platform, x)] < n for x, n in Counter(job.licences).items()):
         return None
     for nodes in groups(platform, job):
         placement, left = [], job.tasks
         for node in nodes:
-            tasks = min(left, tasks_that_fit(job, [room[slot] for slot in node_slots(platform, node)], left))
+            slots = node_slots(platform, node)
+            tasks = tasks_that_fit(job, room[slots.start : slots.stop], left)
             if tasks > 0:
                 placement.append((node, tasks))
                 left -= tasks
@@ -106,6 +108,7 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
     return None
 
 
+@lru_cache(1024)
 def groups(platform: Platform, job: Job) -> list[list[int]]:
     """The sets of nodes on which the gang may sit together, in the order in which they are tried."""
     nodes = [n for n in range(len(platform.nodes)) if may_use(platform, n, job)]

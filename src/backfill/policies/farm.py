@@ -65,7 +65,7 @@ def prioritise(state):
     rho, d = np.zeros(licences), 0
     for i in range(licences):
         if asked[i] > 0:
-            rho[i] = asked[i] / state.machine.copies[i]
+            rho[i] = asked[i] / max(state.machine.copies[i], 1)  # there may be none for the time being
             d += rho[i] <= 1.0
     least = np.inf
     rewind(state, 0)

@@ -83,8 +83,11 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths) -> None
         start, end = runs.start[held], until[held]
         late = np.flatnonzero((window.known <= start) & (start < begin) & (amount > 0) & (limit(held, start) > begin))
         for time in np.unique(start[late]).tolist():
-            there = (start <= time) & (time < np.maximum(end, start + 1)) & (limit(held, time) > begin)
-            taken = sum(amount[there].tolist())
+            there = (start <= time) & (limit(held, time) > begin)
+            stays, gone = there & (time < end), there & (start == time) & (end <= time)
+            # Who ran for no time may have gone before another started.
+            passing = sum(amount[stays & (start < time)].tolist()) + int(amount[gone].max(initial=0))
+            taken = max(sum(amount[stays].tolist()), passing)
             room = _room_then(case, lane, resource, time, begin, window.licence)
             if taken <= room:
                 continue
