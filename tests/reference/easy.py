@@ -134,10 +134,11 @@ def several_reservations(view: View, in_order: list[Job], tried: str | None, cou
             waiting.append(job)
             continue
         earliest = profile.earliest(job, view.now)
+        reason = "backfill" if any_waits(waiting, profile) else "head"
         if earliest is not None:
             profile.book(job, earliest)
         if earliest is not None and earliest.start == view.now:
-            starts.append(Start(job, earliest.placement, "backfill" if any_waits(waiting, profile) else "head"))
+            starts.append(Start(job, earliest.placement, reason))
         else:
             waiting.append(job)
             if earliest is not None:
