@@ -127,7 +127,8 @@ class Slow:
             return self.record.last
         if self.schedule.ran[row]:
             return int(self.schedule.end[row])
-        return min(event.time for event in self.events if event.kind == "cancel" and event.job == row)
+        cancels = [event.time for event in self.events if event.kind == "cancel" and event.job == row]
+        return min(cancels, default=NEVER)  # never, after one that was rejected
 
     def promised(self, t):
         """Row -> the start that it is promised after the last pass up to an instant."""
