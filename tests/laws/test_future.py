@@ -28,6 +28,7 @@ from tests.reference.workloads import (
     as_model,
     demands,
     general_cases,
+    limited_cases,
     pool_cases,
     rich_pool_cases,
     times,
@@ -64,6 +65,8 @@ def another(dice, job, platform, now):
     changes["deadline"] = min(changes["deadline"] + later, NEVER)
     if len(platform.nodes) == 1:
         changes["tasks"] = dice.between(1, platform.nodes[0].capacity[0])
+    if platform.limits:
+        changes |= {"user": dice.of([None, 0, 1, 2]), "partition": dice.of([None, *range(len(platform.partitions))])}
     return replace(job, **changes)
 
 
@@ -83,8 +86,8 @@ def test_on_a_pool_other_jobs_in_the_future_change_no_decision(options, futures)
     compare(futures, **options)
 
 
-@given(futures=two_futures(general_cases()))
-def test_with_nodes_licences_and_gangs_other_jobs_in_the_future_change_no_decision(futures):
+@given(futures=two_futures(st.one_of(general_cases(), limited_cases())))
+def test_with_nodes_licences_limits_and_gangs_other_jobs_in_the_future_change_no_decision(futures):
     compare(futures)
 
 
@@ -116,8 +119,9 @@ def cut(case, now):
 
 @st.composite
 def logs_and_instants(draw):
-    """A log on a pool, on nodes with licences, or with up to 8 resources; and the submit of one of its jobs."""
-    case = draw(st.one_of(pool_cases(), general_cases(chains=False), wide_cases(), rich_pool_cases()))
+    """A log on a pool, on nodes with licences and limits, or with up to 8 resources; and the submit of a job of it."""
+    on_nodes = (general_cases(chains=False), limited_cases(chains=False))
+    case = draw(st.one_of(pool_cases(), *on_nodes, wide_cases(), rich_pool_cases()))
     return case, draw(st.sampled_from(sorted({job.submit for job in case.jobs})))
 
 

@@ -142,9 +142,9 @@ def wide_case(dice: Dice, jobs_max: int = 16) -> Case:
     return Case(jobs, Platform(tuple(nodes)))
 
 
-def limited_case(dice: Dice) -> Case:
+def limited_case(dice: Dice, chains: bool = True) -> Case:
     """A case of several nodes with partitions, which may share nodes, users, and limits on what runs or is queued."""
-    case = general_case(dice)
+    case = general_case(dice, chains=chains)
     nodes = len(case.platform.nodes)
     parts = tuple(frozenset(nodes_of(dice.between(1, 2**nodes - 1))) for _ in range(dice.between(1, 3)))
     names = [None, *range(len(parts))]

@@ -282,7 +282,10 @@ def fit_empty(state, capacity, copies, out):
     """Whether each job fits on the empty platform of this capacity (m, k) and copies (l,), 1 or 0, into out (n,)."""
     for job in range(state.jobs.rows):
         out[job] = 1 if place_in(state, job, capacity, copies) else 0
-    state.placed.job = NONE
+    placed = state.placed  # nothing is left there of jobs to come
+    placed.count, placed.job = 0, NONE
+    for pair in range(len(placed.pairs)):
+        placed.pairs[pair, 0] = placed.pairs[pair, 1] = 0
 
 
 @verb(within=True)
