@@ -9,8 +9,9 @@ Slow twin: tests/reference/placement.py.
 import numpy as np
 from numba import int64
 
+from backfill.core.gangs import first_enough, group_of, may_run_on
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import SITE, holds, may_use, tasks_that_fit
+from backfill.core.placement import holds, tasks_that_fit
 
 POWER, PACK, SPREAD, CONTIGUOUS = (np.int64(i) for i in range(4))
 
@@ -23,26 +24,19 @@ def seat_by_rule(state, job, room):
     measure = _measure(state, job)
     if jobs.alone[job]:
         return _seat_on_one(state, job, room, measure)
-    sites = len(machine.sites) if jobs.spread[job] == SITE else 1
-    fit = np.zeros(machine.nodes, np.int64)
-    for place in range(sites):
-        left = jobs.tasks[job]
-        for node in range(machine.nodes):
+    fit, sums = np.zeros(machine.nodes, np.int64), np.zeros(len(machine.sites), np.int64)
+    for node in range(machine.nodes):
+        if may_run_on(state, job, node):
+            fit[node] = tasks_that_fit(room, node, jobs.demand, job, jobs.tasks[job])
+            sums[group_of(state, job, node)] += fit[node]
+    group = first_enough(state, job, sums)
+    if group < 0:
+        return False
+    for node in range(machine.nodes):
+        if group_of(state, job, node) != group:
             fit[node] = 0
-            if (sites == 1 or machine.site[node] == machine.sites[place]) and _may_use(state, job, node):
-                fit[node] = tasks_that_fit(room, node, jobs.demand, job, jobs.tasks[job])
-                left -= fit[node]
-        if left <= 0:
-            _take(state, job, fit, room, measure)
-            return True
-    return False
-
-
-@kernel()
-def _may_use(state, job, node):
-    jobs, machine = state.jobs, state.machine
-    first, last = jobs.licence_first[job], jobs.limit_first[job]
-    return may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last)
+    _take(state, job, fit, room, measure)
+    return True
 
 
 @kernel()
@@ -63,7 +57,7 @@ def _seat_on_one(state, job, room, measure):
             here, there = room[node, measure], room[best, measure]
             if rule == CONTIGUOUS or (rule == PACK and here >= there) or (rule == SPREAD and here <= there):
                 continue
-        if holds(room, node, jobs.demand, job, tasks) and _may_use(state, job, node):
+        if holds(room, node, jobs.demand, job, tasks) and may_run_on(state, job, node):
             best = node
     if best < 0:
         return False

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numba import int8, int64
 
+from backfill.core.gangs import may_run_on
 from backfill.core.jobs import LicenceItems, by_appearance
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, holds, licences_free, may_use, tasks_that_fit, times
+from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, holds, licences_free, tasks_that_fit, times
 from backfill.core.record import column, record, zeros
 from backfill.core.seating import POWER, seat_by_rule
 from backfill.model.platform import Platform
@@ -191,10 +192,11 @@ def _count_free(state, s, node):
     shapes, machine, jobs = state.free.shapes, state.machine, state.jobs
     if not shapes.anywhere[s]:
         job = shapes.first[s]
-        first, last = jobs.licence_first[job], jobs.limit_first[job]
-        if not shapes.exact:
-            last = first  # the others may ask for other licences
-        if not may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
+        if shapes.exact:
+            may = may_run_on(state, job, node)
+        else:  # the others may ask for other licences
+            may = machine.allowed[jobs.bound[job], node] != 0
+        if not may:
             return np.int64(0)
     return _count(state, s, state.free.nodes, node)
 
@@ -376,8 +378,7 @@ def _take_node(state, job, s, node, left, beside):
     if jobs.alone[job]:
         here = left
     if not shapes.exact:
-        first, last = jobs.licence_first[job], jobs.limit_first[job]
-        if not may_use(node, jobs.bound[job], state.machine.allowed, state.machine.hosts, jobs.licence, first, last):
+        if not may_run_on(state, job, node):
             return np.int64(0)
         if not holds(state.free.nodes, node, jobs.demand, job, left if jobs.alone[job] else np.int64(1)):
             return np.int64(0)
