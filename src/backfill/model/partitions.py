@@ -46,11 +46,6 @@ class Rules:
             if resource in resources:
                 yield f"max_size.{resource}", jobs.tasks * jobs.demand[:, resources.index(resource)] > most
 
-    def as_lists(self) -> list[Any]:
-        """All that it says, for a hash."""
-        return [self.name, self.default_walltime, self.max_walltime, self.max_size, self.priority, self.users,
-                self.groups]  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Partition(Rules):
@@ -59,10 +54,6 @@ class Partition(Rules):
     nodes: Ints  # ascending indexes into the platform's
     default: bool = False  # jobs that name no partition are its jobs
     place: str = ""  # where its jobs sit among these nodes; "" = as for the platform
-
-    def as_lists(self) -> list[Any]:
-        """All that it says, for a hash."""
-        return [*super().as_lists(), self.nodes.tolist(), self.default, self.place]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +97,10 @@ class Limit:
         labels = getattr(jobs, self.per)
         return np.where(mine, labels.codes, -1).astype(np.int64), labels.names
 
-    def as_lists(self) -> list[Any]:
-        """All that it says, for a hash."""
-        return [self.name, self.per, self.partitions, self.qos, self.users, self.groups, self.projects,
-                self.running_jobs, self.queued_jobs, self.running]  # fmt: skip
+
+def stated(rules: Rules | Limit) -> list[Any]:
+    """All that a partition, a quality of service or a limit says, for a hash."""
+    return [value.tolist() if isinstance(value, np.ndarray) else value for value in vars(rules).values()]
 
 
 def named(labels: Labels, names: tuple[str, ...]) -> Any:

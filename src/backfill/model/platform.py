@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from backfill.model.constraint import NAME, alternatives, is_feature
 from backfill.model.errors import BadArgument, PlatformError, at, printable, quote
-from backfill.model.partitions import Limit, Partition, Rules
+from backfill.model.partitions import Limit, Partition, Rules, stated
 from backfill.model.workload import Ints, Workload
 
 NODES_MAX = 10**6
@@ -187,7 +187,7 @@ class Platform:
         says = [self.nodes, self.resources, self.capacity.tolist(), self.speed.tolist(), self.site.tolist(), self.sites,
                 self.licences, self.copies.tolist(), self.hosts.tolist(),
                 *([self.features] if self.features else []),
-                *([[each.as_lists() for each in some] for some in (self.partitions, self.qos, self.limits)]
+                *([[stated(each) for each in some] for some in (self.partitions, self.qos, self.limits)]
                   if self.has_rules else [])]  # fmt: skip
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 

@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -29,6 +29,15 @@ def _some(value: int) -> int:
     if value < 1:
         raise ValueError
     return value
+
+
+def _one_of(*texts: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if value not in texts:
+            raise ValueError
+        return value
+
+    return check
 
 
 Span = Annotated[int, BeforeValidator(_span), AfterValidator(_some)]
@@ -63,16 +72,14 @@ class PartitionTable(RulesTable):
 
     nodes: list[str] = Field(["*"], min_length=1, description="a list of names of nodes, or patterns of them as n*")
     default: bool = Field(False, description="true or false")
-    place: Literal["", "power", "pack", "spread", "contiguous", "exclusive"] = Field(
-        "", description=f"one of {', '.join(PLACES)}"
-    )
+    place: Annotated[str, AfterValidator(_one_of("", *PLACES))] = Field("", description=f"one of {', '.join(PLACES)}")
 
 
 class LimitTable(Table):
     """A [[limit]] table."""
 
     name: Name = Field(description="a text without * ; and ,")
-    per: Literal["user", "group", "project", "all"] = Field("all", description=f"one of {', '.join(PER)}")
+    per: Annotated[str, AfterValidator(_one_of(*PER))] = Field("all", description=f"one of {', '.join(PER)}")
     partitions: list[str] = Field([], description=NAMES)
     qos: list[str] = Field([], description=NAMES)
     users: list[str] = Field([], description=NAMES)

@@ -30,7 +30,7 @@ def record_of(
     seen: the walltimes of its jobs as policies saw them. place: where jobs sat whose partition does not say it.
     overhead: what a checkpoint adds to walltimes, in microseconds.
     """
-    jobs, machine, whole = as_run(workload, platform, place)
+    jobs, machine, whole, _ = as_run(workload, platform, place)
     asks = Asks(workload, jobs, machine, len(platform.licences), whole.per_node > 0)
     return Record.of(asks, schedule, seen, events, overhead)
 
