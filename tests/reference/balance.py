@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from .easy import capped, first_fit, shadow_time, slots_of
+from .fcfs import fcfs
 from .limits import held_back
 from .placement import held, minus, place_to_start
 from .profile import Profile
@@ -77,16 +78,10 @@ def best_fit(fit: str = "first") -> Policy:
     def decide(view: View) -> Decision:
         if fit == "first":
             return first_fit(view, view.queue)
-        waiting, profile, starts = list(view.queue), Profile.of_running(view), []
-        for job in view.queue:
-            if profile.held_back(job):
-                continue
-            placement = profile.place_now(job)
-            if placement is None:
-                break
-            waiting.remove(job)
-            starts.append(Start(job, placement, "head"))
-            profile.book(job, Reservation(view.now, placement))
+        waiting, profile, starts = list(view.queue), Profile.of_running(view), fcfs(view).starts
+        for start in starts:
+            waiting.remove(start.job)
+            profile.book(start.job, Reservation(view.now, start.placement))
         while fitting := [job for job in waiting if profile.place_now(job)]:
             job = max(fitting, key=lambda each: each.procs)
             waiting.remove(job)

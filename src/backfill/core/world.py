@@ -241,9 +241,17 @@ def _admit_to_quotas(state, world, job):
     if full == NONE:
         _count_queued(world, job, np.int64(-1))
         return
+    world.outcome[job], world.refused_for[job] = REJECTED, full
+    if world.linked:
+        _refuse_followers(world, job)
+
+
+@kernel()
+def _refuse_followers(world, job):
+    """Reject all that come after a job that was rejected when it was submitted, and after these."""
     stack, high = np.empty(world.jobs, np.int64), 1
-    stack[0], world.outcome[job], world.refused_for[job] = job, REJECTED, full
-    while high > 0 and world.linked:
+    stack[0] = job
+    while high > 0:
         high -= 1
         before = stack[high]
         for i in range(world.after_first[before], world.after_first[before + 1]):

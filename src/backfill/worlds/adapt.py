@@ -61,14 +61,14 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
     return jobs.replace(licences=licences, demand=demand)
 
 
-def as_run(workload: Workload, platform: Platform, place: str = "power") -> tuple[Jobs, Platform, WholeNodes]:
-    """The jobs in file order and the platform as a run counts them.
+def as_run(workload: Workload, platform: Platform, place: str = "power") -> tuple[Jobs, Platform, WholeNodes, Causes]:
+    """The jobs in file order and the platform as a run counts them, and who asks for what there is not.
 
     Limits are licences behind those that float, and jobs on whole nodes are gangs of these. place: where jobs sit
     whose partition does not say it.
     """
-    jobs, _ = adapt(workload, platform)
+    jobs, causes = adapt(workload, platform)
     if platform.limits:
         jobs, platform = with_accounts(jobs, platform)
     jobs, whole = on_whole_nodes(jobs, platform, place)
-    return jobs, platform, whole
+    return jobs, platform, whole, causes

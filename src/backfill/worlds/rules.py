@@ -96,6 +96,10 @@ class WholeNodes:
     tasks: Ints  # shape (jobs,): their own
     per_node: Ints  # shape (jobs,): how many of them a node holds; 0 of jobs that share nodes
 
+    def take(self, rows: Ints) -> "WholeNodes":
+        """The same of these rows, in this order."""
+        return WholeNodes(self.tasks[rows], self.per_node[rows])
+
     def own_tasks(self, held: Ragged, job: Ints) -> Ragged:
         """Pairs (node, tasks) of runs of these jobs, with the tasks that a job asked for in place of whole nodes."""
         count = np.diff(held.first) // 2

@@ -34,10 +34,10 @@ from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs,
 from backfill.model.units import NEVER, counted, seconds_text
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
-from backfill.worlds.adapt import Causes, adapt
+from backfill.worlds.adapt import Causes, as_run
 from backfill.worlds.admission import reject_hopeless
 from backfill.worlds.options import Options
-from backfill.worlds.rules import Quotas, WholeNodes, on_whole_nodes, quotas, with_accounts
+from backfill.worlds.rules import Quotas, WholeNodes, quotas
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
 MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
@@ -128,38 +128,34 @@ def begin(
 ) -> Begun:
     """Make the State of one run. See `simulate`."""
     values = policy.values(params)
-    jobs, causes = adapt(workload, platform)
+    jobs, machine, whole, causes = as_run(workload, platform, policy.place)
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
         place = np.argsort(rows, kind="stable")
-        jobs, causes = jobs.take(rows), causes[rows]
+        jobs, causes, whole = jobs.take(rows), causes[rows], whole.take(rows)
     watched_row = -1 if watched is None else int(np.argmax(rows == workload.row_of(watched)))
     bound = None if options.events is None else options.events.bind(workload, platform)
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
         estimate = estimate.copy()
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
-    licences, counts = len(platform.licences), quotas(jobs, platform)
-    if platform.limits:
-        jobs, platform = with_accounts(jobs, platform)
-    jobs, whole = on_whole_nodes(jobs, platform, policy.place)
     state = new_state(
         jobs,
-        platform,
+        machine,
         policy,
         values,
         estimate=estimate,
         seed=options.seed,
         watched=watched_row,
         journal=journal,
-        licences=licences,
+        licences=len(platform.licences),
     )
-    most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
+    most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
     cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
-    reject_hopeless(state, jobs, platform, causes, *most, cancelled)
+    reject_hopeless(state, jobs, machine, causes, *most, cancelled)
     if bound is not None:
         use_plan(state)
-    return Begun(state, jobs, platform, counts, whole, rows, place, causes, bound)
+    return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound)
 
 
 def _ascend(rows: Ints) -> bool:

@@ -134,7 +134,7 @@ class _Alone:
         self.jobs, self.platform = workload.jobs, platform
         _, self.demand, self.capacity = limited(workload, platform)
         self.licence = licence_index(workload, platform)
-        self.known: dict[tuple[bytes, bytes, int, int, str, str, bytes], bool] = {}
+        self.known: dict[tuple[bytes, bytes, int, int, str, str, str | None], bool] = {}
         self.members = Membership(workload, platform)
 
     def runs(self, row: int) -> bool:
@@ -144,14 +144,14 @@ class _Alone:
             return False
         some = slice(jobs.licences.first[row], jobs.licences.first[row + 1])
         asked = np.stack([self.licence[jobs.licences.items[some]], jobs.licences.counts[some]])
-        bound = (jobs.site[row], jobs.constraint[row], self.members.nodes(row).tobytes())
+        bound = (jobs.site[row], jobs.constraint[row], self.members.name(row))
         key = (demand.tobytes(), asked.tobytes(), int(jobs.tasks[row]), int(jobs.spread[row]), *bound)
         if key not in self.known:
-            self.known[key] = self._work_out(demand, asked, *key[2:])
+            self.known[key] = self._work_out(demand, asked, self.members.nodes(row), *key[2:6])
         return self.known[key]
 
     def _work_out(
-        self, demand: Ints, asked: Ints, tasks: int, spread: int, site: str, constraint: str, nodes: bytes
+        self, demand: Ints, asked: Ints, nodes: Mask, tasks: int, spread: int, site: str, constraint: str
     ) -> bool:
         platform = self.platform
         licence, copies = asked
@@ -160,7 +160,7 @@ class _Alone:
         needed = demand > 0
         room = (self.capacity[:, needed] // demand[needed]).min(axis=1, initial=tasks)
         room[~platform.hosts[:, licence].all(axis=1)] = 0
-        room[~np.frombuffer(nodes, np.bool_)] = 0
+        room[~nodes] = 0
         if site:
             room[[platform.sites[s] != site for s in platform.site]] = 0
         if constraint:

@@ -47,10 +47,14 @@ class Membership:
                     return f"{resource} of {limit.name}"
         return ""
 
+    def name(self, row: int) -> str | None:
+        """Of its partition, as `partition` has it."""
+        partition = self.partition(row)
+        return partition.name if isinstance(partition, Partition) else partition
+
     def nodes(self, row: int) -> Mask:
         """The nodes that the partition of a job has, shape (nodes,); none where there is no such partition."""
-        partition = self.partition(row)
-        name = partition.name if isinstance(partition, Partition) else partition
+        partition, name = self.partition(row), self.name(row)
         if name not in self.masks:
             self.masks[name] = np.full(len(self.platform.nodes), partition is None)
             if isinstance(partition, Partition):
@@ -88,9 +92,8 @@ class Membership:
     def account(self, limit: Limit, row: int) -> str | None:
         """Whose count a job is in; None where the limit does not count it."""
         jobs = self.workload.jobs
-        partition = self.partition(row)
         named = {
-            "partitions": partition.name if isinstance(partition, Partition) else "",
+            "partitions": self.name(row),
             "qos": jobs.qos[row],
             "users": jobs.user[row],
             "groups": jobs.group[row],
