@@ -23,6 +23,7 @@ from backfill.worlds.simulated import simulate
 from workloads import (
     CPUS,
     SHAPES,
+    four_kinds,
     of_many_resources,
     of_resources,
     on_sites,
@@ -194,6 +195,37 @@ def machines(quick: bool) -> Rows:
         target = Target(500) if name == "conservative" else Target(50_000) if first == len(workload) else None
         note = f"the first {first:,} jobs, 1,024 nodes of 8 cores and 12 GB"
         yield Result(f"{name}, RICC-2010's nodes", "jobs/s", found, target, facts=work(done), note=note)
+    workload, platform = four_kinds(10_000 if quick else 100_000)
+    found, done = speeds(workload, platform, policies.get("easy"), 1)
+    note = f"{len(workload):,} jobs, GPUs, features, 20 licences"
+    yield Result("easy, 10,000 nodes of four kinds", "jobs/s", found, Target(5_000), facts=work(done), note=note)
+
+
+def curves(quick: bool) -> Rows:
+    """How the time of a job grows with the nodes, and with the queue: an exponent each, from the ends of a curve."""
+    policy = policies.get("easy")
+    sizes = [16, 4, 1] if quick else [64, 16, 4, 1]
+    took = []
+    for parts in sizes:
+        workload, platform = four_kinds(10_000, parts=parts)
+        found, done = speeds(workload, platform, policy, 2)
+        took.append((len(platform.nodes), 1 / max(found)))
+        yield Result(f"easy, {len(platform.nodes):,} nodes of four kinds", "jobs/s", found, facts=work(done))
+    yield exponent("nodes", took)
+    took = []
+    for jobs in (2_000, 8_000, 32_000):
+        workload = waiting(jobs)
+        found, done = speeds(workload, Platform.pool(CPUS, nodes=64), policy, 2)
+        took.append((jobs, 1 / max(found)))
+        yield Result(f"easy, {jobs:,} waiting on 64 nodes", "jobs/s", found, facts=work(done))
+    yield exponent("waiting jobs", took)
+
+
+def exponent(what: str, took: list[tuple[int, float]]) -> Result:
+    """Of the seconds per job, over the ends of a curve of (size, seconds)."""
+    (first, least), (last, most) = took[0], took[-1]
+    found = np.log(most / least) / np.log(last / first)
+    return Result(f"exponent with {what}", "", [float(found)], less=True, note=f"{first:,} to {last:,}")
 
 
 def edges(quick: bool) -> Rows:
@@ -335,6 +367,7 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "index": index,
     "nodes": nodes,
     "machines": machines,
+    "curves": curves,
     "edges": edges,
     "farm": farm,
     "resources": resources,

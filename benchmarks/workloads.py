@@ -8,7 +8,7 @@ import numpy as np
 
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
-from backfill.model.workload import Ints, Jobs, Ragged, Workload
+from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged, Workload
 
 CPUS = 1024
 LOADS = (0.7, 0.9, 0.95, 1.5)
@@ -151,6 +151,61 @@ def ricc_nodes(jobs: int = 448_000, *, seed: int = 6) -> tuple[Workload, Platfor
     return workload, Platform.pool(8192, nodes=1024, memory=1024 * 12_000)
 
 
+KINDS = (  # nodes, cpus, GB, gpus, features
+    (6_000, 32, 128, 0, ("ib",)),
+    (2_000, 64, 1_024, 0, ("ib", "large")),
+    (1_500, 64, 512, 4, ("ib", "a100")),
+    (500, 16, 64, 2, ("old",)),
+)
+
+
+def four_kinds(jobs: int = 100_000, *, parts: int = 1, load: float = 1.1, seed: int = 8) -> tuple[Workload, Platform]:
+    """A centre of 10,000 nodes of four kinds (divided by `parts`) with GPUs, features and 20 licences, and its jobs.
+
+    All is chosen, no log has all of it: a seventh of the jobs on GPUs, a third of them of a type; one in ten bound by
+    a feature, one in five with one of 20 licences of 6 to 61 copies, the more the more copies; gangs of 1 to 512
+    tasks, half of them one; 1, 2, 4, 8 or 16 cpus and 1 to 8 GB per cpu for each task; run times lognormal around
+    40 min (sigma 1.6).
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    kinds = [(nodes // parts, *rest) for nodes, *rest in KINDS]
+    count = [nodes for nodes, *_ in kinds]
+    copies = np.rint(np.geomspace(5, 60, 20) / parts).astype(np.int64) + 1
+    platform = Platform(
+        nodes=tuple(f"{'abcd'[k]}{i}" for k, many in enumerate(count) for i in range(many)),
+        resources=("cpus", "memory", "gpus"),
+        capacity=np.repeat(np.array([[cpus, gb, gpus] for _, cpus, gb, gpus, _ in kinds], np.int64), count, axis=0),
+        speed=np.ones(sum(count)),
+        site=np.zeros(sum(count), np.int64),
+        features=tuple(kind[-1] for kind in kinds for _ in range(kind[0])),
+        licences=tuple(f"l{i}" for i in range(20)),
+        copies=copies,
+        name=f"{sum(count):,} nodes of four kinds",
+    )
+    single = random.random(jobs) < 0.5
+    tasks = np.where(single, 1, np.exp(random.uniform(0, math.log(512), jobs))).astype(np.int64)
+    cpus = 2 ** random.integers(0, 5, jobs)
+    gpus = np.where(random.random(jobs) < 1 / 7, random.integers(1, 3, jobs), 0)
+    tasks = np.where(gpus > 0, np.minimum(tasks, 32), tasks)
+    memory = cpus * random.integers(1, 9, jobs)
+    bound = np.where(random.random(jobs) < 0.1, random.integers(0, 2, jobs), -1)
+    texts = np.where(gpus > 0, np.where(random.random(jobs) < 1 / 3, "a100", ""), np.array(["ib", "large", ""])[bound])
+    licence = np.where(random.random(jobs) < 0.2, random.choice(20, jobs, p=copies / copies.sum()), -1)
+    runtime = np.rint(np.exp(random.normal(math.log(2_400), 1.6, jobs))).clip(1, 172_800).astype(np.int64)
+    walltime = (runtime * random.uniform(1, 4, jobs)).astype(np.int64) // 600 * 600 + 600
+    submit = _arrivals(random.exponential(1, jobs), tasks * cpus * runtime, platform.cpus * load)
+    base = _workload(f"{platform.name} jobs={jobs} seed={seed}", submit * SECOND, runtime * SECOND,
+                     walltime * SECOND, tasks, platform.cpus)  # fmt: skip
+    columns = {
+        "demand": np.column_stack([cpus, memory, gpus]),
+        "constraint": Labels.of(texts.tolist()),
+        "licences": Ragged.of([[int(i)] if i >= 0 else [] for i in licence]),
+    }
+    return replace(
+        base, jobs=base.jobs.replace(**columns), resources=platform.resources, licences=platform.licences
+    ), platform
+
+
 def waiting(jobs: int, *, seed: int = 3) -> Workload:
     """All jobs but a few wait at once: submitted within 1,000 s on a machine that has work for weeks. 1,024 cpus."""
     base = synthetic(1.5, jobs, seed=seed)
@@ -183,11 +238,11 @@ def of_many_resources(jobs: int, count: int) -> tuple[Workload, Platform]:
 
 
 def with_licences(jobs: int, licences: int, copies: int = 1, *, seed: int = 5) -> tuple[Workload, Platform]:
-    """The jobs of `synthetic` at load 1.5, half of them with one of so many licences of a few copies."""
+    """The jobs of `synthetic` at load 1.5, half of them with so many copies of one of so many licences."""
     base = synthetic(1.5, jobs)
     random = np.random.Generator(np.random.PCG64(seed))
-    asked = [[int(i)] * copies if some else [] for i, some in zip(random.integers(0, licences, jobs),
-                                                                  random.random(jobs) < 0.5, strict=True)]  # fmt: skip
+    asked, some = random.integers(0, licences, jobs), np.flatnonzero(random.random(jobs) < 0.5)
+    items = Counted.of_items(jobs, some, asked[some], np.full(len(some), copies))
     names = tuple(f"l{i}" for i in range(licences))
     platform = replace(
         Platform.pool(CPUS),
@@ -195,5 +250,5 @@ def with_licences(jobs: int, licences: int, copies: int = 1, *, seed: int = 5) -
         copies=np.full(licences, max(4, 200 // licences) * copies),
         hosts=np.ones((1, licences), np.bool_),
     )
-    workload = replace(base.with_jobs(base.jobs.replace(licences=Ragged.of(asked))), licences=names)
+    workload = replace(base.with_jobs(base.jobs.replace(licences=items)), licences=names)
     return workload, platform

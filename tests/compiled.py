@@ -27,7 +27,7 @@ def policy(text: str) -> tuple[Policy, dict[str, float]]:
 
 def runs_on(name: str, platform: Platform) -> bool:
     """Whether the policy of this text schedules such a platform: some know but one node without licences."""
-    return not policy(name)[0].one_node or (len(platform.nodes) == 1 and not platform.copies)
+    return not policy(name)[0].one_node or not (len(platform.nodes) > 1 or platform.copies or platform.limits)
 
 
 class Given(Estimates):

@@ -37,11 +37,17 @@ def facts(spec: RunSpec) -> tuple:
 
 
 def test_the_command_line_and_python_take_the_same_options_with_the_same_defaults():
-    trims = {"warmup", "cooldown"}
+    others = {"warmup", "cooldown", "place"}  # of the metrics, and an answer of the policy
     taken = set(Given.__annotations__)
-    assert taken == {each.name for each in fields(RunOptions)} == {each.name for each in fields(Options)} | trims
-    assert set(OptionsGiven.__annotations__) == taken - trims
+    assert taken == {each.name for each in fields(RunOptions)} == {each.name for each in fields(Options)} | others
+    assert set(OptionsGiven.__annotations__) == taken - others
     assert facts(RunSpec.of("easy", **vars(RunOptions()))) == facts(RunSpec.of("easy"))
+
+
+def test_a_place_is_an_answer_of_policies_that_have_none():
+    assert facts(RunSpec.of("easy", place="pack")) == facts(RunSpec.of("easy:place=pack"))
+    assert facts(RunSpec.of("easy:place=spread", place="pack")) == facts(RunSpec.of("easy:place=spread"))
+    assert RunSpec.of("fcfs", place="pack").name == "fcfs:place=pack"
 
 
 def test_every_function_shows_what_it_takes():

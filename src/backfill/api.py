@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from backfill import __version__
 from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, metrics
@@ -15,20 +17,26 @@ from backfill.analysis.promises import Change, departures, history, promise_metr
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.explain import NOT_YOURS
+from backfill.core.order import FCFS
 from backfill.core.policy import Policy, json_value
 from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, at
 from backfill.model.events import Events, events_of
+from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
+from backfill.model.promises import Promises
 from backfill.model.schedule import NO_TIME, TEXTS, Runs, Schedule
 from backfill.model.units import SECOND, counted
 from backfill.model.workload import Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
+from backfill.worlds.journal import promises_of
 from backfill.worlds.options import Options
+from backfill.worlds.rules import with_default_walltimes
 from backfill.worlds.simulated import Progress, Simulation
 
 if TYPE_CHECKING:
+    from backfill.analysis.explain import Explanation, Record
     from backfill.analysis.replay import Replay
     from backfill.report.outcome import Outcome
 
@@ -101,8 +109,9 @@ class Result:
         found = []
         if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
             why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
-            found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs, which can never run here: {why}")
-        if "memory" in self.workload.resources and not self.platform.limits("memory"):
+            for_ever = "" if any(QUEUED_JOBS in cause for cause in causes) else ", which can never run here"
+            found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
+        if "memory" in self.workload.resources and not self.platform.bounds("memory"):
             found.append("memory is not limited: the platform does not say how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
             found.append("features that jobs ask for are not judged: the platform does not say what its nodes have")
@@ -155,6 +164,41 @@ class Result:
             return history(self.simulation.promises, job)
         seen = self.options.estimates.of(self.workload.jobs, self.options.seed)
         return departures(self.simulation.promises, rows, seen)
+
+    def explain(self, job: object) -> "Explanation":
+        """Why a job waited: what it lacked and who held that, who passed it, which start it was promised.
+
+        job: its id. `print` shows the explanation as text, `as_dict()` is what `--json` has of it. A result without a
+        record of what was promised - one that was not asked to explain a job - is simulated once more for it.
+        Raises UsageError for an unknown id.
+        """
+        from backfill.analysis.explain import Rules, explain
+
+        row = self.workload.row_of(str(job), "explain")
+        policy = self.policy
+        idle = policy.reserve == policy.fill == "nobody"
+        rules = Rules(policy.name, in_order=idle and policy.orders == (FCFS,) and not policy.sorts)
+        return explain(self._record, row, rules, self._promised)
+
+    @cached_property
+    def _record(self) -> "Record":
+        from backfill.report.explained import record_of
+
+        seen = self.options.estimates.of(self.workload.jobs, self.seed)
+        events = None if self.events is None else self.events.bind(self.workload, self.platform)
+        more: Any = {"place": self.policy.place, "overhead": self.policy.overhead(self.params)}
+        return record_of(self.workload, self.platform, self.schedule, seen, events, **more)
+
+    @cached_property
+    def _promised(self) -> Promises:
+        """Every promise that was made."""
+        journal = self.simulation.journal
+        if not len(journal):
+            again = _simulation(self.workload, self.platform, self.spec, journal=True)
+            if not np.array_equal(again.schedule.start, self.schedule.start):
+                raise PolicyError(f"policy {self.policy.name} decided otherwise when it ran once more")
+            journal = again.journal
+        return promises_of(journal, self.workload.jobs.submit, self.policy.keeps)
 
     def summary(self) -> str:
         """The headline metrics as a text table."""
@@ -236,6 +280,8 @@ class Result:
             project = subject(self.workload, self.watched)[0] is None
             told = [each.to_dict(self.workload, project) for each in self.promise_history(self.watched)]
             found["promise"] = {"project" if project else "job": self.watched, "history": told}
+        if self.spec.explained is not None:
+            found["explanation"] = self.explain(self.spec.explained).as_dict()
         return found
 
     def to_polars(self, runs: bool = False) -> Any:
@@ -298,6 +344,7 @@ def simulate(
     *,
     params: Params | None = None,
     promise: str | None = None,
+    explain: str | None = None,
     progress: Progress | None = None,
     **given: Unpack[Given],
 ) -> Result:
@@ -311,29 +358,38 @@ def simulate(
     events:    what happens besides: a file, an Events, or a table with the columns of such a file.
     lost:      what becomes of a job whose run is lost with its node: `requeue` (it waits again) or `fail`.
     promise:   a job whose promised starts, or a project whose departures, are told: Result.promise_history.
+    explain:   id of a job whose wait is explained in JSON and on the page, see Result.explain.
     progress:  is told now and then how many jobs were submitted so far.
     """
-    return run_spec(log, pool, RunSpec.of(policy, params, promise=promise, **given), progress)
+    return run_spec(log, pool, RunSpec.of(policy, params, promise=promise, explain=explain, **given), progress)
 
 
 def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Progress | None = None) -> Result:
     """Run what was described, over one workload. The other arguments are those of `simulate`."""
     pool = Platform.of(log) if pool is None else pool
+    log = with_default_walltimes(log, pool)
+    done = _simulation(log, pool, spec, progress, journal=spec.explained is not None)
+    numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
+    if spec.policy.booked:
+        numbers |= promise_metrics(done.promises, done.schedule)
+    return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
+
+
+def _simulation(
+    log: Workload, pool: Platform, spec: RunSpec, progress: Progress | None = None, *, journal: bool = False
+) -> Simulation:
     policy, options = spec.policy, spec.options
     if (events := events_of(log, options.events)) is not options.events:
         options = replace(options, events=events)
+    more: Any = {"watched": spec.watched, "journal": journal, "progress": progress}
     try:
-        done = simulated.simulate(log, pool, policy, spec.params, options, watched=spec.watched, progress=progress)
+        return simulated.simulate(log, pool, policy, spec.params, options, **more)
     except BackfillError:
         raise
     except Exception as error:
         if (blamed := _blamed(policy, error)) is None:
             raise
         raise blamed from error
-    numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
-    if policy.booked:
-        numbers |= promise_metrics(done.promises, done.schedule)
-    return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
 
 
 def verify(result: Result) -> list[Violation]:

@@ -25,9 +25,12 @@ class Given(OptionsGiven, total=False):
 
     events: a file, an Events, or a table: a list of dicts, a dict of columns, a DataFrame.
     lost: what becomes of a job whose run is lost with its node: `requeue` or `fail`.
+    place: where jobs sit among the nodes where they could, if the policy does not say so itself: `power`, `pack`,
+    `spread`, `contiguous` or `exclusive`.
     warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
     """
 
+    place: str | None
     warmup: str | int | Trim | None
     cooldown: str | int | Trim | None
 
@@ -45,6 +48,7 @@ class RunSpec:
     warmup: Trim = NOTHING
     cooldown: Trim = NOTHING
     watched: str | None = None  # the job or project whose promises are told
+    explained: str | None = None  # the job whose wait is explained
 
     @classmethod
     def of(
@@ -53,6 +57,7 @@ class RunSpec:
         params: Params | Sequence[str] | None = None,
         *,
         promise: str | None = None,
+        explain: str | None = None,
         **given: Unpack[Given],
     ) -> "RunSpec":
         """From what the command line and Python take, all of it checked.
@@ -68,13 +73,21 @@ class RunSpec:
         warmup, cooldown = _trim(given.get("warmup"), "warmup"), _trim(given.get("cooldown"), "cooldown")
         texts, more = (params, {}) if isinstance(params, Sequence) else ((), dict(params or {}))
         found, own = _policy(policy, texts)
+        if (place := given.get("place")) is not None and "place" not in {**found.given, **more}:
+            more = {**more, "place": place}
         found, more = _with_answers(found, more)
         found.values({**own, **more})
         named = policy if isinstance(policy, str) else found
         all_given = {**found.given, **own, **more}
         made = cls(
-            named=named, given=all_given, options=options, warmup=warmup, cooldown=cooldown, watched=promise
-        )  # fmt: skip
+            named=named,
+            given=all_given,
+            options=options,
+            warmup=warmup,
+            cooldown=cooldown,
+            watched=promise,
+            explained=explain,
+        )
         vars(made)["policy"] = found
         return made
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from backfill.analysis.projects import project_metrics
-from backfill.analysis.promises import CAUSES, departures, history, promise_metrics, subject
+from backfill.analysis.promises import departures, history, promise_metrics, subject
 from backfill.model.errors import UsageError
+from backfill.model.promises import CAUSES, Promises
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND
 from backfill.model.workload import Labels
@@ -48,20 +49,19 @@ def test_a_project_of_which_a_job_is_left_out_and_jobs_without_a_project_do_not_
     assert project_metrics(log_of_projects("", "", ""), schedule, np.arange(3)) == {}
 
 
-RECORD = np.array(
-    [
-        [0, 0, 0, GIVEN, -1],
-        [0, 1, 3 * SECOND, GIVEN, -1],
-        [1 * SECOND, 1, 4 * SECOND, MOVED, 2],
-        [1 * SECOND, 2, 7 * SECOND, GIVEN, -1],
-        [2 * SECOND, 2, NO_TIME, CHANGED, -1],
-    ]
+PROMISES = Promises(
+    at=np.array([0, 0, 1, 1, 2]) * SECOND,
+    job=np.array([0, 1, 1, 2, 2]),
+    start=np.array([0, 3 * SECOND, 4 * SECOND, 7 * SECOND, NO_TIME]),
+    cause=np.array([GIVEN, GIVEN, MOVED, GIVEN, CHANGED]),
+    by=np.array([-1, -1, 2, -1, -1]),
+    kept=True,
 )
 
 
 def test_a_departure_is_the_last_promised_end_and_says_for_whom_it_was_moved():
     log = log_of_projects("p", "p", "q")
-    found = departures(RECORD, np.array([0, 1]), log.jobs.walltime)
+    found = departures(PROMISES, np.array([0, 1]), log.jobs.walltime)
     assert [each.sentence(log, True) for each in found] == [
         "at 0 s promised a departure at 9 s",
         f"at 1 s promised a departure at 10 s: job {log.jobs.job[1]} made way for job {log.jobs.job[2]} of project q",
@@ -69,7 +69,7 @@ def test_a_departure_is_the_last_promised_end_and_says_for_whom_it_was_moved():
     assert found[1].to_dict(log, True) == {
         "at_s": 1, "departure_s": 10, "cause": "moved", "job": str(log.jobs.job[1]), "for": str(log.jobs.job[2]),
     }  # fmt: skip
-    taken_back = history(RECORD, 2)[1]
+    taken_back = history(PROMISES, 2)[1]
     why = "capacity, walltimes or runs changed"
     assert taken_back.sentence(log, False) == f"at 2 s has no promised start any more: {why}"
     assert taken_back.to_dict(log, False) == {"at_s": 2, "start_s": None, "cause": "changed"}
@@ -79,7 +79,7 @@ def test_promises_moved_and_kept():
     log = log_of_projects("p", "p", "q")
     schedule = scheduled(log, farm(9), [0, 4, 7])
     schedule.promise[:] = np.array([0, 3, 7]) * SECOND
-    found = promise_metrics(RECORD, schedule)
+    found = promise_metrics(PROMISES, schedule)
     assert (found["promised_jobs"], found["kept_promises"], found["max_slip_s"]) == (3, 2, 1)
     assert (found["moved_promises"], found["moved_jobs"], found["made_way_jobs"]) == (2, 2, 1)
 

@@ -69,6 +69,23 @@ def test_what_was_kept_dropped_assumed_and_is_odd(swf):
     assert found.remarks == (cancelled,)
 
 
+def test_partitions_queues_and_qos_are_counted_by_name():
+    table = read_table(
+        b"job,submit,runtime,partition,queue,qos\na,0,1,batch,,\nb,0,1,debug,,\nc,0,1,batch,fast,\nd,0,1,,,\n"
+    )
+    found = quality(table)
+    assert found.named() == [
+        "partitions: 2 (most often batch, 67%), named by 3 jobs",
+        "queues: 1 (fast), named by 1 job",
+    ]
+    said = found.to_dict()
+    assert [said[what] for what in ("partitions", "queues", "qos")] == [{"batch": 2, "debug": 1}, {"fast": 1}, {}]
+    assert {each.what: (each.jobs, each.first) for each in found.of("odd")} == {
+        "no partition, though others have one": (1, "d"),
+        "no queue, though others have one": (3, "a"),
+    }
+
+
 def test_the_platform_goes_before_what_the_log_says(swf):
     log = import_log("swf", str(swf))
     assert not [f for f in quality(log, Platform.pool(9)).of("odd") if f.what.startswith("needs more cpus")]

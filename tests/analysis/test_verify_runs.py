@@ -218,6 +218,17 @@ def test_what_is_held_then_by_others_counts_also_where_they_started_before_it_wa
     assert [text.split(" may")[0] for text in found] == ["window: job c at 5 s:"]
 
 
+def test_a_run_of_no_time_may_be_over_before_another_starts_at_its_instant():
+    def both(runtime: float) -> list[str]:
+        log = workload([0, 0], [runtime, 9], walltime=[9, 9], cpus=[2, 2])
+        return broken(log, POOL, scheduled(log, POOL, [2, 2]), KNOWN)
+
+    assert both(0) == []
+    assert [text.split(" may")[0] for text in both(1)] == ["window: job b at 2 s:"]
+    log = workload([0], [0], walltime=[9], cpus=[3])
+    assert rules(broken(log, POOL, scheduled(log, POOL, [2]), KNOWN)) == {"window"}
+
+
 def test_a_new_walltime_counts_from_when_it_is_known():
     longer, shorter = event(1, "walltime", job="a", value=90), event(1, "walltime", job="a", value=3)
     assert len(known_window([2], 3, 3, KNOWN, longer)) == 1
@@ -253,6 +264,16 @@ def test_a_running_job_ends_when_it_is_cancelled():
     later = replace(ended, runs=None, end=times([6]))
     assert "state: job a: is CANCELLED; expected COMPLETED" in broken(ONE, TWO, later, CANCEL)
     assert broken(ONE, TWO, replace(ended, runs=None)) == ["state: job a: is CANCELLED; expected COMPLETED"]
+
+
+def test_on_a_fast_node_a_job_may_end_by_itself_as_it_is_cancelled():
+    fast = farm(2, speed=np.array([2.0]))
+    for state in (COMPLETED, CANCELLED):
+        alone = several(scheduled(ONE, fast, [0]), (0, 0, 10, state))
+        assert broken(ONE, fast, alone, event(10, "cancel", job="a")) == []
+    assert rules(
+        broken(ONE, fast, several(scheduled(ONE, fast, [0]), (0, 0, 9, COMPLETED)), event(9, "cancel", job="a"))
+    )
 
 
 def test_a_waiting_job_never_starts_once_it_is_cancelled():

@@ -549,3 +549,27 @@ def test_every_control_can_be_reached_and_has_a_name(page):
     for control in controls.all():
         assert control.evaluate("(it) => it.tabIndex") == 0
         assert control.evaluate("(it) => it.ariaLabel || it.labels?.[0]?.textContent.trim() || it.textContent.trim()")
+
+
+def test_a_chosen_job_tells_why_it_waited(open_page, tmp_path):
+    log = bf.generate("lublin?jobs=400&cpus=64&load=0.9&seed=5")
+    plain = bf.simulate(log, policy="easy").schedule
+    longest = str(plain.job[np.argmax(plain.start - plain.submit)])
+    short = str(plain.job[np.argmin(plain.start - plain.submit)])
+    result = bf.simulate(log, policy="easy", explain=longest)
+    result.report(tmp_path / "out.html")
+    page = open_page(tmp_path / "out.html")
+    why = page.locator(".why")
+    tells(page, f"job {longest}; ")  # it is chosen at first
+    assert why.text_content() == str(result.explain(longest))
+    find(page, short)
+    tells(page, f"job {short}; ")
+    assert not why.is_visible()
+    waits = np.argsort(plain.submit - plain.start, kind="stable")
+    second = str(plain.job[waits[1]])
+    find(page, second)
+    tells(page, f"job {second}; ")
+    assert why.text_content().startswith(f"Job {second} waited ")
+    page.locator("canvas.front").focus()
+    page.keyboard.press("Escape")
+    assert not why.is_visible()

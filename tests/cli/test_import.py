@@ -71,6 +71,28 @@ def test_the_size_that_was_given_is_kept_in_the_copy(backfill, tmp_path):
     assert done.err.endswith("next: backfill compare clean.swf --policy easy --policy conservative\n")
 
 
+def test_the_partitions_and_queues_of_a_log_are_told_and_kept(backfill, tmp_path):
+    rows = [line.split() for line in SWF.splitlines()[1:]]
+    named = [
+        " ".join([*row[:14], *("-1" if k == 5 else "2", "1" if k < 3 else "3"), *row[16:]])
+        for k, row in enumerate(rows)
+    ]
+    (tmp_path / "parts.swf").write_text("\n".join(["; MaxProcs: 4", "; Partition: 3 debug", *named]))
+    done = backfill("import", "swf", "parts.swf", "--out", "parts.csv")
+    told = "partitions: 2 (most often 1, 50%), named by 4 jobs\nqueues: 1 (2), named by 4 jobs\nload by week"
+    assert (done.code, told in done.out) == (0, True)
+    header, *copied = (tmp_path / "parts.csv").read_text().splitlines()
+    where = [header.split(",").index(name) for name in ("partition", "queue")]
+    assert [[row.split(",")[k] for k in where] for row in copied] == [
+        ["1", "2"],
+        ["1", "2"],
+        ["debug", "2"],
+        ["debug", "2"],
+    ]
+    found = json.loads(backfill("import", "csv", "parts.csv", "--json", "-q").out)
+    assert (found["partitions"], found["queues"], found["qos"]) == ({"1": 2, "debug": 2}, {"2": 4}, {})
+
+
 def test_a_log_that_any_verb_reads_needs_no_copy(backfill, tmp_path):
     done = backfill("import", "csv", "tiny.csv")
     assert done.err == "next: backfill compare tiny.csv --policy easy --policy conservative --cpus N\n"

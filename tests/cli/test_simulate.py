@@ -167,7 +167,10 @@ def test_a_policy_in_a_file(backfill):
 USAGE = {
     "no cpus": (("tiny.csv",), "tiny does not say how many cpus the machine has; give --cpus N or --platform FILE"),
     "policy": (("tiny.csv", *ON4, "--policy", "eazy"), "unknown policy 'eazy'; did you mean easy? known: fcfs, easy,"),
-    "parameter": (("tiny.csv", *ON4, "--set", "k=2"), "policy easy has no parameter 'k' (parameters: order, tried)"),
+    "parameter": (
+        ("tiny.csv", *ON4, "--set", "k=2"),
+        "policy easy has no parameter 'k' (parameters: order, tried, place)",
+    ),
     "set": (("tiny.csv", *ON4, "--set", "k"), "--set is 'k'; expected KEY=VALUE with a number, for instance k=4"),
     "number": (("tiny.csv", *ON4, "--policy", "k-reservations:k=x"), "--policy is 'k=x'; expected KEY=VALUE with"),
     "bounds": (

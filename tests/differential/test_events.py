@@ -4,15 +4,19 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from backfill.model.units import SECOND
 from tests import compiled
 from tests.differential.test_twins import every_pass
 from tests.reference import world
+from tests.reference.words import Event, Job, Node, Platform
 from tests.reference.workloads import (
     Case,
     cases_with_events,
     chained_cases,
     general_cases,
+    limited_cases,
     pool_cases,
     project_cases,
     rich_pool_cases,
@@ -60,8 +64,8 @@ def test_with_projects_every_start_equals_the_twin(name, happening):
 
 @pytest.mark.parametrize("lost", ["requeue", "fail"])
 @every_pass
-@given(happening=cases_with_events(chained_cases()))
-def test_with_chains_and_lost_jobs_every_start_equals_the_twin(name, lost, happening):
+@given(happening=cases_with_events(st.one_of(chained_cases(), limited_cases())))
+def test_with_chains_limits_and_lost_jobs_every_start_equals_the_twin(name, lost, happening):
     compare(happening, name, lost=lost)
 
 
@@ -69,3 +73,25 @@ def test_with_chains_and_lost_jobs_every_start_equals_the_twin(name, lost, happe
 @given(happening=cases_with_events(chained_cases()))
 def test_with_overrun_extend_every_start_equals_the_twin(name, happening):
     compare(happening, name, overrun="extend")
+
+
+@pytest.mark.parametrize("name", ["bf-mod", "bf-unmod"])
+def test_a_licence_of_which_there_is_none_for_the_time_being_counts_as_if_there_were_one(name):
+    def job(row, walltime, licences):
+        walltime *= SECOND
+        return Job(row=row, name=f"j{row}", submit=0, walltime=walltime, runtime=walltime, licences=licences)
+
+    case = Case([job(0, 100, (0,)), job(1, 5, ())], Platform((Node((2,)),), copies=(0,)))
+    compare((case, [Event(time=SECOND, kind="capacity", licence=0, value=1)]), name)
+
+
+def test_a_window_that_takes_what_a_run_holds_leaves_the_other_nodes_their_room():
+    def job(row, submit, walltime, tasks, constraint=""):
+        times = {"submit": submit * SECOND, "walltime": walltime * SECOND, "runtime": walltime * SECOND}
+        return Job(row=row, name=f"j{row}", tasks=tasks, constraint=constraint, **times)
+
+    platform = Platform((Node((3,)), Node((2,))))
+    jobs = [job(0, 0, 12, 4), job(1, 2, 3, 1, "n1")]
+    event = Event(time=SECOND, kind="window", nodes=(0,), value=4 * SECOND, until=20 * SECOND)
+    for name in ("easy", "conservative"):
+        compare((Case(jobs, platform), [event]), name)

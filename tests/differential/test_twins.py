@@ -1,9 +1,11 @@
 """The compiled policies against their slow twins: equal starts, ends, reasons, nodes and promises."""
 
 import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill import policies
 from backfill.model.units import SECOND
@@ -17,6 +19,7 @@ from tests.reference.workloads import (
     crowd,
     farm,
     general_cases,
+    limited_cases,
     pool_cases,
     project_cases,
     rich_pool_cases,
@@ -130,6 +133,21 @@ def test_with_nodes_licences_and_gangs_in_steps_every_start_equals_the_twin(name
 @given(case=general_cases())
 def test_with_nodes_licences_gangs_and_overrun_every_start_equals_the_twin(name, case):
     compare(case, name, overrun="extend")
+
+
+@every_pass
+@given(case=st.one_of(general_cases(), limited_cases()), place=st.sampled_from(["pack", "spread", "contiguous"]))
+def test_by_every_rule_of_placement_every_start_equals_the_twin(name, case, place):
+    expected = world.run([replace(job, place=place) for job in case.jobs], case.platform, world.POLICIES[name])
+    ruled = f"{name}{',' if ':' in name else ':'}place={place}"
+    for have, want in zip(compiled.run(case.jobs, case.platform, ruled), expected, strict=True):
+        assert have == want, f"{name}, job {want.name}: {have}, the twin says {want}"
+
+
+@every_pass
+@given(case=limited_cases())
+def test_with_partitions_and_limits_every_start_equals_the_twin(name, case):
+    compare(case, name)
 
 
 @every_pass

@@ -20,6 +20,7 @@ from backfill.model.units import NEVER, SECOND
 from backfill.worlds.simulated import Options, simulate
 from tests.compiled import policy, runs_on
 from tests.core.test_deep_queue import flood
+from tests.reference.dice import DICE
 from tests.reference.words import Job
 from tests.reference.words import Platform as TwinPlatform
 from tests.reference.workloads import (
@@ -27,7 +28,9 @@ from tests.reference.workloads import (
     as_model,
     demands,
     general_cases,
+    limited_cases,
     pool_cases,
+    project_cases,
     rich_pool_cases,
     times,
     wide_cases,
@@ -54,21 +57,24 @@ def decided(workload, platform, name, until, **options):
 @st.composite
 def two_futures(draw, cases):
     """A case, an instant, and the case again with other jobs from that instant on."""
-    case = draw(cases)
-    now = draw(st.sampled_from(sorted({job.submit for job in case.jobs}))) + draw(st.sampled_from([0, 1]))
-    jobs = [job if job.submit < now else draw(another(job, case.platform, now)) for job in case.jobs]
+    case, dice = draw(cases), draw(DICE)
+    now = dice.of(sorted({job.submit for job in case.jobs})) + dice.below(2)
+    jobs = [job if job.submit < now else another(dice, job, case.platform, now) for job in case.jobs]
     return case, Case(jobs, case.platform), now
 
 
-@st.composite
-def another(draw, job, platform, now):
+def another(dice, job, platform, now):
     """A job of the same name with another size, time, priority and submit, no earlier than `now`."""
-    changes = draw(times("walltime", 30)) | draw(demands(platform))
+    changes = times(dice, "walltime", 30) | demands(dice, platform)
     later = -(-now // SECOND) * SECOND
     changes["submit"] += later
     changes["deadline"] = min(changes["deadline"] + later, NEVER)
     if len(platform.nodes) == 1:
-        changes["tasks"] = draw(st.integers(1, platform.nodes[0].capacity[0]))
+        changes["tasks"] = dice.between(1, platform.nodes[0].capacity[0])
+    if job.project:
+        changes["project"] = dice.of(["p0", "p1", "another"])
+    if platform.limits:
+        changes |= {"user": dice.of([None, 0, 1, 2]), "partition": dice.of([None, *range(len(platform.partitions))])}
     return replace(job, **changes)
 
 
@@ -83,13 +89,13 @@ def compare(futures, **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"ties": "step"}, {"overrun": "extend"}], ids=["batch", "step", "extend"])
-@given(futures=two_futures(pool_cases()))
+@given(futures=two_futures(st.one_of(pool_cases(), project_cases())))
 def test_on_a_pool_other_jobs_in_the_future_change_no_decision(options, futures):
     compare(futures, **options)
 
 
-@given(futures=two_futures(general_cases()))
-def test_with_nodes_licences_and_gangs_other_jobs_in_the_future_change_no_decision(futures):
+@given(futures=two_futures(st.one_of(general_cases(), limited_cases())))
+def test_with_nodes_licences_limits_and_gangs_other_jobs_in_the_future_change_no_decision(futures):
     compare(futures)
 
 
@@ -121,8 +127,9 @@ def cut(case, now):
 
 @st.composite
 def logs_and_instants(draw):
-    """A log on a pool, on nodes with licences, or with up to 8 resources; and the submit of one of its jobs."""
-    case = draw(st.one_of(pool_cases(), general_cases(chains=False), wide_cases(), rich_pool_cases()))
+    """A log on a pool, on nodes with licences and limits, or with up to 8 resources; and the submit of a job of it."""
+    on_nodes = (general_cases(chains=False), limited_cases(chains=False))
+    case = draw(st.one_of(pool_cases(), project_cases(), *on_nodes, wide_cases(), rich_pool_cases()))
     return case, draw(st.sampled_from(sorted({job.submit for job in case.jobs})))
 
 

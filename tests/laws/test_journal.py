@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill.core.journal import START
 from backfill.worlds.journal import feed_back
 from backfill.worlds.simulated import simulate
 from tests.compiled import asked, policy, runs_on
 from tests.differential.test_twins import every_pass
-from tests.reference.workloads import cases_with_events, chained_cases, general_cases, pool_cases
+from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
 
 
 def check(name, happening, **options):
@@ -25,8 +26,8 @@ def check(name, happening, **options):
 
 
 @every_pass
-@given(happening=cases_with_events(chained_cases()))
-def test_with_nodes_licences_gangs_chains_and_events(name, happening):
+@given(happening=cases_with_events(st.one_of(chained_cases(), limited_cases())))
+def test_with_nodes_licences_limits_gangs_chains_and_events(name, happening):
     check(name, happening)
 
 

@@ -18,7 +18,15 @@ from backfill.model.schedule import NO_TIME
 from backfill.traces.schedules import write_schedule
 from backfill.worlds.simulated import Options, simulate
 from tests.compiled import policy
-from tests.reference.workloads import Case, as_model, general_cases, pool_cases, project_cases, wide_cases
+from tests.reference.workloads import (
+    Case,
+    as_model,
+    general_cases,
+    limited_cases,
+    pool_cases,
+    project_cases,
+    wide_cases,
+)
 
 GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
 every_policy = pytest.mark.parametrize("name", [*policies.TABLE, *GOING_ON])
@@ -41,6 +49,13 @@ def scheduled(case, name, options=None):
 @everywhere
 @given(case=general_cases())
 def test_every_schedule_is_lawful(name, case):
+    workload, platform, schedule = scheduled(case, name)
+    assert verify(workload, platform, schedule, overhead=overhead(name)) == []
+
+
+@every_policy
+@given(case=limited_cases())
+def test_every_schedule_is_lawful_beside_partitions_and_limits(name, case):
     workload, platform, schedule = scheduled(case, name)
     assert verify(workload, platform, schedule, overhead=overhead(name)) == []
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.analysis.promises import CAUSES, departures
-from backfill.core import promises
+from backfill.analysis.promises import departures
+from backfill.core import promises as core
+from backfill.model.promises import CAUSES
 from backfill.worlds.simulated import simulate
 from tests.compiled import policy
 from tests.reference.workloads import as_model, cloud, project_cases
@@ -23,20 +24,20 @@ def run(case, name):
     return workload, simulate(workload, platform, *policy(name))
 
 
-def given_departures(workload, record):
+def given_departures(workload, promises):
     """What each project was promised when it came: the last end of its jobs."""
     found = {}
-    for _, job, start, cause, _ in record.tolist():
+    for _, job, start, cause, _ in promises.rows():
         if cause == GIVEN:
             project, end = workload.jobs.project[job], start + max(int(workload.jobs.walltime[job]), 1)
             found[project] = max(found.get(project, end), end)
     return found
 
 
-def latest_ends(workload, record):
+def latest_ends(workload, promises):
     """The latest end that any job of a project was ever promised."""
     found = {}
-    for _, job, start, _, _ in record.tolist():
+    for _, job, start, _, _ in promises.rows():
         project, end = workload.jobs.project[job], start + max(int(workload.jobs.walltime[job]), 1)
         found[project] = max(found.get(project, end), end)
     return found
@@ -45,7 +46,7 @@ def latest_ends(workload, record):
 @given(case=exact_cases)
 def test_2tsb_never_changes_a_promise_and_is_conservative_backfilling(case):
     workload, found = run(case, "2tsb")
-    assert (found.promises[:, 3] == GIVEN).all()
+    assert (found.promises.cause == GIVEN).all()
     if not has_gaps(case):
         assert found.schedule.start.tolist() == run(case, "conservative")[1].schedule.start.tolist()
     for project in workload.jobs.project.names:
@@ -92,18 +93,20 @@ def test_2tpb_never_delays_a_project_of_priority_1(case):
 @given(case=exact_cases)
 def test_every_start_is_the_last_promise_on_record_and_who_moved_made_way_for_another_project(name, case):
     workload, found = run(case, name)
-    last = {job: start for _, job, start, _, _ in found.promises.tolist()}
+    last = {job: start for _, job, start, _, _ in found.promises.rows()}
     ran = np.flatnonzero(found.schedule.ran).tolist()
     assert last == {job: int(found.schedule.start[job]) for job in ran}
-    for _, job, _, cause, by in found.promises.tolist():
+    for _, job, _, cause, by in found.promises.rows():
         assert (cause, by) == (GIVEN, -1) or cause == MOVED
         assert by == -1 or workload.jobs.project[job] != workload.jobs.project[by]
 
 
 def test_causes_are_those_of_the_core():
-    assert promises.CAUSES == CAUSES
+    for number, name in enumerate(("GIVEN", "RENEWED", "UP", "MOVED", "OVERRUN", "CHANGED")):
+        assert getattr(core, name) == number
+        assert CAUSES[number].endswith(name.lower())
 
 
 def test_the_cases_do_move_reservations():
-    moves = sum((run(cloud(seed), "2tfb-sf")[1].promises[:, 3] == MOVED).sum() for seed in range(4))
+    moves = sum((run(cloud(seed), "2tfb-sf")[1].promises.cause == MOVED).sum() for seed in range(4))
     assert moves > 50

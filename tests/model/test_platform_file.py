@@ -89,7 +89,8 @@ def test_licences_float_between_the_nodes_that_may_host_them():
     assert platform.capacity[1].tolist() == [0, 2]
 
 
-AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T"
+AMOUNT = 'expected a whole number from 0 to 2^62 - 1, or a text with K, M, G or T such as "32G"'
+DECLARED = "A resource besides cpus, memory and gpus is declared in resources = [...]"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,30 @@ AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T
         ("", "node: expected at least one [[node]] table"),
         ("node = 1", "node: expected at least one [[node]] table"),
         ("node = [1]", "node: expected at least one [[node]] table"),
-        ("[[license]]\nname = 'a'", "license: unknown; expected [[node]] and [[licence]] tables"),
+        ("[[license]]\nname = 'a'", "license is not known; did you mean [[licence]]?"),
+        ("[[nodes]]\ncpus = 1", "nodes is not known; did you mean [[node]]?"),
+        (
+            "colour = 'red'",
+            "colour is not known; expected one of [[partition]], [[qos]], [[limit]], name, ",
+        ),
+        ("cpus = 4\n[[node]]", "cpus is not known; expected in a [[node]] table"),
+        ("[[node]]\nname = 'm'\ncout = 2", f"node m: cout is not known; did you mean count? {DECLARED}"),
+        ("[[node]]\nMEM = '1G'", f"node 1: MEM is not known; did you mean memory? {DECLARED}"),
+        ("[[node]]\ncpus = 1\n[[node]]\ncolour = ['red']", "node 2: colour is not known; expected one of name, count,"),
+        ("[[node]]\ncpus = 1\ntape = 3", "node 1: tape is not known; expected one of name, count, site, speed, "),
+        ("resources = ['tape']\n[[node]]\ntpe = 3", f"node 1: tpe is not known; did you mean tape? {DECLARED}"),
+        (
+            "[[node]]\nresources = ['tape']",
+            "node 1: resources is not known; expected at the top of the file, above the",
+        ),
+        ("[[node]]\n" + "x" * 100 + " = 1", "node 1: " + "x" * 57 + "... is not known; expected one of name,"),
+        ("resources = 'tape'\n[[node]]", "resources: expected a list of names of resources"),
+        ("resources = ['a', 'a']\n[[node]]\na = 1", "resources: 'a' is listed 2 times; expected once"),
+        ("resources = ['speed']\n[[node]]", "resources: 'speed' is a key of [[node]] tables; expected another name"),
+        (
+            "resources = ['cpus', 'tape']\n[[node]]\ncpus = 1",
+            "resources: 'tape' is in no [[node]] table; expected an amount of it in one of them",
+        ),
         ("name = 1\n[[node]]", "name: expected a text"),
         ("[[node]]\nname = 'm'\nspeed = -1", "node m: speed is -1; expected a number from 0.000001 to 1,000,000"),
         ("[[node]]\n[[node]]\nspeed = nan", "node 2: speed is nan; expected a number from 0.000001 to 1,000,000"),
@@ -109,9 +133,18 @@ AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T
         ("[[node]]\ncpus = true", f"node 1: cpus is True; {AMOUNT}"),
         ("[[node]]\ncpus = 1.5", f"node 1: cpus is 1.5; {AMOUNT}"),
         ("[[node]]\ncpus = '1.5'", f"node 1: cpus is '1.5'; {AMOUNT}"),
+        ("[[node]]\ncpus = '8'", f"node 1: cpus is '8'; {AMOUNT}"),
+        ("[[node]]\nmemory = '512'", f"node 1: memory is '512'; {AMOUNT}"),
         ("[[node]]\nmemory = '32X'", f"node 1: memory is '32X'; {AMOUNT}"),
         ("[[node]]\ncpus = 5000000000000000000", f"node 1: cpus is 5000000000000000000; {AMOUNT}"),
-        ("[[node]]\ncolour = ['red']", f"node 1: colour is ['red']; {AMOUNT}"),
+        ("resources = ['colour']\n[[node]]\ncolour = ['red']", f"node 1: colour is ['red']; {AMOUNT}"),
+        (
+            "[[node]]\ngpus = 4\ngpu_type = ['a100', 'h100']",
+            "node 1: gpu_type is ['a100', 'h100']; expected one type: a text without spaces",
+        ),
+        ("[[node]]\ngpus = 4\ngpu_type = 'a:b'", "node 1: gpu_type is 'a:b'; expected one type: a text without spaces"),
+        ("[[node]]\ngpu_type = 'a100'", "node node1: gpu_type is 'a100' without gpus; expected gpus of 1 or more"),
+        ("[[node]]\ngpus = {a100 = 4}", f"node 1: gpus is {{'a100': 4}}; {AMOUNT}"),
         ("[[node]]\nname = 'a;b'", "node a;b: name is 'a;b'; expected a text without * ; and ,"),
         ("[[node]]\nname = ''", "node 1: name is ''; expected a text without * ; and ,"),
         ("[[node]]\nsite = 1", "node 1: site is 1; expected a text"),
@@ -131,7 +164,10 @@ AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T
             "node 1: node_licences is {'a': -1}; expected a table of names, each with",
         ),
         ("[[node]]\ncpus = 1\nnode_licences = {cpus = 1}", "node node1: 'cpus' is both a resource and a node licence"),
-        ("[[node]]\na = 1\n[[licence]]\nname = 'a'\ncopies = 1", "node node1: 'a' is a floating licence already"),
+        (
+            "resources = ['a']\n[[node]]\na = 1\n[[licence]]\nname = 'a'\ncopies = 1",
+            "node node1: 'a' is a floating licence already",
+        ),
         ("[[node]]\n[[licence]]\nname = 'a'", f"licence a: copies is missing; {AMOUNT}"),
         ("[[node]]\n[[licence]]\ncopies = 1", "licence 1: name is missing; expected a text without * ; , and :"),
         (
@@ -139,7 +175,12 @@ AMOUNT = "expected a whole number from 0 to 2^62 - 1 that may carry K, M, G or T
             "licence a:1: name is 'a:1'; expected a text without * ; , and :",
         ),
         ("[[node]]\n[[licence]]\nname = 'a'\ncopies = -1", f"licence a: copies is -1; {AMOUNT}"),
-        ("[[node]]\n[[licence]]\nname = 'a'\ncopies = 1\nx = 2", "licence a: x is not known; expected name and copies"),
+        (
+            "[[node]]\n[[licence]]\nname = 'a'\ncopies = 1\nx = 2",
+            "licence a: x is not known; expected one of name, copies",
+        ),
+        ("[[node]]\n[[licence]]\nname = 'a'\ncopy = 1", "licence a: copy is not known; did you mean copies?"),
+        ("[[node]]\n[[licence]]\nname = 'a'\ncopies = '5'", f"licence a: copies is '5'; {AMOUNT}"),
         (
             "[[node]]\n" + "[[licence]]\nname = 'a'\ncopies = 1\n" * 2,
             "licence a: has two [[licence]] tables; expected one",
@@ -181,9 +222,16 @@ def toml(value: object) -> str:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["node", "licence"]), st.dictionaries(KEYS, VALUES, max_size=3)), max_size=3))
-def test_tables_of_anything_raise_nothing_but_a_platform_error(tables: list[tuple[str, dict[str, object]]]):
-    text = "".join(f"[[{kind}]]\n" + "".join(f"{k} = {toml(v)}\n" for k, v in keys.items()) for kind, keys in tables)
+@given(
+    st.lists(st.tuples(st.sampled_from(["node", "licence"]), st.dictionaries(KEYS, VALUES, max_size=3)), max_size=3),
+    st.sampled_from(["", 'resources = ["x"]\n']),
+)
+def test_tables_of_anything_raise_nothing_but_a_platform_error(
+    tables: list[tuple[str, dict[str, object]]], declared: str
+):
+    text = declared + "".join(
+        f"[[{kind}]]\n" + "".join(f"{k} = {toml(v)}\n" for k, v in keys.items()) for kind, keys in tables
+    )
     try:
         platform = parse_platform("f", text)
     except PlatformError as error:
@@ -217,7 +265,8 @@ def test_a_platform_as_toml_is_read_as_the_same_platform():
     again = parse_platform("f", kinds.to_toml())
     assert (again.sha256, again.features) == (kinds.sha256, kinds.features)
     locked = parse_platform(
-        "f", '[[node]]\ncpus = 2\nnode_licences = {a = 1, "b c" = 2}\n[[node]]\ncpus = 3\n"d e" = 4\n'
+        "f",
+        'resources = ["d e"]\n[[node]]\ncpus = 2\nnode_licences = {a = 1, "b c" = 2}\n[[node]]\ncpus = 3\n"d e" = 4\n',
     )
     again = parse_platform("f", locked.to_toml())
     assert (again.sha256, again.node_licences) == (locked.sha256, ("a", "b c"))
@@ -258,6 +307,36 @@ def test_a_platform_that_is_written_and_read_is_the_same(platform):
     assert (again.resources, again.node_licences) == (platform.resources, platform.node_licences)
 
 
-def test_an_order_of_resources_names_each_once():
-    with pytest.raises(PlatformError, match="f: resources: expected cpus, gpus, each once"):
-        parse_platform("f", 'resources = ["gpus", "cpus", "gpus"]\n[[node]]\ncpus = 1\ngpus = 1')
+def test_the_list_of_resources_declares_some_and_gives_their_order():
+    def order(resources: str) -> tuple[str, ...]:
+        return parse_platform("f", f"resources = [{resources}]\n[[node]]\nmemory = 1\ntape = 2\ncpus = 3\n").resources
+
+    assert order('"cpus", "tape", "memory"') == ("cpus", "tape", "memory")
+    assert order('"tape"') == ("cpus", "tape", "memory")  # cpus come first in any case, the others as they come up
+    assert order('"memory", "tape", "cpus"') == ("cpus", "memory", "tape")
+
+
+def test_a_declared_resource_is_written_with_its_declaration():
+    platform = Platform.pool(4, tape=3)
+    assert 'resources = ["cpus", "tape"]\n' in platform.to_toml()
+    assert parse_platform("f", platform.to_toml()).sha256 == platform.sha256
+    assert "resources" not in Platform.pool(4, memory=2**30, gpus=2).to_toml()
+
+
+def test_the_type_of_its_gpus_is_a_feature_of_a_node():
+    platform = parse_platform(
+        "f",
+        """
+        [[node]]
+        cpus = 8
+        gpus = 4
+        gpu_type = "a100"
+        features = ["ssd"]
+        [[node]]
+        cpus = 8
+        gpus = 2
+        """,
+    )
+    assert platform.features == (("ssd", "a100"), ())
+    assert platform.allows("a100").tolist() == [True, False]
+    assert parse_platform("f", platform.to_toml()).sha256 == platform.sha256

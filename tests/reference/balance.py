@@ -8,7 +8,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from .easy import capped, first_fit, shadow_time, slots_of
-from .placement import held, minus, place
+from .fcfs import fcfs
+from .limits import held_back
+from .placement import held, minus, place_to_start
 from .profile import Profile
 from .words import Decision, Job, Placement, Policy, Reservation, Room, Running, Start, View
 
@@ -76,11 +78,10 @@ def best_fit(fit: str = "first") -> Policy:
     def decide(view: View) -> Decision:
         if fit == "first":
             return first_fit(view, view.queue)
-        waiting, profile, starts = list(view.queue), Profile.of_running(view), []
-        while waiting and (placement := profile.place_now(waiting[0])):
-            job = waiting.pop(0)
-            starts.append(Start(job, placement, "head"))
-            profile.book(job, Reservation(view.now, placement))
+        waiting, profile, starts = list(view.queue), Profile.of_running(view), fcfs(view).starts
+        for start in starts:
+            waiting.remove(start.job)
+            profile.book(start.job, Reservation(view.now, start.placement))
         while fitting := [job for job in waiting if profile.place_now(job)]:
             job = max(fitting, key=lambda each: each.procs)
             waiting.remove(job)
@@ -113,12 +114,16 @@ class Beside:
         reason = "head"
         while self.waiting and self.head is None:
             job = self.waiting.pop(0)
-            if placement := self.profile.place_now(job) if self.profile else place(view.platform, job, self.free):
+            if placement := self.seat(job):
                 self.take(job, placement, reason)
-            else:
+            elif not held_back(view.platform, job, self.free):
                 reason = "backfill"
                 self.reserve(job)
         return self
+
+    def seat(self, job: Job) -> Placement | None:
+        """Where it may start now."""
+        return self.profile.place_now(job) if self.profile else place_to_start(self.view.platform, job, self.free)
 
     def reserve(self, job: Job) -> None:
         """Make it the head, unless it has no start for want of capacity."""
@@ -145,7 +150,7 @@ class Beside:
         if self.profile:
             return self.profile.place_now(job)
         room = capped(self.free, self.extra, self.watched) if self.outlasts(job) else self.free
-        return place(self.view.platform, job, room)
+        return place_to_start(self.view.platform, job, room)
 
     def start(self, job: Job) -> None:
         placement = self.fits(job)

@@ -10,6 +10,8 @@ starts in its very first pass.
 
 from dataclasses import replace
 
+from .limits import held_back
+from .placement import held, minus
 from .profile import Profile
 from .words import Decision, Reservation, Start, Time, View
 
@@ -28,7 +30,7 @@ def conservative(view: View) -> Decision:
     for job in view.queue:
         if job.row not in promises and (earliest := profile.earliest(job, view.now)):
             promises[job.row] = profile.book(job, earliest)
-    starts = start_what_is_due(view, promises, moved_up)
+    starts = start_what_is_due(view, profile, promises, moved_up)
     return Decision(starts, promises, timers(view, promises))
 
 
@@ -86,7 +88,7 @@ def compress(view: View, profile: Profile, promises: Promises) -> set[int]:
         if job.row in promises:
             before = promises[job.row]
             profile.lift(job, before)
-            promises[job.row] = profile.book(job, profile.earliest(job, view.now))
+            promises[job.row] = profile.book(job, profile.earliest(job, view.now, by_rule=False))
             assert promises[job.row].start <= before.start
             if promises[job.row].start == before.start:
                 promises[job.row] = replace(promises[job.row], late=before.late)
@@ -95,18 +97,24 @@ def compress(view: View, profile: Profile, promises: Promises) -> set[int]:
     return moved_up
 
 
-def start_what_is_due(view: View, promises: Promises, moved_up: set[int]) -> list[Start]:
-    starts, somebody_waits = [], False
+def start_what_is_due(view: View, profile: Profile, promises: Promises, moved_up: set[int]) -> list[Start]:
+    starts, waiting, free = [], [], view.free
     for job in view.queue:
         if job.row not in promises or promises[job.row].start > view.now:
-            somebody_waits = True
-        elif job.row in moved_up:
-            starts.append(Start(job, promises[job.row].placement, "moved-up"))
-        elif not somebody_waits:
-            starts.append(Start(job, promises[job.row].placement, "head"))
+            waiting.append(job)
+            continue
+        if job.place != "power":
+            profile.lift(job, promises[job.row])
+            promises[job.row] = profile.book(job, Reservation(view.now, profile.place_now(job)))
+        placement = promises[job.row].placement
+        if job.row in moved_up:
+            reason = "moved-up"
+        elif all(held_back(view.platform, other, free) for other in waiting):
+            reason = "head"
         else:
             reason = "reserved" if job.row in view.promises else "backfill"
-            starts.append(Start(job, promises[job.row].placement, reason))
+        starts.append(Start(job, placement, reason))
+        free = minus(free, held(view.platform, job, placement))
     return starts
 
 

@@ -8,8 +8,9 @@ holds a reservation a job that overtakes says `fit`.
 import math
 from collections import deque
 
+from .limits import held_back
 from .orders import ranked
-from .placement import held, licence_slot, minus, node_slots, place, plus
+from .placement import held, licence_slot, minus, node_slots, place, place_to_start, plus
 from .profile import Profile
 from .words import Decision, Job, Placement, Platform, Policy, Reservation, Room, Running, Start, Time, View
 
@@ -37,15 +38,20 @@ def rest_in_order(jobs: list[Job], tried: str | None, view: View) -> list[Job]:
 
 def first_fit(view: View, queue: list[Job]) -> Decision:
     """Everything that fits starts, in order."""
-    profile, starts, somebody_waits = Profile.of_running(view), [], False
+    profile, starts, waiting = Profile.of_running(view), [], []
     for job in queue:
         placement = profile.place_now(job)
         if placement is None:
-            somebody_waits = True
+            waiting.append(job)
         else:
-            starts.append(Start(job, placement, "fit" if somebody_waits else "head"))
+            starts.append(Start(job, placement, "fit" if any_waits(waiting, profile) else "head"))
             profile.book(job, Reservation(view.now, placement))
     return Decision(starts)
+
+
+def any_waits(jobs: list[Job], profile: Profile) -> bool:
+    """Some of them wait, and not because of limits."""
+    return not all(profile.held_back(job) for job in jobs)
 
 
 def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decision:
@@ -62,11 +68,11 @@ def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decis
     starts, reason, reservation = [], "head", None
     while queue and reservation is None:
         head = queue.popleft()
-        if placement := place(platform, head, free):
+        if placement := place_to_start(platform, head, free):
             running.append(Running(head, now, placement, held(platform, head, placement)))
             starts.append(Start(head, placement, reason))
             free = minus(free, running[-1].held)
-        else:
+        elif not held_back(platform, head, free):
             reason, reservation = "backfill", shadow_time(view, head, running, free)
     if reservation is None:
         return Decision(starts)
@@ -77,7 +83,7 @@ def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decis
     for job in rest_in_order(list(queue), tried, view):
         ends_before_shadow = now + job.estimate <= shadow.start
         room = free if ends_before_shadow else capped(free, extra, watched)
-        if placement := place(platform, job, room):
+        if placement := place_to_start(platform, job, room):
             starts.append(Start(job, placement, "backfill"))
             free = minus(free, held(platform, job, placement))
             if not ends_before_shadow:
@@ -121,16 +127,20 @@ def several_reservations(view: View, in_order: list[Job], tried: str | None, cou
     that have no start for want of capacity are passed over.
     """
     profile = Profile.of_running(view)
-    queue, starts, promises, reason = deque(in_order), [], {}, "head"
+    queue, starts, promises, waiting = deque(in_order), [], {}, []
     while queue and len(promises) < count:
         job = queue.popleft()
+        if profile.held_back(job):
+            waiting.append(job)
+            continue
         earliest = profile.earliest(job, view.now)
+        reason = "backfill" if any_waits(waiting, profile) else "head"
         if earliest is not None:
             profile.book(job, earliest)
         if earliest is not None and earliest.start == view.now:
             starts.append(Start(job, earliest.placement, reason))
         else:
-            reason = "backfill"
+            waiting.append(job)
             if earliest is not None:
                 promises[job.row] = earliest
     for job in rest_in_order(list(queue), tried, view):

@@ -54,8 +54,9 @@ def bf_unmod(weights: Weights = Weights()) -> Policy:
 def priorities(view: View, weights: Weights) -> dict[int, float]:
     """P of every waiting job, by row."""
     w = {name: Fraction(value) for name, value in vars(weights).items()}
-    total = [view.capacity[0][1][licence_slot(view.platform, x)] for x in range(len(view.platform.copies))]
-    asked = Counter(licence for job in view.queue for licence in job.licences)
+    real = range(len(view.platform.copies) - view.platform.accounts)
+    total = [view.capacity[0][1][licence_slot(view.platform, x)] for x in real]
+    asked = Counter(x for job in view.queue for x in job.licences if x < len(total))
     rho = {licence: Fraction(count, max(total[licence], 1)) for licence, count in asked.items()}  # 0 for the time being
     d = max(sum(ratio <= 1 for ratio in rho.values()), 1)
     least = min((seconds(job.estimate) for job in view.queue), default=Fraction(0))
@@ -89,7 +90,7 @@ def deadline(job: Job, now: int, k: Fraction, low: Fraction, high: Fraction) -> 
 
 def licences(job: Job, rho: dict[int, Fraction], d: int) -> Fraction:
     """The licence term: a licence counts once, however many copies of it the job asks for."""
-    mine = [rho[licence] for licence in set(job.licences)]
+    mine = [rho[licence] for licence in set(job.licences) & {*rho}]
     return sum((r for r in mine if r <= 1), Fraction(0)) + d * sum((r for r in mine if r > 1), Fraction(0))
 
 

@@ -27,10 +27,11 @@ class Weights:
 
 def flexible(weights: Weights = Weights()) -> Policy:
     """Highest priority first."""
+    w = {name: Fraction(value) for name, value in vars(weights).items()}
 
     def decide(view: View) -> Decision:
         bypassed: Counter[int] = view.memory.setdefault("bypassed", Counter())
-        p = {job.row: priority(job, view.now, bypassed[job.row], weights) for job in view.queue}
+        p = {job.row: priority(job, view.now, bypassed[job.row], w) for job in view.queue}
         decision = one_reservation(view, sorted(view.queue, key=lambda job: (-p[job.row], job.submit, job.row)), None)
         gone = {start.job.row for start in decision.starts}
         for start in decision.starts:
@@ -46,8 +47,7 @@ def before(job: Job, other: Job) -> bool:
     return (job.submit, job.row) < (other.submit, other.row)
 
 
-def priority(job: Job, now: int, bypasses: int, weights: Weights) -> float:
-    w = {name: Fraction(value) for name, value in vars(weights).items()}
+def priority(job: Job, now: int, bypasses: int, w: dict[str, Fraction]) -> float:
     wait, walltime = Fraction(now - job.submit, SECOND), Fraction(job.estimate, SECOND)
     return rounded(
         w["w_admin"] * Fraction(job.admin_priority)

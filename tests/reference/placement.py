@@ -1,6 +1,7 @@
 """Where a gang may sit: nodes in platform order, which is the order of power."""
 
 from collections import Counter
+from functools import lru_cache
 
 from .words import Job, Placement, Platform, Room
 
@@ -44,6 +45,47 @@ def held(platform: Platform, job: Job, placement: Placement) -> Room:
     return room
 
 
+def place_to_start(platform: Platform, job: Job, room: Room) -> Placement | None:
+    """Where the job sits in this room by its rule; None = it does not fit."""
+    if job.place == "power" or place(platform, job, room) is None:
+        return place(platform, job, room)
+    alone = job.tasks == 1 or job.spread == "node"
+    for nodes in [[n for (n,) in groups(platform, job)]] if alone else groups(platform, job):
+        fit = {n: tasks_that_fit(job, [room[slot] for slot in node_slots(platform, n)], job.tasks) for n in nodes}
+        if alone:
+            whole_gang = [n for n, tasks in fit.items() if tasks == job.tasks]
+            return ((min(whole_gang, key=lambda n: (rank(platform, job, room, n), n)), job.tasks),)
+        if sum(fit.values()) >= job.tasks:
+            return tuple(sorted(seats(platform, job, room, fit).items()))
+    raise AssertionError("it fits in order of power, and by no other rule")
+
+
+def rank(platform: Platform, job: Job, room: Room, n: int) -> int:
+    """Lowest first: pack wants the least free of what the job asks for, spread the most."""
+    k = next((k for k, amount in enumerate(job.demand) if amount), 0)
+    free = room[node_slots(platform, n)[k]]
+    return {"pack": free, "spread": -free, "contiguous": 0}[job.place]
+
+
+def seats(platform: Platform, job: Job, room: Room, fit: dict[int, int]) -> dict[int, int]:
+    """Node -> tasks, of nodes that together can take the gang."""
+    left, found = job.tasks, {}
+    if job.place == "contiguous":
+        lasts = range(len(platform.nodes))
+        stretches = [range(first, last + 1) for last in lasts for first in range(last + 1)]
+        enough = [each for each in stretches if sum(fit.get(n, 0) for n in each) >= left]
+        nodes = min(enough, key=lambda each: (len(each), each[0]))
+        fit = {n: fit.get(n, 0) for n in nodes}
+    order = sorted(fit, key=lambda n: (rank(platform, job, room, n), n))
+    while left:
+        for n in order:
+            more = min(fit[n] - found.get(n, 0), left if job.place != "spread" else min(left, 1))
+            if more:
+                found[n] = found.get(n, 0) + more
+                left -= more
+    return found
+
+
 def place(platform: Platform, job: Job, room: Room) -> Placement | None:
     """The first place in this room for the whole gang; None = it does not fit.
 
@@ -51,12 +93,13 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
     together can hold the gang. any: all nodes together. Nodes are filled in order, each with as many tasks as fit.
     A gang of one task sits on one node, whatever its spread.
     """
-    if any(room[licence_slot(platform, x)] < copies for x, copies in Counter(job.licences).items()):
+    if job.licences and any(room[licence_slot(platform, x)] < n for x, n in Counter(job.licences).items()):
         return None
     for nodes in groups(platform, job):
         placement, left = [], job.tasks
         for node in nodes:
-            tasks = min(left, tasks_that_fit(job, [room[slot] for slot in node_slots(platform, node)], left))
+            slots = node_slots(platform, node)
+            tasks = tasks_that_fit(job, room[slots.start : slots.stop], left)
             if tasks > 0:
                 placement.append((node, tasks))
                 left -= tasks
@@ -65,6 +108,7 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
     return None
 
 
+@lru_cache(1024)
 def groups(platform: Platform, job: Job) -> list[list[int]]:
     """The sets of nodes on which the gang may sit together, in the order in which they are tried."""
     nodes = [n for n in range(len(platform.nodes)) if may_use(platform, n, job)]
@@ -79,11 +123,14 @@ def groups(platform: Platform, job: Job) -> list[list[int]]:
 def may_use(platform: Platform, n: int, job: Job) -> bool:
     """The node is on the job's site, has what its constraint asks for, and may use every licence of the job."""
     node = platform.nodes[n]
+    if job.partition is not None and n not in platform.partitions[job.partition]:
+        return False
     if job.site is not None and node.site != job.site:
         return False
     if job.constraint and not any(meets(platform, n, part.split("&")) for part in job.constraint.split("|")):
         return False
-    return node.hosts is None or node.hosts.issuperset(job.licences)
+    real = len(platform.copies) - platform.accounts
+    return node.hosts is None or node.hosts.issuperset(x for x in job.licences if x < real)
 
 
 def meets(platform: Platform, n: int, terms: list[str]) -> bool:

@@ -23,6 +23,8 @@ def preemptive(how: str = "requeue", overhead: str = "60") -> Policy:
         room = Pass(view, how, cost)
         while room.waiting and room.head is None:
             job = room.waiting.pop(0)
+            if room.now().held_back(job):
+                continue
             if placement := room.place_now(job) or room.make_way(job):
                 room.start(job, placement, room.reason, preemptible=False)
             else:

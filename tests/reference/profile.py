@@ -3,7 +3,8 @@
 from bisect import bisect_left
 
 from .lanes import FUTURE
-from .placement import held, least, minus, place, plus, whole
+from .limits import held_back
+from .placement import held, least, minus, place, place_to_start, plus, whole
 from .words import Job, Placement, Platform, Reservation, Room, Running, Time, View
 
 
@@ -15,7 +16,7 @@ class Profile:
 
     def __init__(self, platform: Platform, now: Time, capacity: list[tuple[Time, Room]] | None = None):
         """capacity: what there is from each instant on; default: the whole platform, always."""
-        self.platform = platform
+        self.platform, self.now = platform, now
         self.times: list[Time] = []
         self.rooms: list[Room] = []
         for t, room in capacity or [(now, whole(platform))]:
@@ -48,6 +49,10 @@ class Profile:
         steps = self.rooms[self._cut(at.start) : self._cut(at.start + span(job))]
         return all(there >= asked for free in steps for there, asked in zip(free, room, strict=True) if asked)
 
+    def held_back(self, job: Job) -> bool:
+        """Does a limit keep the job from starting now?"""
+        return held_back(self.platform, job, self.rooms[0])
+
     def within(self, other: "Profile") -> "Profile":
         """What is free in both."""
         for t in list(self.times):
@@ -61,7 +66,7 @@ class Profile:
         """Where the job may start now: a place that stays free for as long as it may run."""
         return self._window(job, 0)[0]
 
-    def earliest(self, job: Job, not_before: Time) -> Reservation | None:
+    def earliest(self, job: Job, not_before: Time, by_rule: bool = True) -> Reservation | None:
         """The least start from which one placement stays free for as long as the job may run; None = there is none.
 
         Room appears only where a step begins, so these instants are enough. The placement rule sees the least
@@ -69,13 +74,13 @@ class Profile:
         """
         first = self._cut(not_before)
         while first < len(self.times) and self.times[first] < FUTURE:
-            placement, blocking = self._window(job, first)
+            placement, blocking = self._window(job, first, by_rule)
             if placement is not None:
                 return Reservation(self.times[first], placement)
             first = blocking + 1
         return None
 
-    def _window(self, job: Job, first: int) -> tuple[Placement | None, int]:
+    def _window(self, job: Job, first: int, by_rule: bool = True) -> tuple[Placement | None, int]:
         """The job's place if it starts with this step, else None and a step that no window may contain or begin."""
         end = self.times[first] + span(job)
         room = self.rooms[first]
@@ -85,7 +90,8 @@ class Profile:
             if place(self.platform, job, self.rooms[step]) is None:
                 return None, step
             room = least(room, self.rooms[step])
-        return place(self.platform, job, room), first
+        seat = place_to_start if by_rule and self.times[first] == self.now else place
+        return seat(self.platform, job, room), first
 
     def _change(self, start: Time, end: Time, room: Room, change) -> None:
         for step in range(self._cut(start), self._cut(end)):

@@ -26,6 +26,9 @@ class Job:
     spread: str = "any"  # the gang sits on one "node", on one "site", or on "any" nodes
     site: int | None = None  # pins the job to a site
     constraint: str = ""  # features of the nodes that it may run on: "a&b|!c"
+    partition: int | None = None  # binds it to the nodes of that
+    user: int | None = None
+    place: str = "power"  # where it sits when it starts, among the places where it could
     after: tuple[int, ...] = ()  # rows of the jobs that must have ended
     priority: float = 0.0
     admin_priority: float = 0.0
@@ -55,6 +58,9 @@ class Node:
 class Platform:
     nodes: tuple[Node, ...]  # in order of power
     copies: tuple[int, ...] = ()  # of each floating licence
+    partitions: tuple[frozenset[int], ...] = ()  # nodes of each; a job of none may run anywhere
+    limits: tuple[Any, ...] = ()  # see limits.py
+    accounts: int = 0  # so many of the last copies are accounts of limits
 
     @classmethod
     def pool(cls, *capacity: int) -> "Platform":

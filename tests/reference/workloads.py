@@ -4,18 +4,22 @@ Times are whole seconds, in microseconds, so that a time unit of the twins is on
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+from backfill.model import partitions
 from backfill.model import platform as model_platform
 from backfill.model.events import EVENTS, BoundEvents
 from backfill.model.units import NEVER, SECOND, TIME_MAX, seconds_text
 from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
 from backfill.workloads.twotier import two_tier
 
+from .dice import DICE, Dice, drawn
+from .limits import Limit
 from .words import Event, Job, Node, Platform
 
 RESOURCES = ("cpus", "memory", "gpus", *(f"r{k}" for k in range(3, 9)))
@@ -30,7 +34,8 @@ class Case:
         """As few words as possible: defaults are left out."""
         nodes = [f"    {node}," for node in self.platform.nodes]
         jobs = [f"    {brief(job)}," for job in self.jobs]
-        return "\n".join(["Case([", *jobs, "], Platform((", *nodes, f"), {self.platform.copies}))"])
+        rules = f", {self.platform.partitions}, {self.platform.limits}" if self.platform.limits else ""
+        return "\n".join(["Case([", *jobs, "], Platform((", *nodes, f"), {self.platform.copies}{rules}))"])
 
 
 def brief(job: Job) -> str:
@@ -44,6 +49,8 @@ def brief(job: Job) -> str:
         "spread",
         "site",
         "constraint",
+        "partition",
+        "user",
         "after",
         "project",
         "priority",
@@ -54,121 +61,143 @@ def brief(job: Job) -> str:
     return f"Job(row={job.row}, {', '.join(words)})"
 
 
-small = st.integers(0, 12)
-estimates = st.sampled_from(["walltime", "walltime", "any"])  # per case: do policies see the walltime?
-seldom = st.sampled_from([0, 0, 0, 0, 0, 1])
-few = st.sampled_from([0, 0, 0, 1, 2])
-constraints = st.sampled_from(["", "", "", "", "", "a", "!a", "a&b", "a|!b", "!a&b|c", "n0|n2", "!n1", "n1&a|b"])
-horizons = st.sampled_from([3, 10, 25])  # per case: the last submit
+SMALL = range(13)
+ESTIMATES = ("walltime", "walltime", "any")  # per case: do policies see the walltime?
+SELDOM = (0, 0, 0, 0, 0, 1)
+FEW = (0, 0, 0, 1, 2)
+CONSTRAINTS = ("", "", "", "", "", "a", "!a", "a&b", "a|!b", "!a&b|c", "n0|n2", "!n1", "n1&a|b")
+HORIZONS = (3, 10, 25)  # per case: the last submit
 
 
-@st.composite
-def pool_cases(draw, jobs_max: int = 25, honest: bool = False) -> Case:
+def pool_case(dice: Dice, jobs_max: int = 25, honest: bool = False) -> Case:
     """A pool of a few processors: whole-machine jobs and larger, zero run times, walltimes of all kinds.
 
     honest: policies see the walltimes, and jobs are killed at them.
     """
-    cpus = draw(st.integers(1, 8))
-    seen, horizon = "walltime" if honest else draw(estimates), draw(horizons)
+    cpus = dice.between(1, 8)
+    seen, horizon = "walltime" if honest else dice.of(ESTIMATES), dice.of(HORIZONS)
     jobs = [
         Job(
             row=row,
             name=f"j{row}",
-            tasks=cpus + 1 if draw(seldom) else draw(st.integers(1, cpus)),
-            **draw(times(seen, horizon)),
+            tasks=cpus + 1 if dice.of(SELDOM) else dice.between(1, cpus),
+            **times(dice, seen, horizon),
         )
-        for row in range(draw(st.integers(1, jobs_max)))
+        for row in range(dice.between(1, jobs_max))
     ]
     return Case(jobs, Platform.pool(cpus))
 
 
-@st.composite
-def general_cases(draw, jobs_max: int = 20, honest: bool = False, chains: bool = True) -> Case:
+def general_case(dice: Dice, jobs_max: int = 20, honest: bool = False, chains: bool = True) -> Case:
     """Up to 4 nodes on 2 sites, 3 resources and 3 licences; gangs that spread, pins, chains of jobs."""
-    platform = draw(platforms())
-    seen, horizon = "walltime" if honest else draw(estimates), draw(horizons)
+    platform = some_nodes(dice)
+    seen, horizon = "walltime" if honest else dice.of(ESTIMATES), dice.of(HORIZONS)
     jobs = [
         Job(
             row=row,
             name=f"j{row}",
-            after=draw(predecessors(row)) if chains else (),
-            **draw(demands(platform)),
-            **draw(times(seen, horizon)),
+            after=predecessors(dice, row) if chains else (),
+            **demands(dice, platform),
+            **times(dice, seen, horizon),
         )
-        for row in range(min(draw(st.integers(1, 2 * jobs_max)), jobs_max))  # few wait in short queues
+        for row in range(min(dice.between(1, 2 * jobs_max), jobs_max))  # few wait in short queues
     ]
     return Case(jobs, platform)
 
 
-@st.composite
-def rich_pool_cases(draw, jobs_max: int = 20) -> Case:
+def rich_pool_case(dice: Dice, jobs_max: int = 20) -> Case:
     """One node of two or three resources and of any speed, no licences; jobs that hold all of one resource."""
-    node = Node((draw(st.integers(1, 6)), *draw(st.lists(st.integers(0, 6), min_size=1, max_size=2))))
-    node = replace(node, speed=draw(st.sampled_from([0.5, 1.0, 1.5])))
-    seen, horizon = draw(estimates), draw(horizons)
+    node = Node((dice.between(1, 6), *(dice.between(0, 6) for _ in range(dice.between(1, 2)))))
+    node = replace(node, speed=dice.of([0.5, 1.0, 1.5]))
+    seen, horizon = dice.of(ESTIMATES), dice.of(HORIZONS)
     jobs = []
-    for row in range(draw(st.integers(1, jobs_max))):
-        tasks = draw(st.sampled_from([1, 1, 2, 3]))
-        demand = tuple(draw(st.integers(0, most // tasks)) for most in node.capacity)
-        jobs.append(Job(row=row, name=f"j{row}", tasks=tasks, demand=demand, **draw(times(seen, horizon))))
+    for row in range(dice.between(1, jobs_max)):
+        tasks = dice.of([1, 1, 2, 3])
+        demand = tuple(dice.between(0, most // tasks) for most in node.capacity)
+        jobs.append(Job(row=row, name=f"j{row}", tasks=tasks, demand=demand, **times(dice, seen, horizon)))
     return Case(jobs, Platform((node,)))
 
 
-@st.composite
-def wide_cases(draw, jobs_max: int = 16) -> Case:
+def wide_case(dice: Dice, jobs_max: int = 16) -> Case:
     """Up to 8 resources on a pool or on a few nodes, so that now one and now another is short; jobs of one task.
 
     Of some resources there is nothing, and some are not asked for.
     """
-    resources = draw(st.integers(4, 8))
-    there = [draw(seldom) == 0 for _ in range(resources)]
+    resources = dice.between(4, 8)
+    there = [dice.of(SELDOM) == 0 for _ in range(resources)]
     nodes = [
-        Node(tuple(draw(st.integers(2, 6)) if some or not k else 0 for k, some in enumerate(there)))
-        for _ in range(draw(st.sampled_from([1, 1, 3])))
+        Node(tuple(dice.between(2, 6) if some or not k else 0 for k, some in enumerate(there)))
+        for _ in range(dice.of([1, 1, 3]))
     ]
-    seen, horizon = draw(estimates), draw(horizons)
-    asked = [draw(seldom) == 0 for _ in range(resources)]
-    amounts = st.sampled_from([0, 0, 1, 1, 2, 3])
+    seen, horizon = dice.of(ESTIMATES), dice.of(HORIZONS)
+    asked = [dice.of(SELDOM) == 0 for _ in range(resources)]
+    amounts = (0, 0, 1, 1, 2, 3)
     jobs = [
         Job(
             row=row,
             name=f"j{row}",
-            demand=tuple(draw(amounts) if some and there[k] else 0 for k, some in enumerate(asked)),
-            **draw(times(seen, horizon)),
+            demand=tuple(dice.of(amounts) if some and there[k] else 0 for k, some in enumerate(asked)),
+            **times(dice, seen, horizon),
         )
-        for row in range(draw(st.integers(1, jobs_max)))
+        for row in range(dice.between(1, jobs_max))
     ]
     return Case(jobs, Platform(tuple(nodes)))
 
 
-@st.composite
-def project_cases(draw, projects_max: int = 10, exact: bool = False) -> Case:
+def project_case(dice: Dice, projects_max: int = 10, exact: bool = False) -> Case:
     """Projects of several jobs that are submitted together, on one node with few of each of 1 to 3 resources.
 
     exact: every job runs as long as it was expected to.
     """
-    capacity = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    seen, horizon, jobs = "walltime" if exact else draw(estimates), draw(horizons), []
-    for number in range(draw(st.integers(1, projects_max))):
-        submit = draw(st.integers(0, horizon)) * SECOND
-        priority = draw(st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0]))
-        for _ in range(draw(st.sampled_from([1, 1, 2, 3, 4]))):
-            told = draw(times(seen, horizon)) | {"submit": submit, "priority": priority, "deadline": NEVER}
+    capacity = [dice.between(1, 4) for _ in range(dice.between(1, 3))]
+    seen, horizon, jobs = "walltime" if exact else dice.of(ESTIMATES), dice.of(HORIZONS), []
+    for number in range(dice.between(1, projects_max)):
+        submit, priority = dice.between(0, horizon) * SECOND, dice.of([0.0, 0.0, 0.25, 0.5, 1.0])
+        for _ in range(dice.of([1, 1, 2, 3, 4])):
+            told = times(dice, seen, horizon) | {"submit": submit, "priority": priority, "deadline": NEVER}
             if exact:
                 told["runtime"] = told["walltime"]
-            demand = tuple(draw(st.integers(0, amount)) for amount in capacity)
+            demand = tuple(dice.between(0, amount) for amount in capacity)
             jobs.append(Job(row=len(jobs), name=f"j{len(jobs)}", project=f"p{number}", demand=demand, **told))
-    if draw(seldom):  # in the order of the file the jobs of a project need not follow each other
+    if dice.of(SELDOM):  # in the order of the file the jobs of a project need not follow each other
         jobs = [replace(job, row=row, name=f"j{row}") for row, job in enumerate(jobs[::2] + jobs[1::2])]
     return Case(jobs, Platform.pool(*capacity))
 
 
-@st.composite
-def chained_cases(draw) -> Case:
+def limited_case(dice: Dice, chains: bool = True) -> Case:
+    """A case of several nodes with partitions, which may share nodes, users, and limits on what runs or is queued."""
+    case = general_case(dice, chains=chains)
+    nodes = len(case.platform.nodes)
+    parts = tuple(frozenset(nodes_of(dice.between(1, 2**nodes - 1))) for _ in range(dice.between(1, 3)))
+    names = [None, *range(len(parts))]
+    limits = tuple(
+        Limit(
+            per_user=dice.of([False, True]),
+            partition=dice.of(names),
+            running_jobs=dice.of([None, 1, 1, 2, 3]),
+            queued_jobs=dice.of([None, None, 1, 2, 4]),
+            cpus=dice.of([None, 1, 3, 6]),
+        )
+        for _ in range(dice.between(1, 3))
+    )
+    jobs = [replace(job, partition=dice.of(names), user=dice.of([None, 0, 0, 1])) for job in case.jobs]
+    return Case(jobs, replace(case.platform, partitions=parts, limits=limits))
+
+
+def chained_case(dice: Dice) -> Case:
     """A case of any other kind in which many jobs come after others, some of them submitted later."""
-    case = draw(st.one_of(pool_cases(), general_cases()))
-    jobs = [replace(job, after=tuple(x for x in [draw(st.integers(-8, 24))] if 0 <= x < job.row)) for job in case.jobs]
+    case = dice.of([pool_case, general_case])(dice)
+    jobs = [replace(job, after=tuple(x for x in [dice.between(-8, 24)] if 0 <= x < job.row)) for job in case.jobs]
     return Case(jobs, case.platform)
+
+
+pool_cases = partial(drawn, pool_case)
+project_cases = partial(drawn, project_case)
+general_cases = partial(drawn, general_case)
+rich_pool_cases = partial(drawn, rich_pool_case)
+wide_cases = partial(drawn, wide_case)
+limited_cases = partial(drawn, limited_case)
+chained_cases = partial(drawn, chained_case)
 
 
 def crowd(seed: int, jobs: int = 120) -> Case:
@@ -250,105 +279,100 @@ def farm(seed: int, jobs: int = 60, nodes: int = 40) -> Case:
     return Case([job(row) for row in range(jobs)], platform)
 
 
-@st.composite
-def times(draw, seen: str, horizon: int) -> dict:
+def times(dice: Dice, seen: str, horizon: int) -> dict[str, Any]:
     """Often run time = walltime, sometimes more, less or nothing at all."""
-    walltime = draw(small)
-    estimate = draw(small) if seen == "any" else walltime
-    submit = draw(st.integers(0, horizon)) * SECOND
+    walltime = dice.of(SMALL)
+    estimate = dice.of(SMALL) if seen == "any" else walltime
+    submit = dice.between(0, horizon) * SECOND
     return {
         "submit": submit,
         "walltime": walltime * SECOND,
-        "runtime": draw(st.one_of(st.just(walltime), st.just(0), small)) * SECOND,
+        "runtime": (walltime, 0, dice.of(SMALL))[dice.below(3)] * SECOND,
         "estimate": estimate * SECOND,
-        "priority": float(draw(st.integers(0, 3))),
-        "admin_priority": float(draw(few)),
-        "deadline": draw(st.sampled_from([NEVER, submit + draw(small) * SECOND])),
+        "priority": float(dice.below(4)),
+        "admin_priority": float(dice.of(FEW)),
+        "deadline": dice.of([NEVER, submit + dice.of(SMALL) * SECOND]),
     }
 
 
-@st.composite
-def events_for(draw, case: Case, kinds: tuple[str, ...] = EVENTS, most: int = 6) -> list[Event]:
+def events_for(dice: Dice, case: Case, kinds: tuple[str, ...] = EVENTS, most: int = 6) -> list[Event]:
     """Few events of these kinds, in file order, at instants at which the case's jobs come and may end, or between."""
     moments = {job.submit + span for job in case.jobs for span in (0, job.walltime)}
-    instants = st.sampled_from(sorted({t + off for t in moments for off in (0, SECOND // 2, SECOND)}))
-    return [
-        draw(event_of(case, draw(st.sampled_from(kinds)), draw(instants))) for _ in range(draw(st.integers(1, most)))
-    ]
+    instants = sorted({t + off for t in moments for off in (0, SECOND // 2, SECOND)})
+    return [event_of(dice, case, dice.of(kinds), dice.of(instants)) for _ in range(dice.between(1, most))]
 
 
-@st.composite
-def event_of(draw, case: Case, kind: str, time: int) -> Event:
+def event_of(dice: Dice, case: Case, kind: str, time: int) -> Event:
     """An event of this kind at this time."""
     if kind in ("cancel", "walltime", "priority"):
-        value = draw(small) * SECOND if kind == "walltime" else float(draw(small)) if kind == "priority" else 0
-        return Event(time=time, kind=kind, job=draw(st.integers(0, len(case.jobs) - 1)), value=value)
+        value = dice.of(SMALL) * SECOND if kind == "walltime" else float(dice.of(SMALL)) if kind == "priority" else 0
+        return Event(time=time, kind=kind, job=dice.below(len(case.jobs)), value=value)
     nodes, copies = case.platform.nodes, case.platform.copies
-    some = st.sets(st.integers(0, len(nodes) - 1), min_size=1).map(lambda found: tuple(sorted(found)))
-    one = st.integers(0, len(nodes) - 1).map(lambda node: (node,))
-    where = draw(st.one_of(one, one, some))
+    where = nodes_of(dice.of([1 << node for node in range(len(nodes))]))
+    if dice.of([0, 0, 1]):
+        where = nodes_of(dice.between(1, 2 ** len(nodes) - 1))
     if kind in ("down", "up"):
         return Event(time=time, kind=kind, nodes=where)
-    thing: dict[str, Any] = {"nodes": where, "resource": draw(st.integers(0, len(nodes[0].capacity) - 1))}
-    if copies and draw(st.booleans()):
-        thing = {"licence": draw(st.integers(0, len(copies) - 1))}
+    thing: dict[str, Any] = {"nodes": where, "resource": dice.below(len(nodes[0].capacity))}
+    if copies and dice.below(2):
+        thing = {"licence": dice.below(len(copies))}
     if kind == "capacity":
-        return Event(time=time, kind=kind, value=draw(st.integers(0, 8)), **thing)
-    begin = time + draw(st.integers(-2, 10)) * SECOND
-    until = begin + draw(st.integers(1, 8)) * SECOND
-    if draw(st.booleans()):
+        return Event(time=time, kind=kind, value=dice.between(0, 8), **thing)
+    begin = time + dice.between(-2, 10) * SECOND
+    until = begin + dice.between(1, 8) * SECOND
+    if dice.below(2):
         return Event(time=time, kind=kind, nodes=where, value=begin, until=until)
-    return Event(time=time, kind=kind, value=begin, until=until, amount=draw(st.integers(0, 4)), **thing)
+    return Event(time=time, kind=kind, value=begin, until=until, amount=dice.between(0, 4), **thing)
+
+
+def nodes_of(bits: int) -> tuple[int, ...]:
+    """The nodes whose bits are set."""
+    return tuple(node for node in range(bits.bit_length()) if bits >> node & 1)
 
 
 @st.composite
 def cases_with_events(draw, cases: st.SearchStrategy[Case], **options: Any) -> tuple[Case, list[Event]]:
     """A case and what happens during it."""
     case = draw(cases)
-    return case, draw(events_for(case, **options))
+    return case, events_for(draw(DICE), case, **options)
 
 
-@st.composite
-def platforms(draw) -> Platform:
-    resources = draw(st.integers(1, 3))
-    licences = draw(st.integers(0, 3))
-    plain = draw(seldom)  # no node states a feature
-    speeds = sorted(draw(st.lists(st.sampled_from([0.5, 1.0, 1.0, 2.0]), min_size=1, max_size=4)), reverse=True)
+def some_nodes(dice: Dice) -> Platform:
+    """Up to 4 nodes, most powerful first."""
+    resources = dice.between(1, 3)
+    licences = dice.between(0, 3)
+    plain = dice.of(SELDOM)  # no node states a feature
+    speeds = sorted((dice.of([0.5, 1.0, 1.0, 2.0]) for _ in range(dice.between(1, 4))), reverse=True)
     nodes = [
         Node(
-            capacity=(draw(st.integers(2, 6)), *(draw(st.sampled_from([0, 4, 5, 6, 6])) for _ in range(resources - 1))),
+            capacity=(dice.between(2, 6), *(dice.of([0, 4, 5, 6, 6]) for _ in range(resources - 1))),
             speed=speed,
-            site=draw(st.integers(0, 1)),
-            hosts=frozenset(x for x in range(licences) if draw(seldom) == 0),
-            features=() if plain else draw(st.sampled_from([(), ("a",), ("b",), ("a", "b")])),
+            site=dice.below(2),
+            hosts=frozenset(x for x in range(licences) if dice.of(SELDOM) == 0),
+            features=() if plain else dice.of([(), ("a",), ("b",), ("a", "b")]),
         )
         for speed in speeds
     ]
-    return Platform(tuple(nodes), tuple(draw(st.sampled_from([0, 1, 2, 2, 3, 3])) for _ in range(licences)))
+    return Platform(tuple(nodes), tuple(dice.of([0, 1, 2, 2, 3, 3]) for _ in range(licences)))
 
 
-@st.composite
-def demands(draw, platform: Platform) -> dict:
+def demands(dice: Dice, platform: Platform) -> dict[str, Any]:
     """Most fit somewhere, alone; a few fit nowhere."""
     resources = len(platform.nodes[0].capacity)
     licences = len(platform.copies)
     return {
-        "tasks": draw(st.sampled_from([1, 1, 2, 2, 3, 4, 5])),
-        "demand": (
-            draw(st.sampled_from([1, 1, 1, 2, 3, 0])),
-            *(draw(st.sampled_from([0, 0, 1, 2])) for _ in range(resources - 1)),
-        ),
-        "licences": tuple(draw(st.integers(0, licences - 1)) for _ in range(draw(few) if licences else 0)),
-        "spread": draw(st.sampled_from(SPREAD)),
-        "site": draw(st.integers(0, 1)) if draw(seldom) else None,
-        "constraint": draw(constraints),
+        "tasks": dice.of([1, 1, 2, 2, 3, 4, 5]),
+        "demand": (dice.of([1, 1, 1, 2, 3, 0]), *(dice.of([0, 0, 1, 2]) for _ in range(resources - 1))),
+        "licences": tuple(dice.below(licences) for _ in range(dice.of(FEW) if licences else 0)),
+        "spread": dice.of(SPREAD),
+        "site": dice.below(2) if dice.of(SELDOM) else None,
+        "constraint": dice.of(CONSTRAINTS),
     }
 
 
-@st.composite
-def predecessors(draw, row: int) -> tuple[int, ...]:
+def predecessors(dice: Dice, row: int) -> tuple[int, ...]:
     """Mostly none, else one or two earlier jobs of the file."""
-    return tuple(sorted({draw(st.integers(0, row - 1)) for _ in range(draw(few) if row and draw(seldom) else 0)}))
+    return tuple(sorted({dice.below(row) for _ in range(dice.of(FEW) if row and dice.of(SELDOM) else 0)}))
 
 
 def as_model(jobs: list[Job], platform: Platform) -> tuple[Workload, model_platform.Platform, Ints]:
@@ -369,6 +393,8 @@ def as_model(jobs: list[Job], platform: Platform) -> tuple[Workload, model_platf
         deadline=np.array([job.deadline for job in jobs], np.int64),
         site=Labels.of(["" if job.site is None else site_name(job.site) for job in jobs]),
         constraint=Labels.of([job.constraint for job in jobs]),
+        partition=Labels.of(["" if job.partition is None else f"p{job.partition}" for job in jobs]),
+        user=Labels.of(["" if job.user is None else f"u{job.user}" for job in jobs]),
         project=Labels.of([job.project for job in jobs]),
         after=Ragged.of([job.after for job in jobs]),
     )
@@ -391,6 +417,21 @@ def as_model_platform(platform: Platform) -> model_platform.Platform:
         copies=np.array(platform.copies, np.int64),
         hosts=np.array(hosts, np.bool_).reshape(len(platform.nodes), len(platform.copies)),
         features=tuple(node.features for node in platform.nodes),
+        partitions=tuple(
+            partitions.Partition(name=f"p{p}", nodes=np.array(sorted(nodes), np.int64))
+            for p, nodes in enumerate(platform.partitions)
+        ),
+        limits=tuple(
+            partitions.Limit(
+                name=f"limit{number}",
+                per="user" if limit.per_user else "all",
+                partitions=() if limit.partition is None else (f"p{limit.partition}",),
+                running_jobs=limit.running_jobs,
+                queued_jobs=limit.queued_jobs,
+                running={} if limit.cpus is None else {"cpus": limit.cpus},
+            )
+            for number, limit in enumerate(platform.limits)
+        ),
     )
 
 
@@ -415,7 +456,7 @@ def from_model(
             estimate=int((jobs.walltime if estimates is None else estimates)[row]),
             tasks=int(jobs.tasks[row]),
             demand=tuple(jobs.demand[row].tolist()),
-            licences=tuple(licences[x] for x in jobs.licences[row]),
+            licences=tuple(licences[x] for x, n in jobs.licences.counts_of(row).items() for _ in range(n)),
             spread=SPREAD[jobs.spread[row]],
             site=sites.get(jobs.site[row], -1) if jobs.site[row] else None,
             constraint=jobs.constraint[row],

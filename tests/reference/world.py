@@ -13,6 +13,7 @@ from .farm import Weights, bf_mod, bf_unmod
 from .fcfs import fcfs
 from .flexible import Weights as Priorities
 from .flexible import flexible
+from .limits import is_full, with_accounts
 from .machine import Machine
 from .orders import SCORES
 from .placement import held, minus, place, plus, whole
@@ -151,7 +152,7 @@ def run(
     if ties == "step" and (overrun == "extend" or events):
         raise ValueError("ties=step is for reproducing published schedules; not with extend, and not with events")
     assert [job.row for job in jobs] == list(range(len(jobs)))
-    world = World(jobs, platform, policy, overrun, events, lost)
+    world = World(*with_accounts(jobs, platform), policy, overrun, events, lost)
     work_through = world.batch if ties == "batch" else world.step
     while (now := world.next_instant()) is not None:
         work_through(now)
@@ -259,6 +260,11 @@ class World:
     def submit(self) -> None:
         row = self.to_come.popleft()
         self.submitted.append(row)
+        waits_or_runs = [x for x in self.submitted if x not in self.gone | self.rejected and not self.hopeless(x)]
+        queued = [self.jobs[other] for other in waits_or_runs if other != row]
+        if row in waits_or_runs and any(is_full(limit, self.jobs[row], queued) for limit in self.platform.limits):
+            self.reject(row)
+            return
         self.asked |= asked(self.jobs[row])
         self.held_back.append(row)
 
@@ -282,8 +288,7 @@ class World:
         for row in list(self.held_back):
             if self.can_never_run(self.jobs[row]):
                 self.held_back.remove(row)
-                self.rejected.add(row)
-                self.rows[row].state = "REJECTED"
+                self.reject(row)
                 able = [self.jobs[other] for other in self.submitted if other not in self.rejected]
                 self.asked = frozenset().union(*map(asked, able))
                 return self.admit(now)  # others may come after it
@@ -293,6 +298,10 @@ class World:
                 self.rows[row].eligible = now
         return None
 
+    def reject(self, row: int) -> None:
+        self.rejected.add(row)
+        self.rows[row].state = "REJECTED"
+
     def enqueue(self, row: int) -> None:
         self.queue.append(row)
         self.queue.sort(key=lambda row: (self.jobs[row].submit, row))
@@ -300,6 +309,10 @@ class World:
     def can_never_run(self, job: Job) -> bool:
         """There is never room for it, or a job that it comes after was rejected."""
         return place(self.platform, job, self.greatest) is None or not self.rejected.isdisjoint(job.after)
+
+    def hopeless(self, row: int) -> bool:
+        """It can never run, or comes after one that can never run."""
+        return self.can_never_run(self.jobs[row]) or any(self.hopeless(other) for other in self.jobs[row].after)
 
     def pass_windows(self, now: Time) -> None:
         """Windows that are over give back what they took, then those whose begin has come take it."""

@@ -113,3 +113,15 @@ def test_a_rejected_job_has_no_start_and_a_cause():
     of = dict(columns)
     assert of["wait"].tolist() == [-1]
     assert header["why"][of["why"][0] // 4] == "cpus"
+
+
+def test_why_jobs_waited_is_told_of_those_in_the_chart(result):
+    order = np.argsort(result.workload.jobs.submit, kind="stable").tolist()
+    plain, _ = unpacked(packed(result).text)
+    assert not {"explained", "asked"} & {*plain}
+    header, _ = unpacked(packed(result, explained=[{order[7]: "why"}], asked=order[7]).text)
+    assert (header["explained"], header["asked"]) == ([{"7": "why"}], 7)
+    few = packed(result, explained=[{order[-1]: "why"}], asked=order[-1], most=len(packed(result).text) - 200)
+    header, _ = unpacked(few.text)
+    assert few.jobs < len(order)
+    assert not {"explained", "asked"} & {*header}

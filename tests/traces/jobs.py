@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from backfill.model.units import NEVER, SECOND, TIME_MAX
-from backfill.model.workload import Jobs, Labels, Ragged, Workload
+from backfill.model.workload import LABELS, Jobs, Labels, Ragged, Workload
 
 SHARED = Path(__file__).parents[3] / "shared"
 needs_logs = pytest.mark.skipif(not SHARED.exists(), reason="needs the recorded logs, which lie beside the repository")
@@ -40,10 +40,7 @@ def same(a: Workload, b: Workload) -> bool:
                 "admin_priority",
             )
         )
-        and all(
-            [x[c][i] for i in range(len(x))] == [y[c][i] for i in range(len(y))]
-            for c in ("user", "group", "project", "site", "status")
-        )
+        and all([x[c][i] for i in range(len(x))] == [y[c][i] for i in range(len(y))] for c in LABELS)
         and all(x.after[i].tolist() == y.after[i].tolist() for i in range(len(x)))
         and licences(a) == licences(b)
     )
@@ -97,6 +94,9 @@ def workloads(draw: st.DrawFn, time_max: int = TIME_MAX) -> Workload:
         user=draw(labels(n, WORDS)),
         group=draw(labels(n, WORDS)),
         project=draw(labels(n, WORDS)),
+        partition=draw(labels(n, WORDS)),
+        queue=draw(labels(n, WORDS)),
+        qos=draw(labels(n, WORDS)),
         site=draw(labels(n, WORDS)),
         status=draw(labels(n, WORDS)),
         after=Ragged.of(
@@ -113,6 +113,7 @@ def swf_workloads(draw: st.DrawFn) -> Workload:
     n = draw(st.integers(0, 6))
     spans = st.one_of(st.integers(0, 5), st.integers(0, 10**6).map(lambda s: s * SECOND), st.integers(0, EXACT_FLOAT))
     numbers = st.one_of(st.just(""), st.integers(0, 10**12).map(str))
+    names = st.one_of(numbers, st.sampled_from(["batch", "a b", "x;y", "1-2", "été"]))
     memory = draw(column(n, st.integers(0, 2**50)))
     demand = [np.ones(n, np.int64), memory] if memory.any() else [np.ones(n, np.int64)]
     jobs = Jobs(
@@ -124,6 +125,8 @@ def swf_workloads(draw: st.DrawFn) -> Workload:
         demand=np.column_stack(demand),
         user=draw(labels(n, numbers)),
         group=draw(labels(n, numbers)),
+        partition=draw(labels(n, names)),
+        queue=draw(labels(n, names)),
         waited=draw(column(n, st.one_of(spans, st.just(-1)))),
         status=draw(labels(n, st.sampled_from(["", "completed", "failed", "cancelled", "last part, failed"]))),
     )

@@ -48,7 +48,7 @@ def test_a_pod_is_a_job_of_one_task_from_its_start_to_its_deletion(pods):
     assert (jobs.runtime // SECOND).tolist() == (jobs.walltime // SECOND).tolist() == [95, 10, 0]
     assert (jobs.waited // SECOND).tolist() == [5, 0, 0]
     assert [jobs.constraint[row] for row in range(3)] == ["", "T4|V100", "T4"]
-    assert [(jobs.group[row], jobs.status[row]) for row in range(3)] == [
+    assert [(jobs.qos[row], jobs.status[row]) for row in range(3)] == [
         ("LS", "running"), ("BE", "failed"), ("LS", "succeeded"),
     ]  # fmt: skip
     assert workload.dropped == {"never scheduled": 1}

@@ -100,11 +100,12 @@ def test_what_is_no_node_spec_of_alea(text):
 
 
 def test_a_task_sits_on_a_node_with_its_processors_and_memory(log):
-    workload = log(pbs("1:ppn=4", f10=5 * GIB), pbs("8:ppn=8:cl_small", f1=2, f8=64, f10=8 * GIB))
+    workload = log(pbs("1:ppn=4", f10=5 * GIB), pbs("8:ppn=8:cl_small", f1=2, f8=64, f10=8 * GIB, f16=3))
     jobs = workload.jobs
     assert workload.resources == ("cpus", "memory")
     assert (jobs.tasks.tolist(), jobs.demand.tolist()) == ([1, 8], [[4, 5 * GIB], [8, 8 * GIB]])
     assert [jobs.constraint[row] for row in range(2)] == ["", "cl_small"]
+    assert [(jobs.queue[row], jobs.partition[row]) for row in range(2)] == [("q_1d", ""), ("q_1d", "3")]
     assert workload.assumed == {}
     assert "requested memory (field 10) taken as bytes on each node" in workload.notes
 

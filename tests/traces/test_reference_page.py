@@ -68,13 +68,19 @@ def test_the_events(tmp_path: Path):
 
 def test_the_errors(tmp_path: Path):
     told = re.findall(r"^    ((?:jobs|farm)\..*)$", PAGE, re.MULTILINE)
-    assert len(told) == 2
+    assert len(told) == 4
     line = "{} 0 5 {} 4 -1 -1 4 100 -1 1 7 8 -1 -1 -1 -1 -1\n"
     (tmp_path / "jobs.swf").write_text("".join(line.format(k, "abc" if k == 214 else 1) for k in range(1, 300)))
-    (tmp_path / "farm.toml").write_text('[[node]]\nname = "m"\nspeed = -1\n')
     with pytest.raises(WorkloadError) as caught:
         read(tmp_path / "jobs.swf")
     assert str(caught.value) == f"{tmp_path}/{told[0]}"
-    with pytest.raises(PlatformError) as refused:
-        Platform.read(tmp_path / "farm.toml")
-    assert str(refused.value) == f"{tmp_path}/{told[1]}"
+    for key, expected in zip(("cout = 2", 'cpus = "8"', "speed = -1"), told[1:], strict=True):
+        (tmp_path / "farm.toml").write_text(f'[[node]]\nname = "m"\n{key}\n')
+        with pytest.raises(PlatformError) as refused:
+            Platform.read(tmp_path / "farm.toml")
+        assert str(refused.value) == f"{tmp_path}/{expected}"
+
+
+def test_the_reading_of_memory_beside_procs():
+    (told,) = re.findall(r"^    jobs: (memory is per task: .*)$", PAGE, re.MULTILINE)
+    assert read_table(b"job,submit,runtime,walltime,procs,memory\na,0,1,1,12,48000M\n").notes == (told,)

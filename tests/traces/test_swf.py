@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill.model.clock import Clock
 from backfill.model.errors import BackfillError, InputError, UsageError, WorkloadError
 from backfill.model.units import SECOND
-from backfill.model.workload import Jobs, Workload
+from backfill.model.workload import Jobs, Labels, Workload
 from backfill.traces.swf import read_swf, write_swf
 from tests.traces.jobs import SHARED, needs_logs, same, swf_workloads
 
@@ -51,6 +52,18 @@ def test_the_header_gives_processors_before_nodes_before_nothing():
     assert read(b"; MaxProcs: 0\n; MaxNodes: 50\n", line()).cpus == 50
     assert read(b"; MaxProcs: -1\n;MaxProcs:7\n", line()).cpus == 7
     assert read(b"; see MaxProcs: 7\n", line()).cpus is None
+
+
+def test_the_header_gives_the_calendar_and_a_copy_keeps_it(tmp_path):
+    head = b"; UnixStartTime: 843480031\n; TimeZone: 3600\n; TimeZoneString: Europe/Stockholm\n"
+    log = read(head, line(f2=10))
+    assert log.clock == log.calendar == Clock(843480031, "Europe/Stockholm")
+    assert log.at_load(2.0).calendar is None
+    write_swf(log, tmp_path / "copy.swf")
+    assert read_swf(tmp_path / "copy.swf").clock == log.clock
+    assert read(head.splitlines(keepends=True)[0], line()).clock == Clock(843480031, "UTC")
+    assert read(b"; UnixStartTime: -1\n", line()).calendar is None
+    assert read(line(f2=1356996147)).calendar == Clock(0, "UTC")
 
 
 def test_requested_processors_and_time_go_before_allocated_ones_and_run_time():
@@ -103,6 +116,32 @@ def test_the_status_becomes_a_word_and_a_wait_below_minus_1_is_counted():
     assert workload.assumed == {"a negative wait, taken as unknown": 1}
 
 
+def texts(labels: Labels) -> list[str]:
+    return [labels[row] for row in range(len(labels))]
+
+
+def test_queue_and_partition_are_fields_15_and_16_by_their_names_where_the_header_has_them():
+    header = (
+        b"; MaxQueues: 3\n; Queue:  3 express  \n; Queue: 4 4\n; Partition: 1 a b;c\n; Partition: 2 \xc3\xa9t\xc3\xa9\n"
+    )
+    header += b"; Partition: 3 UNKNOWN\n; Partition: 4 UNKNOWN\n; Partition: 5 \xe9t\xe9 2\n"
+    jobs = read(header, *(line(f1=k, f15=k - 1, f16=k - 2) for k in range(1, 8))).jobs
+    assert texts(jobs.queue) == ["0", "1", "2", "express", "4", "5", "6"]
+    assert texts(jobs.partition) == ["", "0", "a b;c", "été", "3", "4", "été 2"]
+    assert texts(read(line()).jobs.queue) == texts(read(line()).jobs.partition) == [""]
+
+
+def test_names_of_queues_and_partitions_are_written_to_the_header(tmp_path: Path):
+    workload = Workload(
+        jobs(job=np.arange(1, 5), queue=Labels.of(["short", "1", "", "long"]), partition=Labels.of(["", "7", "", "0"]))
+    )
+    write_swf(workload, tmp_path / "w.swf")
+    lines = (tmp_path / "w.swf").read_text().splitlines()
+    assert [text for text in lines if "Queue" in text or "Partition" in text] == ["; Queue: 2 short", "; Queue: 3 long"]
+    assert [text.split()[14:16] for text in lines[-4:]] == [["2", "-1"], ["1", "7"], ["-1", "-1"], ["3", "0"]]
+    assert same(read_swf(tmp_path / "w.swf"), workload)
+
+
 def test_fractions_of_a_second_are_kept_to_the_microsecond():
     jobs = read(line(f2="1700000000.123457", f4="0.000001", f9="2.5")).jobs
     assert (jobs.submit[0], jobs.runtime[0], jobs.walltime[0]) == (1700000000123457, 1, 2500000)
@@ -147,6 +186,8 @@ def test_an_id_that_stands_twice_is_refused_naming_both_lines():
         ("1e13", 5, "'1e13'", "a whole number within +-1099511627776"),
         ("9" * 400, 10, "'" + "9" * 57 + "...'", "a number within +-1125899906842624"),
         ("1.5", 1, "'1.5'", "a whole number within +-9007199254740991"),
+        ("1.5", 15, "'1.5'", "a whole number within +-9007199254740991"),
+        ("1e17", 16, "'1e17'", "a whole number within +-9007199254740991"),
     ],
 )  # fmt: skip
 def test_a_bad_value_is_refused_with_line_and_field(text: str, field: int, quoted: str, expected: str):
@@ -250,14 +291,20 @@ def jobs(**columns: object) -> Jobs:
 
 
 def test_the_header_says_what_swf_cannot(tmp_path: Path):
-    workload = Workload(jobs(job=np.array(["a_1", "b"], object), priority=np.array([1.0, 0])), name="a\nb", cpus=9)
+    workload = Workload(
+        jobs(job=np.array(["a_1", "b"], object), priority=np.array([1.0, 0]), qos=Labels.of(["a", ""])),
+        name="a\nb",
+        cpus=9,
+    )
     with pytest.warns(UserWarning, match="w.swf: ") as said:
         write_swf(workload, tmp_path / "w.swf")
-    assert [str(each.message).partition(": ")[2] for each in said] == ["left out, as SWF has no field for it: priority"]
+    assert [str(each.message).partition(": ")[2] for each in said] == [
+        "left out, as SWF has no field for it: priority, qos"
+    ]
     text = (tmp_path / "w.swf").read_text()
     assert "; Computer: a?b\n" in text
     assert "; Note: the job numbers are new\n" in text
-    assert "; Note: left out, as SWF has no field for it: priority\n" in text
+    assert "; Note: left out, as SWF has no field for it: priority, qos\n" in text
     assert read_swf(tmp_path / "w.swf").jobs.job.tolist() == [1, 2]
 
 
@@ -289,6 +336,9 @@ def test_a_file_that_cannot_be_written_is_left_alone(tmp_path: Path):
 @needs_logs
 def test_recorded_logs_read_as_their_description_says():
     kth = read_swf(SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz")
+    assert kth.jobs.partition.names == kth.jobs.queue.names == ()
+    atlas = read_swf(SHARED / "traces" / "LLNL-Atlas-2006-2.1-cln.swf.gz").jobs
+    assert {*atlas.partition.names} == {"pbatch", "pdebug", "pbroke", "moody20"}
     assert (len(kth), sum(kth.dropped.values()), kth.cpus, kth.resources) == (28475, 1, 100, ("cpus",))
     lublin = read_swf(SHARED / "traces" / "lublin_256.swf.gz")
     assert (len(lublin), lublin.cpus, lublin.dropped) == (10000, 256, {})

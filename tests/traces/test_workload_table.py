@@ -50,10 +50,10 @@ def test_columns_may_come_in_any_order_and_the_defaults_are_one_cpu_and_the_run_
 def test_every_column_is_read():
     workload = table(
         "job,submit,run,estimate,tasks,cpus,memory,gpus,spread,licences,deadline,priority,admin_priority,user,"
-        "group,project,site,constraint,after,waited",
-        "a,0,5,9,2,8,1.5G,1,node,x:2;y:1,100,-1.5,7,ann,g,p,s,gpu&!m3,,3",
-        "b,0,5,,,,,,,,,,,,,,,,a,",
-        "c,0,5,4,1,0,512,0,site,y,,,,bob,,,,,a; b,0",
+        "group,project,partition,queue,qos,site,constraint,after,waited",
+        "a,0,5,9,2,8,1.5G,1,node,x:2;y:1,100,-1.5,7,ann,g,p,batch,q1,low,s,gpu&!m3,,3",
+        "b,0,5,,,,,,,,,,,,,,,,,,,a,",
+        "c,0,5,4,1,0,512,0,site,y,,,,bob,,,,,,,,a; b,0",
     )
     jobs = workload.jobs
     assert workload.resources == ("cpus", "memory", "gpus")
@@ -62,13 +62,15 @@ def test_every_column_is_read():
     assert jobs.tasks.tolist() == [2, 1, 1]
     assert (jobs.walltime // SECOND).tolist() == [9, 5, 4]
     assert [SPREAD[rule] for rule in jobs.spread] == ["node", "any", "site"]
-    assert [jobs.licences[row].tolist() for row in range(3)] == [[0, 0, 1], [], [1]]
+    assert [jobs.licences.counts_of(row) for row in range(3)] == [{0: 2, 1: 1}, {}, {1: 1}]
     assert [jobs.after[row].tolist() for row in range(3)] == [[], [0], [0, 1]]
     assert jobs.deadline.tolist() == [100 * SECOND, NEVER, NEVER]
     assert jobs.priority.tolist() == [-1.5, 0, 0]
     assert jobs.admin_priority.tolist() == [7, 0, 0]
     assert [jobs.user[row] for row in range(3)] == ["ann", "", "bob"]
     assert (jobs.group[0], jobs.project[0], jobs.site[0], jobs.constraint[0]) == ("g", "p", "s", "gpu&!m3")
+    assert (jobs.partition[0], jobs.queue[0], jobs.qos[0]) == ("batch", "q1", "low")
+    assert workload.to_polars().select("partition", "queue", "qos").rows()[:2] == [("batch", "q1", "low"), ("", "", "")]
     assert jobs.waited.tolist() == [3 * SECOND, -1, 0]
 
 
@@ -78,6 +80,82 @@ def test_procs_are_tasks_of_one_cpu_and_do_not_go_with_tasks_or_cpus():
     for other in ("tasks", "cpus"):
         message = refusal(f"job,submit,runtime,procs,{other}", "a,0,1,4,1")
         assert message == f"1: both columns procs and {other}; procs is short for tasks of one cpu"
+
+
+def test_memory_is_told_per_task_per_job_or_per_cpu():
+    lines = ("job,submit,runtime,tasks,cpus,memory_per_cpu,memory,gpus,memory_per_job", "a,0,1,3,4,2G,,1,")
+    workload = table(*lines, "b,0,1,3,4,,5,0,", "c,0,1,3,0,,,,10", "d,0,1,3,4,0,0,0,")
+    assert workload.resources == ("cpus", "memory", "gpus")
+    assert workload.jobs.demand[:, 1].tolist() == [8 * 2**30, 5, 4, 0]  # 10 bytes of a job: 4 for each of 3 tasks
+    assert table("job,submit,runtime,memory_per_job", "a,0,1,7").jobs.demand.tolist() == [[1, 7]]
+    assert not [note for note in workload.notes if "memory" in note]
+
+
+def test_memory_beside_procs_is_said_to_be_per_task():
+    several = ("job,submit,runtime,walltime,procs,memory", "a,0,1,1,1,48000M", "b,0,1,1,4,", "c,0,1,1,12,48000M")
+    said = (
+        "memory is per task: procs=12 with memory=48000M hold 562.5 GiB between them; use memory_per_job for what a "
+        "whole job holds"
+    )
+    assert table(*several).notes == (said,)
+    assert table(*several[:-1]).notes == ()  # one task holds what the job holds
+    assert table(*several, "d,0,1,1,2,1G").notes == (said,)
+    whole = table("job,submit,runtime,walltime,procs,memory_per_job", "c,0,1,1,12,48000M")
+    assert (whole.notes, whole.jobs.demand.tolist()) == ((), [[1, 4000 * 2**20]])
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "expected"),
+    [
+        ("memory,memory_per_job", "1,2G", "memory_per_job is '2G'; expected nothing, as the row has memory too"),
+        ("memory_per_cpu,memory_per_job", "1,2", "memory_per_cpu is '1'; expected nothing, as the row has memory_per_"),
+        ("cpus,memory_per_cpu", "0,1G", "memory_per_cpu is '1G'; expected nothing, as the tasks of the job hold no c"),
+        ("cpus,memory_per_cpu", "1T,8P", "memory_per_cpu is '8P'; expected less: the 1,099,511,627,776 cpus of a ta"),
+        ("memory_per_cpu", "-1", "memory_per_cpu is '-1'; expected a whole number from 0"),
+        ("memory_per_job", "1X", "memory_per_job is '1X'; expected a whole number from 0"),
+    ],
+)
+def test_memory_that_makes_no_sense_is_refused(columns: str, cells: str, expected: str):
+    assert refusal(f"job,submit,runtime,{columns}", f"a,0,1,{cells}").startswith(f"2: {expected}")
+
+
+def test_gpus_may_be_of_a_type_which_is_a_feature_of_their_nodes():
+    lines = (
+        "job,submit,runtime,gpus,constraint",
+        "a,0,1,a100:2,",
+        "b,0,1,gpu:h100:1,ssd",
+        "c,0,1,a100:3,ssd|!old|!a100",
+    )
+    workload = table(*lines, "d,0,1,gpu:4,ssd", "e,0,1,,", "f,0,1,a100:0,", "g,0,1,8,")
+    jobs = workload.jobs
+    assert (workload.resources, jobs.demand[:, 1].tolist()) == (("cpus", "gpus"), [2, 1, 3, 4, 0, 0, 8])
+    asked = [jobs.constraint[row] for row in range(7)]
+    assert asked == ["a100", "ssd&h100", "ssd&a100|!old&a100", "ssd", "", "", ""]
+
+
+@pytest.mark.parametrize("text", ["a100", "a100:", "2:a100", "a100:-1", ":2", "a b:1", "a100:1.5", '"a100:1,h100:1"'])
+def test_gpus_of_what_is_no_type_or_of_several_are_refused(text: str):
+    cell = text.replace('"', "")
+    assert refusal("job,submit,runtime,gpus", "a,0,1,1", f"b,0,1,{text}") == (
+        f"3: gpus is {cell!r}; expected a whole number from 0 to 4611686018427387904, or type:number of one "
+        "type such as a100:2"
+    )
+
+
+def test_gpus_of_a_type_that_the_constraint_rules_out_are_refused():
+    message = refusal("job,submit,runtime,gpus,constraint", "a,0,1,a100:1,!a100|ssd&!a100")
+    assert message == "2: gpus is 'a100:1'; expected a type that its constraint '!a100|ssd&!a100' allows"
+
+
+def test_a_copy_has_tasks_of_one_cpu_beside_memory_and_the_type_of_gpus_as_constraint(tmp_path: Path):
+    log = table("job,submit,runtime,walltime,procs,memory_per_job,gpus", "a,0,1,1,2,2K,a100:1")
+    write_csv(log, tmp_path / "w.csv")
+    assert (tmp_path / "w.csv").read_text() == (
+        "job,submit,runtime,walltime,tasks,cpus,memory,gpus,constraint\na,0,1,1,2,1,1024,1,a100\n"
+    )
+    again = read_table(tmp_path / "w.csv")
+    assert same(log, again)
+    assert again.notes == ()
 
 
 def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once():
@@ -106,7 +184,7 @@ def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once
         ("priority", "inf", "priority is 'inf'; expected a finite number"),
         ("spread", "rack", "spread is 'rack'; expected node, site, any"),
         ("constraint", "a&", "constraint is 'a&'; expected features with & and | between them, and a ! in front of"),
-        ("licences", "a:0", "licences is 'a:0'; expected name:copies with ; between, and 1 to 10000 copies"),
+        ("licences", "a:0", "licences is 'a:0'; expected name:copies with ; between, and 1 to 1,099,511,627,776 c"),
         ("licences", ":1", "licences is ':1'; expected name:copies"),
         ("licences", "a:1;;", "licences is 'a:1;;'; expected name:copies"),
         ("after", "z", "after is 'z'; expected ids of this file with ; between, and no job is called 'z'"),

@@ -9,7 +9,7 @@ from backfill.analysis.series import Steps
 from backfill.model.platform import Platform
 from backfill.model.schedule import Runs, Schedule
 from backfill.model.units import NEVER
-from backfill.model.workload import Floats, Ints, Workload
+from backfill.model.workload import Counted, Floats, Ints, Workload
 
 
 def farm_metrics(
@@ -88,36 +88,36 @@ def licence_time(
     """Microseconds x copies that each licence of the platform is held within [begin, until), as `all_licences` has
     them."""
     inside = np.maximum(np.minimum(end, until) - np.maximum(start, begin), 0).astype(np.float64)
-    job, licence = licence_items(workload, platform, rows)
-    return np.bincount(licence, inside[job], len(platform.all_licences)).astype(np.float64)
+    job, licence, copies = licence_items(workload, platform, rows)
+    return np.bincount(licence, inside[job] * copies, len(platform.all_licences)).astype(np.float64)
 
 
 def held_licences(workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints) -> list[Steps]:
     """Copies of each of `all_licences` that are held over time."""
-    job, asked = licence_items(workload, platform, rows)
+    job, asked, copies = licence_items(workload, platform, rows)
     found = []
     for licence in range(len(platform.all_licences)):
-        mine = job[asked == licence]
-        found.append(Steps.of(start[mine], end[mine], np.ones(len(mine), np.int64)))
+        some = asked == licence
+        found.append(Steps.of(start[job[some]], end[job[some]], copies[some]))
     return found
 
 
-def licence_items(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints]:
-    """For every copy that one of the jobs `rows` asks for: its place in rows, and the licence's in `all_licences`.
+def licence_items(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """What the jobs `rows` ask for, in their order: the place in rows, the licence's in `all_licences`, the copies.
 
     A licence that stays on nodes can be asked for as a licence, or as a resource per task.
     """
     place = {name: i for i, name in enumerate(platform.all_licences)}
     known = np.array([place.get(name, -1) for name in workload.licences], np.int64)
-    asked = workload.jobs.licences
-    counts = np.diff(asked.first)[rows]
-    job = np.repeat(np.arange(len(rows)), counts)
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    licence = known[asked.items[np.repeat(asked.first[rows], counts) + within]] if len(job) else job
-    jobs, licences = [job[licence >= 0]], [licence[licence >= 0]]
+    asked = workload.jobs.licences.take(rows)
+    licence = known[asked.items] if len(asked.items) else asked.items
+    some = licence >= 0
+    items = [(asked.jobs[some], licence[some], asked.counts[some])]
     for name in platform.node_licences:
         if name in workload.resources:
             copies = (workload.jobs.tasks * workload.jobs.demand[:, workload.resources.index(name)])[rows]
-            jobs.append(np.repeat(np.arange(len(rows)), copies))
-            licences.append(np.full(int(copies.sum()), place[name], np.int64))
-    return np.concatenate(jobs), np.concatenate(licences)
+            job = np.flatnonzero(copies)
+            items.append((job, np.full(len(job), place[name], np.int64), copies[job]))
+    job, licence, copies = (np.concatenate(column) for column in zip(*items, strict=True))
+    found = Counted.of_items(len(rows), job, licence, copies)
+    return found.jobs, found.items, found.counts

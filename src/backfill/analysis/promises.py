@@ -1,18 +1,18 @@
 """What was promised to jobs and projects, every change of it, and how the promises were kept."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from backfill.model.errors import BadArgument
+from backfill.model.promises import CAUSES, MOVED, Promises
 from backfill.model.schedule import NO_TIME, Schedule
 from backfill.model.units import SECOND, seconds_text
 from backfill.model.workload import Ints, Workload
 
-CAUSES = ("given", "renewed", "moved-up", "moved", "overrun", "changed")  # in the order of core/promises.py
-MOVED = CAUSES.index("moved")
 WHY = {
     "moved-up": "room appeared",
     "overrun": "a job ran over its limit",
@@ -68,46 +68,45 @@ def subject(log: Workload, name: str) -> tuple[int | None, Ints]:
     raise BadArgument("promise", name, f"the id of one of the {len(log)} jobs{projects} of {log.name}")
 
 
-def history(record: Ints, job: int) -> list[Change]:
+def history(promises: Promises, job: int) -> list[Change]:
     """The promises of one job, in order."""
-    mine = record[record[:, 1] == job].tolist()
-    return [Change(at, start, CAUSES[cause], row, by) for at, row, start, cause, by in mine]
+    return [_change(row) for row in promises.take(np.flatnonzero(promises.job == job)).rows()]
 
 
-def departures(record: Ints, rows: Ints, seen: Ints) -> list[Change]:
+def departures(promises: Promises, rows: Ints, seen: Ints) -> list[Change]:
     """The promised departures of a project: the last end of its jobs, by promised starts and expected run times.
 
-    record: see Simulation.promises. rows: of the project's jobs. seen: the walltimes that policies saw, shape (jobs,).
+    promises: those of all jobs. rows: of the project's jobs. seen: the walltimes that policies saw, shape (jobs,).
     A departure is that of the end of an instant; jobs that were promised nothing yet do not count.
     """
-    mine = record[np.isin(record[:, 1], rows)]
+    mine = promises.take(np.flatnonzero(np.isin(promises.job, rows)))
     ends: dict[int, int] = {}
     found: list[Change] = []
-    for at, changes in _by_instant(mine):
+    for _, each in groupby(mine.rows(), key=itemgetter(0)):
+        changes = [*each]
         for _, job, start, _, _ in changes:
             ends.pop(job, None)
             if start != NO_TIME:
                 ends[job] = start + max(int(seen[job]), 1)
         until = max(ends.values(), default=NO_TIME)
         if not found or until != found[-1].until:
-            _, job, _, cause, by = _reason(changes)
-            found.append(Change(at, until, CAUSES[cause], job, by))
+            found.append(replace(_change(_reason(changes)), until=until))
     return found
 
 
-def _reason(changes: list[list[int]]) -> list[int]:
+def _change(row: tuple[int, ...]) -> Change:
+    at, job, start, cause, by = row
+    return Change(at, start, CAUSES[cause], job, by)
+
+
+def _reason(changes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """Of the changes of one instant the last that made way for another job, or the last."""
     moved = [change for change in changes if change[3] == MOVED]
     return (moved or changes)[-1]
 
 
-def _by_instant(record: Ints) -> Iterator[tuple[int, list[list[int]]]]:
-    for at in np.unique(record[:, 0]).tolist():
-        yield at, record[record[:, 0] == at].tolist()
-
-
-def promise_metrics(record: Ints, schedule: Schedule) -> dict[str, float | int | None]:
-    """How the promises of jobs that ran were changed and kept. record: of all jobs.
+def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float | int | None]:
+    """How the promises of jobs that ran were changed and kept. promises: those of all jobs.
 
     promised_jobs: those that were promised a start. moved_promises: how often a promised start became another one.
     moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. kept_promises: jobs that started
@@ -116,12 +115,12 @@ def promise_metrics(record: Ints, schedule: Schedule) -> dict[str, float | int |
     ran = np.flatnonzero((schedule.promise != NO_TIME) & schedule.ran)
     slip = (schedule.start - schedule.promise)[ran]
     late = slip[slip > 0] / SECOND
-    changed = record[record[:, 3] > 0]
+    changed = promises.take(np.flatnonzero(promises.cause > 0))
     return {
         "promised_jobs": len(ran),
         "moved_promises": len(changed),
-        "moved_jobs": len(np.unique(changed[:, 1])),
-        "made_way_jobs": len(np.unique(changed[changed[:, 3] == MOVED, 1])),
+        "moved_jobs": len(np.unique(changed.job)),
+        "made_way_jobs": len(np.unique(changed.job[changed.cause == MOVED])),
         "kept_promises": int((slip <= 0).sum()),
         "mean_slip_s": float(late.mean()) if len(late) else None,
         "max_slip_s": float(late.max()) if len(late) else None,

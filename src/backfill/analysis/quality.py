@@ -19,6 +19,8 @@ from backfill.model.workload import Ints, Jobs, Labels, Workload
 SHOWN = 40  # characters of a name that a sentence shows
 OVERRUN = 60 * SECOND  # a run beyond the walltime by more than this is no matter of a slow kill
 
+_EXPECTED = ("user", "group", "partition", "queue", "qos", "status")  # of all jobs, where some have it
+
 Mask = NDArray[np.bool_]
 
 
@@ -58,6 +60,9 @@ class Quality:
     users: int
     groups: int
     status: dict[str, int]  # how the jobs ended, as far as the log says
+    partitions: dict[str, int]  # jobs that name each
+    queues: dict[str, int]
+    qos: dict[str, int]
     asked: tuple[Asked, ...]  # cpus first
     constrained: int  # jobs that ask for some nodes and not for others
     findings: tuple[Finding, ...]
@@ -84,6 +89,11 @@ class Quality:
             whole = self.read if each.kind == "dropped" else self.kept
             found.append((each.kind, each.what, each.jobs, each.jobs / whole if whole else None, each.first))
         return found
+
+    def named(self) -> list[str]:
+        """Which partitions, queues and qos jobs name, one sentence each."""
+        of = {"partitions": self.partitions, "queues": self.queues, "qos": self.qos}
+        return [f"{what}: {_used(jobs)}" for what, jobs in of.items() if jobs]
 
     def sentences(self) -> list[str]:
         """What concerns the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
@@ -118,6 +128,9 @@ class Quality:
             "users": self.users,
             "groups": self.groups,
             "status": self.status,
+            "partitions": self.partitions,
+            "queues": self.queues,
+            "qos": self.qos,
             "asked": [{"resource": a.resource, "jobs": a.jobs, "median": a.median, "most": a.most} for a in self.asked],
             "constrained": self.constrained,
             "dropped": {each.what: each.jobs for each in self.of("dropped")},
@@ -168,7 +181,10 @@ def quality(workload: Workload, platform: Platform | None = None) -> Quality:
         span=int(np.ptp(jobs.submit)) if len(jobs) else 0,
         users=int(np.count_nonzero(_counts(jobs.user))),
         groups=int(np.count_nonzero(_counts(jobs.group))),
-        status={name: n for name, n in zip(jobs.status.names, _counts(jobs.status).tolist(), strict=True) if n},
+        status=_named(jobs.status),
+        partitions=_named(jobs.partition),
+        queues=_named(jobs.queue),
+        qos=_named(jobs.qos),
         asked=_asked(workload),
         constrained=int(np.count_nonzero(jobs.constraint.codes >= 0)),
         findings=findings,
@@ -185,8 +201,20 @@ def _counts(labels: Labels) -> Ints:
     return np.bincount(labels.codes + 1, minlength=len(labels.names) + 1)[1:]
 
 
+def _named(labels: Labels) -> dict[str, int]:
+    """Jobs by name, without names that no job has."""
+    return {name: n for name, n in zip(labels.names, _counts(labels).tolist(), strict=True) if n}
+
+
 def _short(name: str) -> str:
     return name if len(name) <= SHOWN else name[: SHOWN - 3] + "..."
+
+
+def _used(named: dict[str, int]) -> str:
+    """How many names jobs have for something, and the most frequent of them."""
+    jobs, (most, often) = sum(named.values()), max(named.items(), key=lambda pair: pair[1])
+    which = _short(most) if len(named) == 1 else f"most often {_short(most)}, {often / jobs:.0%}"
+    return f"{len(named)} ({which}), named by {counted(jobs, 'job')}"
 
 
 def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
@@ -203,9 +231,7 @@ def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
         "run time 0": ~held,
         "run time 0, and yet completed": ~held & _is(jobs, "completed"),
         "cancelled, and yet with a run time": held & _is(jobs, "cancel"),
-        "no user, though others have one": _partly(jobs.user.codes < 0),
-        "no group, though others have one": _partly(jobs.group.codes < 0),
-        "no status, though others have one": _partly(jobs.status.codes < 0),
+        **{f"no {name}, though others have one": _partly(jobs[name].codes < 0) for name in _EXPECTED},
         "no recorded wait, though others have one": _partly(jobs.waited < 0),
     }
 
@@ -216,7 +242,7 @@ def _beyond_nodes(workload: Workload, platform: Platform) -> dict[str, Mask]:
     found = {
         f"needs more {name} per task than any node has": workload.jobs.demand[:, k] > most.get(name, 0)
         for k, name in enumerate(workload.resources)
-        if platform.limits(name) and (k or len(platform.nodes) > 1)
+        if platform.bounds(name) and (k or len(platform.nodes) > 1)
     }
     constraint = workload.jobs.constraint
     nowhere = [not platform.allows(text).any() for text in constraint.names]

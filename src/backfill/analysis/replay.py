@@ -13,9 +13,10 @@ from backfill.analysis.recorded import Explained, Recorded, explain
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.units import SECOND, span_text
-from backfill.model.workload import Ints, Workload, total
+from backfill.model.workload import Ints, Jobs, Workload, total
 
 WITHIN_S = (60, 600, 3600)  # how far from its real start a job may start to count as reproduced
+MOST_NAMED = 12  # partitions that have a row
 FAR = 0.25  # a mean wait that is off by more is not reproduced
 
 
@@ -40,7 +41,7 @@ class Run(Protocol):
 class ClassError:
     """The mean waits of the jobs of one class, recorded and simulated."""
 
-    by: str  # `size` or `run time`
+    by: str  # `size`, `run time`, `partition` or `queue`
     label: str
     jobs: int
     recorded_s: float
@@ -153,6 +154,7 @@ def replay(result: Run) -> Replay | None:
         classes=(
             *_classes("size", SIZES, size, real, simulated),
             *_classes("run time", RUNS, run, real, simulated),
+            *_named_classes(result.workload.jobs, recorded.rows[some], real, simulated),
         ),
         explained=explained,
     )
@@ -185,6 +187,20 @@ def _classes(by: str, bounds: Mapping[str, int | None], place: Codes, real: Ints
         if count := int(np.count_nonzero(rows)):
             found.append(ClassError(by, label, count, _mean_s(real[rows]), _mean_s(simulated[rows])))
     return found
+
+
+def _named_classes(jobs: Jobs, rows: Ints, real: Ints, simulated: Ints) -> list[ClassError]:
+    """Those of the partitions that have most jobs; of queues, where the log has no two partitions."""
+    for by in ("partition", "queue"):
+        labels = jobs[by]
+        codes = labels.codes[rows]
+        used, count = np.unique(codes[codes >= 0], return_counts=True)
+        if len(used) > 1:
+            most = sorted(used[np.argsort(-count, kind="stable")][:MOST_NAMED].tolist())
+            place = np.searchsorted(most, codes) % len(most)
+            place = np.where(np.array(most)[place] == codes, place, -1)
+            return _classes(by, dict.fromkeys(labels.names[code] for code in most), place, real, simulated)
+    return []
 
 
 def _off_s(place: Codes, error: Ints) -> float:

@@ -115,6 +115,8 @@ def _print(found: "Quality") -> None:
     if found.status:
         shares = [f"{count / found.kept:.0%} {name}" for name, count in _most(found.status)]
         _line(f"status: {', '.join(shares)}")
+    for text in found.named():
+        _line(text)
     _print_weeks(found)
     sentences = found.sentences()
     for text in sentences[:SHOWN]:

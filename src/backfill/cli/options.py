@@ -115,6 +115,15 @@ Think = Annotated[
     bool,
     typer.Option("--think", help="SWF: fields 17 and 18 (preceding job, think time) in place of the recorded submit."),
 ]
+Place = Annotated[
+    str | None,
+    typer.Option(
+        "--place",
+        metavar="RULE",
+        help="Where jobs sit among nodes: power (most powerful first), pack (least free first), spread, contiguous or "
+        "exclusive (whole nodes). A partition of the platform may have its own. [default: power]",
+    ),
+]
 Ties = Annotated[str, typer.Option("--ties", metavar="RULE", help="One pass per instant (batch) or per event (step).")]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn.")]
 Warmup = Annotated[str, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")]
@@ -156,6 +165,7 @@ class Part:
 class RunOptions:
     """What a run is given beside its policy; the names are those of `backfill.spec.Given`."""
 
+    place: Place = None
     estimates: Seen = "requested"
     overrun: Overrun = "kill"
     ties: Ties = "batch"

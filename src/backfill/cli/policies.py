@@ -66,7 +66,7 @@ def described(policy: "Policy") -> dict[str, Any]:
         "tried": policy.order if policy.tried == "queue" else policy.tried,
         "reserve": policy.reserve,
         "fill": policy.fill,
-        "place": policy.place,
+        "place": _place(policy),
         "dynamic": policy.dynamic,
         "params": {
             key: {
@@ -88,7 +88,7 @@ def _print_all(known: "list[Policy]") -> None:
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     questions = ("order", "reserve", "fill", "place")
-    answers = [(_order(p), p.reserve, p.fill, p.place) for p in known]
+    answers = [(_order(p), p.reserve, p.fill, _place(p)) for p in known]
     same = [len({each[i] for each in answers}) == 1 for i in range(len(questions))]
     table.add_column("policy", no_wrap=True)
     for i, question in enumerate(questions):
@@ -124,6 +124,12 @@ def _order(policy: "Policy") -> str:
     return f"{policy.order} (dynamic)" if policy.dynamic else policy.order
 
 
+def _place(policy: "Policy") -> str:
+    from backfill.model.partitions import PLACES
+
+    return PLACES[policy.place]
+
+
 def _print_one(policy: "Policy") -> None:
     kind = "dynamic: the queue is sorted at each pass" if policy.dynamic else "static"
     rows = [
@@ -132,7 +138,7 @@ def _print_one(policy: "Policy") -> None:
         *([("tried", f"{policy.tried}{_formula(policy.tried)}, lowest first")] if policy.tried != "queue" else []),
         ("reserve", policy.reserve),
         ("fill", policy.fill),
-        ("place", policy.place),
+        ("place", _place(policy)),
         *(("parameter", _parameter(key, param)) for key, param in policy.params.items()),
         ("source", policy.source),
     ]

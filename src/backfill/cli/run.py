@@ -30,9 +30,15 @@ def compiling(what: str) -> str:
     return f"compiling {what}" + (f"; {kept}" if jit.FOLDER else "")
 
 
-def described(policy: str, run: "RunOptions", settings: Sequence[str] = (), promise: str | None = None) -> "RunSpec":
+def described(
+    policy: str,
+    run: "RunOptions",
+    settings: Sequence[str] = (),
+    promise: str | None = None,
+    explain: str | None = None,
+) -> "RunSpec":
     """The run that a policy and the options of a command line mean. Only a policy in a file is compiled for it."""
-    return _described(policy, vars(run), settings, promise)
+    return _described(policy, vars(run), settings, promise, explain)
 
 
 def all_described(policies: Sequence[str], run: "RunOptions") -> "list[RunSpec]":
@@ -45,12 +51,16 @@ def all_described(policies: Sequence[str], run: "RunOptions") -> "list[RunSpec]"
 
 
 def _described(
-    policy: str, given: Mapping[str, Any], settings: Sequence[str] = (), promise: str | None = None
+    policy: str,
+    given: Mapping[str, Any],
+    settings: Sequence[str] = (),
+    promise: str | None = None,
+    explain: str | None = None,
 ) -> "RunSpec":
     from backfill.spec import RunSpec
 
     with say.busy(compiling(policy)) if ".py" in policy else nullcontext():
-        return RunSpec.of(policy, settings, promise=promise, **given)
+        return RunSpec.of(policy, settings, promise=promise, explain=explain, **given)
 
 
 def compile_one(policy: "Policy") -> None:

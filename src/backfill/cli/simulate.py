@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     "backfill simulate 'model:lublin?jobs=10000&cpus=128' --policy easy-sjbf --json",
     "backfill simulate jobs.swf --policy mine.py:mine --schedule out.csv",
     "backfill simulate jobs.swf --events outages.csv --lost fail --runs runs.csv",
+    "backfill simulate jobs.swf --policy conservative --explain 1042",
 )
 @grouped
 def simulate(
@@ -61,6 +62,12 @@ def simulate(
     promise: Annotated[
         str | None,
         typer.Option("--promise", metavar="JOB|PROJECT", help="Print what this job or project was promised, and why."),
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            "--explain", metavar="JOB", help="Print why this job waited: for what, who held it, who passed it."
+        ),
     ] = None,
     check: Check = False,
     schedule: Annotated[
@@ -88,10 +95,12 @@ def simulate(
     from backfill.cli.run import described, run
     from backfill.traces.schedules import write_runs, write_schedule
 
-    spec = described(policy, options, settings or [], promise)
+    spec = described(policy, options, settings or [], promise, explain)
     workload, pool = inputs(log, **vars(machine), **vars(part))
     if promise is not None:
         subject(workload, promise)
+    if explain is not None:
+        workload.row_of(explain, "explain")
     say_load(options.events, part.load)
     result = run(workload, pool, spec)
     for text in result.notes:
@@ -141,6 +150,8 @@ def _print(result: "Result") -> None:
             print(f"{who}: {change.sentence(result.workload, project)}")
         if not told:
             print(f"{who} was promised no {'departure' if project else 'start'}")
+    if result.spec.explained is not None:
+        print(f"\n{result.explain(result.spec.explained)}")
 
 
 def _following(log: str, schedule: str | None, report: str | None, same: dict[str, object]) -> None:

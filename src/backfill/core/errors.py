@@ -19,9 +19,9 @@ NO_PREEMPTION, NOT_RUNNING, JUST_STARTED, JUST_PREEMPTED, NO_HOW, NO_OVERHEAD = 
 NONE = np.int64(-1)
 # verbs that are told by their names when they were given a job that does not wait
 BY = ("place", "start", "reserve", "shadow_time", "place_beside", "earliest_start", "settle", "fits_now", "is_first",
-      "withdraw")  # fmt: skip
+      "withdraw", "held_back")  # fmt: skip
 (BY_PLACE, BY_START, BY_RESERVE, BY_SHADOW_TIME, BY_PLACE_BESIDE, BY_EARLIEST_START, BY_SETTLE, BY_FITS_NOW,
- BY_IS_FIRST, BY_WITHDRAW) = (np.int64(i) for i in range(len(BY)))  # fmt: skip
+ BY_IS_FIRST, BY_WITHDRAW, BY_HELD_BACK) = (np.int64(i) for i in range(len(BY)))  # fmt: skip
 ENDED = {COMPLETED: "completed", TIMEOUT: "killed at its limit", CANCELLED: "cancelled", NODE_FAIL: "lost its nodes"}
 
 
@@ -53,7 +53,7 @@ def raise_misuse(
     elif code == DOES_NOT_FIT:
         what = f"starts {who}, which needs {asked} {platform.resources[which]}; free: {available}"
     elif code == NO_LICENCE:
-        what = f"starts {who}, which needs {asked} of licence {platform.licences[which]}; free: {available}"
+        what = f"starts {who}, which needs {asked} of {_counted(state, platform, which)}; free: {available}"
     elif code == NOT_PLACED:
         what = f"starts {who} with {available} of its {asked} tasks placed; call place(state, job) before"
     elif code == NO_REASON:
@@ -71,7 +71,7 @@ def raise_misuse(
         )
     elif code == OVERBOOKED_LICENCE:
         what = (
-            f"overbooks: {who} starts with {asked} of licence {platform.licences[which]}, of which {available} are left"
+            f"overbooks: {who} starts with {asked} of {_counted(state, platform, which)}, of which {available} are left"
         )
     elif code == NOT_STARTED:
         what = f"uses the extra for {who}, which it did not start in this pass"
@@ -101,6 +101,10 @@ def raise_misuse(
     if 0 <= job < len(jobs):
         told += f" ({story(state, job, jobs)})"
     raise PolicyError(at(file, line, told) if line is not None else told)
+
+
+def _counted(state: Any, platform: Platform, which: int) -> str:
+    return f"{'licence' if which < state.machine.licences else 'limit'} {platform.licences[which]}"
 
 
 def story(state: Any, job: int, jobs: NDArray[Any]) -> str:

@@ -30,6 +30,7 @@ from backfill.core.record import SMALL, column, doubled_rows, record, zeros
 from backfill.core.rooms import BUCKETS, FEW, FINEST, forget_rooms, join_level, open_place
 from backfill.core.runs import is_suspended
 from backfill.core.search import ONLY, earliest_as_before, earliest_of_gang, earliest_on_one_node, span
+from backfill.core.seating import POWER, seat_by_rule
 from backfill.core.wall import verb
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
@@ -161,13 +162,25 @@ def earliest_start(state, job, begin):
         return FUTURE
     if begin >= FUTURE:
         return FUTURE
-    t = _earliest(state, job, begin)
+    t = earliest_by_power(state, job, begin)
+    if t == state.now and state.jobs.place[job] != POWER and not state.machine.pool and not is_suspended(state, job):
+        _place_from_now(state, job)
     state.placed.may = job if t == state.now else NONE
     return t
 
 
 @kernel()
-def _earliest(state, job, begin):
+def _place_from_now(state, job):
+    """Place a job that has room in the plan from now on by its rule."""
+    room, end = state.scratch.room, state.now + span(state, job)
+    for node in range(state.machine.nodes):
+        least_over(state.plan.nodes, node, state.now, end, room, node)
+    seat_by_rule(state, job, room)
+
+
+@kernel()
+def earliest_by_power(state, job, begin):
+    """Like `earliest_start`, on the most powerful nodes that have room then."""
     if state.machine.pool:
         return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, span(state, job))
     if is_suspended(state, job):
@@ -282,6 +295,12 @@ def place_where_held(state, job):
     if state.promises.reserved[job] == state.now:
         state.placed.may = job
     if state.machine.pool:
+        return
+    if state.jobs.place[job] != POWER and not is_suspended(state, job) and state.promises.reserved[job] == state.now:
+        lift(state, job)
+        _place_from_now(state, job)
+        keep_place(state, job)
+        book_reserved(state, job)
         return
     state.placed.count, state.placed.job = state.plan.many[job], job
     for pair in range(state.placed.count):

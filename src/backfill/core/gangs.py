@@ -6,7 +6,15 @@ Tasks that may sit anywhere count in one sum, the first; so do those of a job th
 from numba import int64
 
 from backfill.core.kernel import kernel
-from backfill.core.placement import SITE
+from backfill.core.placement import SITE, may_use
+
+
+@kernel(inline=True)
+def may_run_on(state, job, node):
+    """Whether a node is one of those that a job is bound to, and may host its licences."""
+    jobs, machine = state.jobs, state.machine
+    first, last = jobs.licence_first[job], jobs.limit_first[job]
+    return may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last)
 
 
 @kernel(inline=True)

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from backfill.core.future import book_job, earliest_start, keep_place
+from backfill.core.future import book_job, earliest_by_power, keep_place
+from backfill.core.gangs import may_run_on
 from backfill.core.grown import FRESH, RECENT
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import SITE, may_use
+from backfill.core.placement import SITE
 from backfill.core.profile import FUTURE, GIVE, NONE, TAKE, book, earliest, free_since, tasks_over
 from backfill.core.rooms import border, bucket, open_place, open_pool
-from backfill.core.search import ONLY, span
+from backfill.core.search import ONLY, first_among_all, span
 from backfill.core.trace import LOOKS
 from backfill.core.wall import verb
 
@@ -32,7 +33,7 @@ def _improve_anew(state, job, held, begin):
     state.trace.counters[LOOKS] += 1
     end = held + span(state, job)
     book_job(state, job, held, end, GIVE)
-    t = earliest_start(state, job, begin)
+    t = earliest_by_power(state, job, begin)
     if t == held and _placed_where_held(state, job):
         book_job(state, job, held, end, TAKE)
         return held
@@ -49,7 +50,6 @@ def _improve_on_one_node(state, job, held):
     On its own node the time from its start on lies under its own booking, so it can stay booked for the look.
     """
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
     shape = np.int64(jobs.shape[job]) if state.free.shapes.exact else NONE
     own = plan.pairs[plan.first[job], 0]
     best, best_node = held, own
@@ -62,7 +62,7 @@ def _improve_on_one_node(state, job, held):
         before, until = best + (node < best_node), held if node == own else FUTURE
         if begin >= min(before, grown.until[RECENT, node]):
             continue
-        if not may_use(node, jobs.bound[job], state.machine.allowed, state.machine.hosts, jobs.licence, first, last):
+        if not may_run_on(state, job, node):
             continue
         state.trace.counters[LOOKS] += 1
         t = earliest(plan.nodes, node, jobs.demand, job, jobs.tasks[job], begin, before, until, length)
@@ -83,15 +83,12 @@ def _improve_on_one_node(state, job, held):
 def _improve_gang(state, job, held):
     """Look for a place only where all nodes together have room earlier, or a node more powerful than its last grew."""
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
     end, weakest = held + length, plan.pairs[plan.first[job] + plan.many[job] - 1, 0]
     begin, better = held, False
     for i in range(grown.count[RECENT]):
         node = grown.node[RECENT, i]
         since, until = grown.since[RECENT, node], grown.until[RECENT, node]
-        if since >= end or not may_use(
-            node, jobs.bound[job], state.machine.allowed, state.machine.hosts, jobs.licence, first, last
-        ):
+        if since >= end or not may_run_on(state, job, node):
             continue
         begin = min(begin, max(state.now, since - length + 1))
         if until > held and not better:
@@ -99,7 +96,7 @@ def _improve_gang(state, job, held):
                 node < weakest and tasks_over(plan.nodes, node, held, end, jobs.demand, job, jobs.tasks[job])[0] > 0
             )
     if begin < held:
-        begin = min(held, earliest(plan.total, ONLY, jobs.need, job, TAKE, begin, held, held, length))
+        begin = min(held, first_among_all(state, job, begin, held))
     if begin == held and not better:
         return held
     return _improve_anew(state, job, held, begin)

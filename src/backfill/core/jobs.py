@@ -29,6 +29,7 @@ JOBS = [
     ("bound", int32[::1]),  # which row of machine.allowed has the nodes that it may run on; -1 all of them
     ("sets", int64),  # rows of machine.allowed that jobs submitted so far are bound to
     ("shape", int8[::1]),  # see shapes.py; unused on a pool
+    ("place", int8[::1]),  # by which rule it is placed among nodes, see seating.py
     ("deadline", int64[::1]),
     ("priority", float64[::1]),
     ("admin_priority", float64[::1]),
@@ -38,14 +39,18 @@ JOBS = [
     ("licence_first", int64[::1]),  # (n + 1,): the licences of job j are items licence_first[j] to licence_first[j + 1]
     ("licence", int64[::1]),  # licence of an item
     ("licence_count", int64[:, ::1]),  # (items, 1) copies
+    ("limit_first", int64[::1]),  # (n,): from here on the items of job j are no licences but accounts of limits
 ]
 Jobs, JobsT = record("Jobs", JOBS, globals())
-LicenceItems = tuple[Ints, Ints, Any]  # the first item of each job, then of each item the licence and the copies
+# the first item of each job, of each item the licence and the copies, and the first item of each job that is a limit
+LicenceItems = tuple[Ints, Ints, Any, Ints]
 
 
-def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: LicenceItems, shape: Ints) -> Any:
+def new_jobs(
+    jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: LicenceItems, shape: Ints, place: NDArray[np.int8]
+) -> Any:
     """The table of a log, of which nothing is submitted yet. estimate: what policies see as the walltime."""
-    first, items, counts = licences
+    first, items, counts, limits = licences
     return Jobs(
         rows=len(jobs),
         count=0,
@@ -59,6 +64,7 @@ def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: Lic
         bound=column(bound, np.int32),
         sets=0,
         shape=column(shape, np.int8),
+        place=place,
         deadline=column(jobs.deadline),
         priority=column(jobs.priority, np.float64),
         admin_priority=column(jobs.admin_priority, np.float64),
@@ -68,16 +74,22 @@ def new_jobs(jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: Lic
         licence_first=first,
         licence=items,
         licence_count=counts,
+        limit_first=limits,
     )
 
 
 def allowed_nodes(jobs: Table, platform: Platform) -> tuple[Ints, NDArray[np.bool_]]:
-    """The set of nodes to which each job is bound by site and constraint, -1 = all; and the sets, shape (sets, m)."""
-    if not (jobs.site.names or jobs.constraint.names):
+    """The set of nodes to which each job is bound by site, constraint and partition, -1 = all; and these, shape
+    (sets, m)."""
+    if not (jobs.site.names or jobs.constraint.names or platform.partitions):
         return np.full(len(jobs), -1), np.zeros((0, len(platform.nodes)), np.bool_)
-    pairs, found = np.unique(np.stack([jobs.site.codes, jobs.constraint.codes]), axis=1, return_inverse=True)
+    partition = jobs.partition.codes if platform.partitions else np.full(len(jobs), -1, np.int32)
+    keys = np.stack([jobs.site.codes, jobs.constraint.codes, partition])
+    pairs, found = np.unique(keys, axis=1, return_inverse=True)
     sets = np.ones((pairs.shape[1], len(platform.nodes)), np.bool_)
-    for number, (site, constraint) in enumerate(pairs.T.tolist()):
+    for number, (site, constraint, named) in enumerate(pairs.T.tolist()):
+        if named >= 0:
+            sets[number] &= platform.nodes_of(jobs.partition.names[named])
         if site >= 0:
             sets[number] &= platform.site == site
         if constraint >= 0:
@@ -102,10 +114,8 @@ def by_appearance(codes: Any) -> Any:
 
 
 def licence_items(jobs: Table, licences: int) -> LicenceItems:
-    """The licences of each job, equal ones counted together."""
-    if not len(jobs.licences.items):
-        return np.zeros(len(jobs) + 1, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
-    job = np.repeat(np.arange(len(jobs)), np.diff(jobs.licences.first))
-    pairs, counts = np.unique(job * licences + jobs.licences.items, return_counts=True)
-    first = np.searchsorted(pairs, np.arange(len(jobs) + 1) * licences)
-    return first.astype(np.int64), pairs % licences, counts.astype(np.int64).reshape(-1, 1)
+    """The licences of each job and their copies. licences: how many are such; those behind them are limits."""
+    asked = jobs.licences
+    real = np.bincount(asked.jobs[asked.items < licences], minlength=len(jobs))
+    counts = np.ascontiguousarray(asked.counts.reshape(-1, 1))
+    return column(asked.first), column(asked.items), counts, column(asked.first[:-1] + real)

@@ -92,7 +92,7 @@ def kernel(*signature: Any, inline: bool = False) -> Callable[[Callable[..., Any
         return lambda function: function
 
     def compiled(function: Callable[..., Any]) -> Any:
-        made = _dispatcher(function, forceinline=inline, nogil=bool(signature))
+        made = _dispatcher(function, forceinline=inline, nogil=bool(signature), no_cfunc_wrapper=not signature)
         made.__class__ = Kernel
         if signature:
             made.compile(signature[0](*signature[1:]))
@@ -111,7 +111,7 @@ def apart(**kinds: Any) -> Callable[[Callable[..., Any]], Any]:
         return lambda function: function
 
     def compiled(function: Callable[..., Any]) -> Any:
-        made = _dispatcher(function, nogil=True)
+        made = _dispatcher(function, nogil=True, no_cfunc_wrapper=True)
         made.__class__ = Apart
         made.kinds = kinds
         return made

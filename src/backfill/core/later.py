@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from backfill.core.gangs import first_enough, group_of, seat
+from backfill.core.gangs import first_enough, group_of, may_run_on, seat
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import holds, licences_free, may_use, tasks_that_fit, times
+from backfill.core.placement import holds, licences_free, tasks_that_fit, times
 from backfill.core.record import record, zeros
 
 LATER = [
@@ -96,11 +96,10 @@ def _give(state, run, sign):
 @kernel()
 def _count_again(state, node):
     """Count the tasks that fit on a node then."""
-    later, jobs, machine = state.later, state.jobs, state.machine
+    later, jobs = state.later, state.jobs
     job = later.job
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
     tasks, fit = jobs.tasks[job], np.int64(0)
-    if may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
+    if may_run_on(state, job, node):
         if jobs.alone[job]:
             fit = tasks if holds(later.nodes, node, jobs.demand, job, tasks) else np.int64(0)
         else:

@@ -29,6 +29,7 @@ MACHINE = [
     ("allowed", int8[:, ::1]),  # (sets of nodes, m): 1 for the nodes of a set to which jobs are bound
     ("hosts", int8[:, ::1]),  # (m, l)
     ("copies", int64[::1]),  # (l,)
+    ("licences", int64),  # of these; those behind them are accounts of limits
     ("base_copies", int64[:, ::1]),  # (l, 1): what they are without the windows that are open
     ("window", int64[:, ::1]),  # (windows, 5): announced: node (-1 - licence), resource (-1 all), amount, begin, until
     ("windows", int64),  # that are not over
@@ -52,8 +53,9 @@ PLACED = [
 Placed, PlacedT = record("Placed", PLACED, globals())
 
 
-def new_machine(platform: Platform, allowed: NDArray[np.bool_]) -> Any:
-    """All of a platform. allowed: sets of nodes to which jobs are bound, shape (sets, m)."""
+def new_machine(platform: Platform, allowed: NDArray[np.bool_], licences: int) -> Any:
+    """All of a platform. allowed: sets of nodes to which jobs are bound, shape (sets, m). licences: how many of its
+    licences are such; those behind them are accounts of limits."""
     nodes, k = platform.capacity.shape
     return Machine(
         nodes=nodes,
@@ -68,8 +70,9 @@ def new_machine(platform: Platform, allowed: NDArray[np.bool_]) -> Any:
         site_first=np.searchsorted(np.sort(platform.site), np.arange(len(platform.sites) + 1)),
         site_node=np.argsort(platform.site, kind="stable"),
         allowed=allowed.astype(np.int8),
-        hosts=platform.hosts.astype(np.int8),
+        hosts=np.ascontiguousarray(platform.hosts[:, :licences], np.int8),
         copies=platform.copies.copy(),
+        licences=licences,
         base_copies=platform.copies.reshape(-1, 1).copy(),
         window=zeros(SMALL, 5),
         windows=0,

@@ -20,9 +20,10 @@ from backfill.core.kernel import kernel
 from backfill.core.order import DYNAMIC, FCFS, ORDERS
 from backfill.core.view import Layout, Named, View, view_type
 from backfill.model.errors import PolicyError, UsageError
+from backfill.model.partitions import PLACES
 from backfill.model.units import SECOND
 
-ANSWERS = ("order", "tried")  # those that are names of orders
+ANSWERS = ("order", "tried", "place")  # those that can be given, as texts
 
 
 OURS_S = 3_600.0
@@ -83,13 +84,14 @@ class Policy:
     tried: str = "queue"  # order in which candidates are tried
     reserve: str = "nobody"
     fill: str = "nobody"
-    place: str = "most powerful node first"
+    place: str = "power"  # by which rule a job sits among the nodes where it could, one of PLACES
     source: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)
     memory: Mapping[str, int | str] = field(default_factory=dict)  # name -> length, or one of SIZES; int64
     memory_f: Mapping[str, int | str] = field(default_factory=dict)  # the same for float64
     binds: bool = False  # no job starts later than the first start promised to it, if walltimes hold
-    settable: tuple[str, ...] = ()  # answers that can be given like a parameter: `order`, `tried`
+    keeps: bool = False  # a reservation holds until the policy changes it; else for the one pass that makes it
+    settable: tuple[str, ...] = ()  # answers that can be given like a parameter besides `place`: `order`, `tried`
     given: Mapping[str, str] = field(default_factory=dict)  # those that were
     sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what
     preempts: bool = False  # it may preempt running jobs
@@ -103,6 +105,8 @@ class Policy:
         for order in ([] if self.sorts else [self.order]) + ([] if self.tried == "queue" else [self.tried]):
             if order not in ORDERS:
                 raise UsageError(f"policy {self.name}: order {order!r} is unknown; known: {', '.join(ORDERS)}")
+        if self.place not in PLACES:
+            raise UsageError(f"policy {self.name}: place is {self.place!r}; expected {' or '.join(PLACES)}")
         for name, param in self.params.items():
             if not isinstance(param, Param):
                 raise PolicyError(f"policy {self.name}: parameter {name} is {param!r}; expected Param(default, ...)")
@@ -176,7 +180,7 @@ class Policy:
 
     def choose(self, given: Mapping[str, float | str]) -> "tuple[Policy, dict[str, float | str]]":
         """The policy with the answers among these, and the parameters that are left for `values`."""
-        answers: Any = {name: str(value) for name, value in given.items() if name in self.settable}
+        answers: Any = {name: str(value) for name, value in given.items() if name in (*self.settable, "place")}
         left = {name: value for name, value in given.items() if name not in answers}
         if not answers:
             return self, left
@@ -188,7 +192,7 @@ class Policy:
         numbers = {name: param.default for name, param in self.params.items()}
         for name, value in given.items():
             if name not in self.params:
-                known = ", ".join([*self.params, *self.settable]) or "it has none"
+                known = ", ".join([*self.params, *self.settable, "place"])
                 raise UsageError(f"policy {self.name} has no parameter {name!r} (parameters: {known})")
             number = self.params[name].number(value)
             if number is None:

@@ -14,8 +14,7 @@ from backfill.core.record import SMALL, doubled_rows, record, zeros
 
 NO_TIME = PAST  # no such instant
 
-# Why a promise is given, or becomes another one.
-CAUSES = ("given", "renewed", "moved-up", "moved", "overrun", "changed")
+# Why a promise is given, or becomes another one; named in model/promises.py.
 GIVEN = np.int64(0)  # the first that it holds, or the first since it held none
 RENEWED = np.int64(1)  # the policy reserves anew
 UP = np.int64(2)  # room appeared

@@ -9,7 +9,7 @@ import numpy as np
 
 from backfill.core.deep import insert_deep, lay_out, next_deep, remove_deep, search, set_limits_of_shapes
 from backfill.core.errors import BY_IS_FIRST, NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
-from backfill.core.kernel import kernel
+from backfill.core.kernel import apart, kernel
 from backfill.core.order import rank_changes
 from backfill.core.places import (
     BLOCK,
@@ -24,6 +24,7 @@ from backfill.core.places import (
     write_place,
 )
 from backfill.core.record import doubled
+from backfill.core.shapes import limits_allow
 from backfill.core.trace import LOOKS
 from backfill.core.wall import verb
 
@@ -183,12 +184,33 @@ def candidate(state, slot, span):
     return _give(state, slot, place if found else NONE)
 
 
+@kernel(inline=True)
+def is_held_back(state, job):
+    """Whether a limit on what runs keeps a job from starting now."""
+    return len(state.machine.copies) > state.machine.licences and not limits_allow(state, job, False)
+
+
+@apart()
+def _first_let_go(state):
+    """The first waiting job in the policy's order that no limit holds back; -1 where there is none."""
+    q = state.queue
+    for stretch in range(q.places // BLOCK if q.deep else 1):
+        first = stretch * BLOCK if q.deep else q.front[0]
+        for place in range(first, first + q.count[stretch] if q.deep else q.back[0]):
+            state.trace.counters[LOOKS] += 1
+            if not is_held_back(state, q.line[place]):
+                return q.line[place]
+    return NONE
+
+
 @verb(inline=True)
 def head(state):
-    """The first waiting job in the policy's order; -1 when nobody waits."""
+    """The first waiting job in the policy's order that no limit holds back; -1 where there is none."""
     q = state.queue
     if q.waiting == 0:
         return NONE
+    if len(state.machine.copies) > state.machine.licences:
+        return _first_let_go(state)
     if q.deep:
         while q.count[q.front[0] // BLOCK] == 0:
             q.front[0] += BLOCK
@@ -197,7 +219,7 @@ def head(state):
 
 @verb(inline=True)
 def is_first(state, job):
-    """Whether no job waits before this one in the policy's order."""
+    """Whether no job waits before this one in the policy's order but those that a limit holds back."""
     return is_waiting(state, job, BY_IS_FIRST) and head(state) == job
 
 

@@ -39,6 +39,7 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     module[Owner.__name__] = Owner
 
     owner = Owner(list(fields))
+    written = [(field, kind, _item(kind)) for field, kind in fields]
 
     def allocate() -> Any:
         return structref.new(owner)
@@ -48,7 +49,7 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     def new(cls: Any, **values: Any) -> Any:
         self = allocate()
         address = self._meminfo.data
-        _write(address, [_words(f"{name}.{field}", kind, values[field]) for field, kind in fields])
+        _write(address, [_words(name, field, kind, item, values[field]) for field, kind, item in written])
         kept = [v for v in values.values() if isinstance(v, np.ndarray | structref.StructRefProxy)]
         self.__dict__.update(address=address, kept=kept)
         self.__dict__.update({f: v for f, v in values.items() if isinstance(v, structref.StructRefProxy)})
@@ -58,7 +59,7 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     offset = 0
     for field, kind in fields:
         if isinstance(kind, types.Array):
-            members[field] = property(partial(_array_at, offset, kind.ndim, np.dtype(str(kind.dtype))))
+            members[field] = property(partial(_array_at, offset, kind.ndim, _item(kind)))
         elif isinstance(kind, types.Number):
             members[field] = property(partial(_number_at, offset), partial(_set_number, offset))
         offset += 8 * (5 + 2 * kind.ndim if isinstance(kind, types.Array) else 1)
@@ -75,24 +76,24 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
 # keeps the array that it put in, and the record one that compiled code made.
 
 
-def _words(field: str, kind: Any, value: Any) -> list[int]:
-    if isinstance(kind, types.Array):
-        if not _fits(kind, value):
-            raise TypeError(
-                f"{field} is {_told(value)}; expected a C-contiguous, writeable {kind.dtype} array, {kind.ndim}d"
-            )
+def _item(kind: Any) -> Any:
+    """numpy's type of what an array holds; None for what is none."""
+    return np.dtype(str(kind.dtype)) if isinstance(kind, types.Array) else None
+
+
+def _words(name: str, field: str, kind: Any, item: Any, value: Any) -> list[int]:
+    if item is not None:
+        if not (
+            isinstance(value, np.ndarray) and value.dtype == item and value.ndim == kind.ndim and value.flags.carray
+        ):
+            expected = f"a C-contiguous, writeable {kind.dtype} array, {kind.ndim}d"
+            raise TypeError(f"{name}.{field} is {_told(value)}; expected {expected}")
         return [0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides]
     if kind == types.int64 and isinstance(value, int | np.int64) and not isinstance(value, bool):
         return [int(value)]
     if getattr(value, "_numba_type_", None) != kind:
-        raise TypeError(f"{field} is {_told(value)}; expected {kind}")
+        raise TypeError(f"{name}.{field} is {_told(value)}; expected {kind}")
     return [value._meminfo.data]
-
-
-def _fits(kind: Any, value: Any) -> bool:
-    if not isinstance(value, np.ndarray) or value.dtype.name != kind.dtype.name or value.ndim != kind.ndim:
-        return False
-    return bool(value.flags.c_contiguous and value.flags.writeable and value.flags.aligned)
 
 
 def _told(value: Any) -> str:

@@ -198,7 +198,7 @@ def take(state, run, sign):
         for k in range(machine.resources):
             free.nodes[node, k] -= tasks * jobs.demand[job, k]
             free.total[k] -= tasks * jobs.demand[job, k]
-        note_node(state, node)
+        note_node(state, node, sign < 0)
     for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
         free.licences[jobs.licence[item]] -= sign * jobs.licence_count[item, 0]
 

@@ -3,10 +3,10 @@
 import numpy as np
 from numba import int64
 
-from backfill.core.gangs import first_enough, group_of, seat
+from backfill.core.gangs import first_enough, group_of, may_run_on, seat
 from backfill.core.heaps import pop_end, push_end
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import may_use, tasks_that_fit
+from backfill.core.placement import tasks_that_fit
 from backfill.core.profile import FUTURE, TAKE, earliest, tasks_over
 from backfill.core.record import SMALL, doubled, record, zeros
 from backfill.core.runs import place_as_before
@@ -47,17 +47,27 @@ def span(state, job):
     return max(state.jobs.walltime[job], 1)
 
 
+@kernel()
+def first_among_all(state, job, begin, before):
+    """The first instant of [begin, before) at which all nodes together have room for the job; at most FUTURE.
+
+    It is a bound for what the nodes one by one allow. With windows it is `begin`: a window takes what a run that goes
+    on into it holds, and so the sum has that amount taken twice.
+    """
+    if state.machine.windows > 0:
+        return begin
+    return earliest(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, before, before, span(state, job))
+
+
 @apart()
 def earliest_on_one_node(state, job, begin):
     """The least over nodes, in order of power, of the first instant at which node and licences agree."""
     best = FUTURE
     first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
     length = span(state, job)
-    begin = earliest(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, length)
+    begin = first_among_all(state, job, begin, FUTURE)
     for node in range(state.machine.nodes):
-        if not may_use(
-            node, state.jobs.bound[job], state.machine.allowed, state.machine.hosts, state.jobs.licence, first, last
-        ):
+        if not may_run_on(state, job, node):
             continue
         t, agreed = begin, False
         while not agreed and t < best:
@@ -154,7 +164,7 @@ def _earliest_of_all(state, job, begin):
     jobs, length, t = state.jobs, span(state, job), begin
     found = False
     while not found and t < FUTURE:
-        later = earliest(state.plan.total, ONLY, jobs.need, job, TAKE, t, FUTURE, FUTURE, length)
+        later = first_among_all(state, job, t, FUTURE)
         for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
             if later < FUTURE:
                 lane = jobs.licence[item]
@@ -169,10 +179,9 @@ def _earliest_of_all(state, job, begin):
 @kernel()
 def _ask_node(state, job, node, t):
     """Find out how many tasks a node takes from t on, and when it is released from what lets it take no more."""
-    search, jobs, machine = state.search, state.jobs, state.machine
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
+    search, jobs = state.search, state.jobs
     tasks, release = int64(0), FUTURE
-    if may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
+    if may_run_on(state, job, node):
         tasks, release = tasks_over(state.plan.nodes, node, t, t + span(state, job), jobs.demand, job, jobs.tasks[job])
         if tasks == jobs.tasks[job]:
             release = FUTURE

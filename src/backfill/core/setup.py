@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.core.batch import new_batch
 from backfill.core.bookings import new_bookings
@@ -19,6 +20,7 @@ from backfill.core.promises import NO_TIME, new_promises
 from backfill.core.runs import new_runs
 from backfill.core.scratch import new_scratch
 from backfill.core.search import new_search
+from backfill.core.seating import CONTIGUOUS, PACK, POWER, SPREAD
 from backfill.core.shadow import new_shadow
 from backfill.core.shapes import new_shapes
 from backfill.core.state import State
@@ -38,31 +40,34 @@ def new_state(
     watched: int = -1,
     recorded: bool = False,
     journal: bool = False,
+    licences: int | None = None,
 ) -> Any:
     """A State in which nothing has happened yet.
 
     jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: what the
     policy may count on as walltime. watched: the job whose promises are recorded; recorded: those of all are.
-    journal: whether one is kept.
+    journal: whether one is kept. licences: how many of the platform's licences are such, and not accounts of limits;
+    None all.
     """
-    n, (nodes, k), licences = len(jobs), platform.capacity.shape, len(platform.licences)
+    n, (nodes, k), counted = len(jobs), platform.capacity.shape, len(platform.licences)
+    licences = counted if licences is None else licences
     need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
     bound, allowed = allowed_nodes(jobs, platform)
     items = licence_items(jobs, licences)
     shape, shapes = new_shapes(jobs, platform, bound, need, items)
-    machine = new_machine(platform, allowed)
+    machine = new_machine(platform, allowed, licences)
     lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
     plan = new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count)
     return State(
         now=NO_TIME,
-        jobs=new_jobs(jobs, need, bound, estimate, items, shape),
+        jobs=new_jobs(jobs, need, bound, estimate, items, shape, _rules(jobs, platform, policy)),
         machine=machine,
         free=new_free(platform, shapes),
         runs=new_runs(n, k, platform.is_pool, policy.preempts, estimate),
         queue=new_queue(n, k, shapes.count, policy.orders, policy.index and not policy.dynamic),
         placed=new_placed(nodes),
-        shadow=new_shadow(nodes, k, licences),
-        later=new_later(nodes, k, licences, len(platform.sites)),
+        shadow=new_shadow(nodes, k, counted),
+        later=new_later(nodes, k, counted, len(platform.sites)),
         plan=plan,
         other=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count) if policy.preempts else plan,
         projects=new_projects(jobs.project.codes),
@@ -71,7 +76,15 @@ def new_state(
         batch=new_batch(),
         own=new_own(params, *lengths, seed),
         search=new_search(nodes, len(platform.sites)),
-        scratch=new_scratch(nodes, k, licences),
+        scratch=new_scratch(nodes, k, counted),
         journal=new_journal(journal),
         trace=new_trace(),
     )
+
+
+def _rules(jobs: Jobs, platform: Platform, policy: Policy) -> NDArray[np.int8]:
+    """By which rule each job is placed: that of its partition, else that of the policy."""
+    code = {"power": POWER, "pack": PACK, "spread": SPREAD, "contiguous": CONTIGUOUS, "exclusive": POWER}
+    rules = [code[each.place or policy.place] for each in platform.partitions]
+    some = jobs.partition.codes if rules else np.full(len(jobs), -1)
+    return np.array([*rules, code[policy.place]], np.int8)[some]

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numba import int8, int64
 
+from backfill.core.gangs import may_run_on
 from backfill.core.jobs import LicenceItems, by_appearance
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, holds, licences_free, may_use, tasks_that_fit, times
+from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, holds, licences_free, tasks_that_fit, times
 from backfill.core.record import column, record, zeros
+from backfill.core.seating import POWER, seat_by_rule
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
 
@@ -45,6 +47,7 @@ SHAPES = [
     ("changes", int64),  # of nodes so far
     ("node", int64[::1]),  # the last ones, as a ring
     ("noted", int64[::1]),  # (m,): where in it a node is for the last time
+    ("grew", int64[::1]),  # (m,): the same for changes by which more was free
     ("read", int64),  # changes up to which some shape has counted
     # what they can take beside the reservation
     ("bound", int64[:, ::1]),  # (m, k): what there is of it on a node, as of its last change
@@ -59,16 +62,18 @@ Shapes, ShapesT = record("Shapes", SHAPES, globals())
 def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences: LicenceItems) -> tuple[Ints, Any]:
     """The shape of each job, numbered as they first come up, and the shapes; none on a pool. Nothing is counted yet."""
     alone, kind = (jobs.spread == NODE) & (jobs.tasks > 1), np.where(jobs.tasks > 1, jobs.spread, ANY)
-    codes, unit, exact = np.zeros(0, np.int64), jobs.demand, True
+    codes, unit, exact, bounds = np.zeros(0, np.int64), jobs.demand, True, True
     if not platform.is_pool:
         unit = np.where(alone[:, None], need, unit)
-        codes, unit, exact = _find(kind, unit, bound, _numbered(licences), platform.capacity)
+        codes, unit, exact, bounds = _find(kind, unit, bound, _numbered(licences), platform.capacity)
     first = np.unique(codes, return_index=True)[1]
     n, nodes, ring = len(first), len(platform.nodes), 16
     while ring < nodes:
         ring *= 2
     alone, together = alone[first], kind[first] == SITE
-    anywhere = (bound[first] < 0) & (np.diff(licences[0])[first] == 0) | (not exact)
+    anywhere = (bound[first] < 0) | (not bounds)
+    if exact:
+        anywhere &= licences[3][first] == licences[0][first]
     below = (unit[first, None] <= unit[first]).all(axis=2) & anywhere[:, None]
     below &= (alone[:, None] <= alone) & (together[:, None] <= together) & ~np.eye(n, dtype=np.bool_)
     return codes, Shapes(
@@ -90,6 +95,7 @@ def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences
         changes=0,
         node=zeros(ring),
         noted=np.full(nodes, -1),
+        grew=np.full(nodes, -1),
         read=0,
         bound=np.full_like(platform.capacity, UNBOUNDED),
         bounds=zeros(nodes),
@@ -101,17 +107,18 @@ def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences
 
 def _numbered(licences: LicenceItems) -> Ints:
     """Equal numbers for jobs that ask for the same licences."""
-    first, items, counts = licences
+    first, items, counts, limits = licences
     numbers, found = {b"": 0}, np.zeros(len(first) - 1, np.int64)
-    for job in np.flatnonzero(np.diff(first)).tolist():
-        begin, end = first[job], first[job + 1]
+    for job in np.flatnonzero(limits > first[:-1]).tolist():
+        begin, end = first[job], limits[job]
         found[job] = numbers.setdefault(items[begin:end].tobytes() + counts[begin:end].tobytes(), len(numbers))
     return found
 
 
-def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> tuple[Ints, Ints, bool]:
-    """The shape of each job; its unit (n, k) as the shape has it; whether the jobs of a shape ask for the same."""
-    for exact, columns in _coarser(kind, unit, bound, licences, capacity):
+def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> tuple[Ints, Ints, bool, bool]:
+    """The shape of each job; its unit (n, k) as the shape has it; whether the jobs of a shape ask for the same; whether
+    they are at least bound to the same nodes."""
+    for exact, bounds, columns in _coarser(kind, unit, bound, licences, capacity):
         codes = np.zeros(len(kind), np.int64)
         for values in columns:
             found, inverse = np.unique(values, return_inverse=True)
@@ -119,22 +126,27 @@ def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) ->
             if codes.max(initial=0) >= MOST:
                 break
         else:
-            return by_appearance(codes), np.stack(columns[1 : 1 + unit.shape[1]], axis=1), exact
+            return by_appearance(codes), np.stack(columns[1 : 1 + unit.shape[1]], axis=1), exact, bounds
     raise AssertionError("three kinds and nothing else are more than there is room for")
 
 
-def _coarser(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> Iterator[tuple[bool, list[Any]]]:
-    """What jobs are told apart by, finest first: kind, unit, then where they may sit."""
-    yield True, [kind, *unit.T, bound, licences]
-    yield False, [kind, *unit.T]
+def _coarser(
+    kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints
+) -> Iterator[tuple[bool, bool, list[Any]]]:
+    """What jobs are told apart by, finest first: kind, unit, then where they may sit; see `_find`."""
+    yield True, True, [kind, *unit.T, bound, licences]
+    yield False, True, [kind, *unit.T, bound]
     wanted = np.argsort(-(unit.sum(axis=0, dtype=np.float64) / np.maximum(capacity.sum(axis=0), 1)), kind="stable")
-    for resources in (unit.shape[1], 2):  # of those that are asked for most; the others count as not asked for
+    # of the resources that are asked for most; the others count as not asked for
+    for bounds, resources in ((True, unit.shape[1]), (False, unit.shape[1]), (False, 2)):
+        if not bounds and resources == unit.shape[1]:
+            yield False, False, [kind, *unit.T]
         for most in GRADES:
-            if most >= FINE or resources <= 2:
+            if most >= FINE or (resources <= 2 and not bounds):
                 columns = np.zeros_like(unit)
                 for k in wanted[:resources]:
                     columns[:, k] = _rounded_down(unit[:, k], most)
-                yield False, [kind, *columns.T]
+                yield False, bounds, [kind, *columns.T, *([bound] if bounds else [])]
 
 
 def _rounded_down(amounts: Ints, most: int) -> Ints:
@@ -151,14 +163,15 @@ def units_of(state, job):
 
 
 @kernel()
-def note_node(state, node):
-    """What is free on a node, or may be taken of it beside the reservation, has changed."""
+def note_node(state, node, grown):
+    """What is free on a node has changed, or what may be taken beside the reservation. grown: more may be free."""
     shapes = state.free.shapes
-    if shapes.noted[node] >= shapes.read:
-        return
-    shapes.node[shapes.changes & (len(shapes.node) - 1)] = node
-    shapes.noted[node] = shapes.changes
-    shapes.changes += 1
+    if shapes.noted[node] < shapes.read:
+        shapes.node[shapes.changes & (len(shapes.node) - 1)] = node
+        shapes.noted[node] = shapes.changes
+        shapes.changes += 1
+    if grown:
+        shapes.grew[node] = shapes.noted[node]
 
 
 @kernel()
@@ -179,8 +192,11 @@ def _count_free(state, s, node):
     shapes, machine, jobs = state.free.shapes, state.machine, state.jobs
     if not shapes.anywhere[s]:
         job = shapes.first[s]
-        first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
-        if not may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last):
+        if shapes.exact:
+            may = may_run_on(state, job, node)
+        else:  # the others may ask for other licences
+            may = machine.allowed[jobs.bound[job], node] != 0
+        if not may:
             return np.int64(0)
     return _count(state, s, state.free.nodes, node)
 
@@ -199,6 +215,8 @@ def _catch_up(state, s):
         node = i if anew else shapes.node[(shapes.seen[s] + i) & mask]
         if not anew and shapes.noted[node] != shapes.seen[s] + i:
             continue  # it comes once more
+        if not anew and shapes.units[s, node] == 0 and shapes.grew[node] < shapes.seen[s]:
+            continue  # there is still nothing
         here = _count_free(state, s, node)
         more = here - shapes.units[s, node]
         shapes.units[s, node] = here
@@ -224,7 +242,7 @@ def units_free(state, s):
     shapes = state.free.shapes
     if shapes.seen[s] != shapes.changes:
         _catch_up(state, s)
-    if shapes.exact and not licences_are_free(state, shapes.first[s], False):
+    if shapes.exact and not _licences_of_shape(state, s, False):
         return np.int64(0)
     return shapes.all[s]
 
@@ -236,7 +254,7 @@ def units_beside(state, s):
     free = units_free(state, s)
     if state.shadow.job < 0 or free == 0:
         return free
-    if shapes.exact and not licences_are_free(state, shapes.first[s], True):
+    if shapes.exact and not _licences_of_shape(state, s, True):
         return np.int64(0)
     return shapes.beside[s]
 
@@ -264,14 +282,31 @@ def heed_node(state, node):
     if differs:
         for k in range(extra.shape[1]):
             shapes.bound[node, k] = extra[node, k]
-        note_node(state, node)
+        note_node(state, node, False)
+
+
+@kernel()
+def _licences_of_shape(state, s, beside):
+    """Whether the licences that the jobs of a shape ask for are free."""
+    job = state.free.shapes.first[s]
+    return _free_items(state, state.jobs.licence_first[job], state.jobs.limit_first[job], beside)
 
 
 @kernel()
 def licences_are_free(state, job, beside):
-    """Whether the licences of a job are free; beside the reservation, if that is asked."""
+    """Whether the licences of a job are free, and its limits allow it; beside the reservation, if that is asked."""
+    return _free_items(state, state.jobs.licence_first[job], state.jobs.licence_first[job + 1], beside)
+
+
+@kernel()
+def limits_allow(state, job, beside):
+    """Whether the limits that count a job allow it to run; beside the reservation, if that is asked."""
+    return _free_items(state, state.jobs.limit_first[job], state.jobs.licence_first[job + 1], beside)
+
+
+@kernel()
+def _free_items(state, first, last, beside):
     jobs = state.jobs
-    first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
     if beside and not licences_free(state.shadow.licences, jobs.licence, jobs.licence_count, first, last):
         return False
     return licences_free(state.free.licences, jobs.licence, jobs.licence_count, first, last)
@@ -283,7 +318,9 @@ def may_sit(state, job, long):
     s, units = state.jobs.shape[job], units_of(state, job)
     if units_free(state, s) < units or (long and units_beside(state, s) < units):
         return False
-    return state.free.shapes.exact == 1 or licences_are_free(state, job, long)
+    if state.free.shapes.exact:
+        return limits_allow(state, job, long)
+    return licences_are_free(state, job, long)
 
 
 @apart()
@@ -297,6 +334,8 @@ def sit(state, job, beside):
     placed.count, placed.job = 0, job
     if not may_sit(state, job, beside):
         return False
+    if state.jobs.place[job] != POWER:
+        return seat_by_rule(state, job, _room_beside(state) if beside else state.free.nodes)
     if not shapes.together[s]:
         left = state.jobs.tasks[job]
         for block in range(shapes.sums.shape[1]):
@@ -320,6 +359,16 @@ def sit(state, job, beside):
 
 
 @kernel()
+def _room_beside(state):
+    """What is free of each node (m, k), beside the reservation."""
+    room = np.empty_like(state.free.nodes)
+    for node in range(state.machine.nodes):
+        for k in range(state.machine.resources):
+            room[node, k] = min(state.free.nodes[node, k], state.shadow.extra[node, k])
+    return room
+
+
+@kernel()
 def _take_node(state, job, s, node, left, beside):
     """Put as many of the tasks that are left on a node as fit there. Returns how many."""
     shapes, jobs, placed = state.free.shapes, state.jobs, state.placed
@@ -329,8 +378,7 @@ def _take_node(state, job, s, node, left, beside):
     if jobs.alone[job]:
         here = left
     if not shapes.exact:
-        first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
-        if not may_use(node, jobs.bound[job], state.machine.allowed, state.machine.hosts, jobs.licence, first, last):
+        if not may_run_on(state, job, node):
             return np.int64(0)
         if not holds(state.free.nodes, node, jobs.demand, job, left if jobs.alone[job] else np.int64(1)):
             return np.int64(0)

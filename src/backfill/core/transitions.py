@@ -171,7 +171,7 @@ def set_capacity(state, node, k, amount, base):
     machine.capacity[node, k], machine.base[node, k] = amount, base
     free.nodes[node, k] += gained
     free.total[k] += gained
-    note_node(state, node)
+    note_node(state, node, gained > 0)
     state.later.live = 0
     state.batch.changes += 1
 

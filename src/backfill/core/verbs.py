@@ -6,6 +6,7 @@ from numba import int64
 from backfill.core.batch import note_preemption, note_start
 from backfill.core.bookings import book_in, drop_booking
 from backfill.core.errors import (
+    BY_HELD_BACK,
     BY_PLACE,
     BY_RESERVE,
     BY_START,
@@ -34,7 +35,7 @@ from backfill.core.kernel import apart, kernel
 from backfill.core.placement import holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
 from backfill.core.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, RENEWED, note_promise
-from backfill.core.queue import dequeue, enqueue, head, is_waiting, take_in
+from backfill.core.queue import dequeue, enqueue, head, is_held_back, is_waiting, take_in
 from backfill.core.record import doubled
 from backfill.core.runs import (
     REQUEUE,
@@ -49,6 +50,7 @@ from backfill.core.runs import (
     take,
 )
 from backfill.core.search import span
+from backfill.core.seating import POWER, seat_by_rule
 from backfill.core.shapes import sit
 from backfill.core.wall import verb
 from backfill.model import schedule
@@ -66,20 +68,23 @@ def place_in(state, job, room, licence_room):
     state.placed.count, state.placed.job = 0, job
     if is_suspended(state, job):
         return fits_as_before(state, job, room, licence_room)
-    if licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end):
-        state.placed.count = place_gang(
-            room,
-            state.jobs.demand,
-            job,
-            state.jobs.tasks[job],
-            state.jobs.spread[job],
-            state.machine,
-            state.jobs.bound[job],
-            state.jobs.licence,
-            begin,
-            end,
-            state.placed.pairs,
-        )
+    if not licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end):
+        return False
+    if state.jobs.place[job] != POWER:
+        return seat_by_rule(state, job, room)
+    state.placed.count = place_gang(
+        room,
+        state.jobs.demand,
+        job,
+        state.jobs.tasks[job],
+        state.jobs.spread[job],
+        state.machine,
+        state.jobs.bound[job],
+        state.jobs.licence,
+        begin,
+        state.jobs.limit_first[job],
+        state.placed.pairs,
+    )
     return state.placed.count > 0
 
 
@@ -116,6 +121,15 @@ def place(state, job):
     if is_suspended(state, job):
         return fits_as_before(state, job, state.free.nodes, state.free.licences)
     return sit(state, job, False)
+
+
+@verb(inline=True)
+def held_back(state, job):
+    """Whether a limit on what runs at once, of its user for instance, keeps a waiting job from starting now.
+
+    Then it waits aside: `head` passes over it, and a policy reserves nothing for it.
+    """
+    return is_waiting(state, job, BY_HELD_BACK) and is_held_back(state, job)
 
 
 @verb()
@@ -277,7 +291,10 @@ def fit_empty(state, capacity, copies, out):
     """Whether each job fits on the empty platform of this capacity (m, k) and copies (l,), 1 or 0, into out (n,)."""
     for job in range(state.jobs.rows):
         out[job] = 1 if place_in(state, job, capacity, copies) else 0
-    state.placed.job = NONE
+    placed = state.placed  # nothing is left there of jobs to come
+    placed.count, placed.job = 0, NONE
+    for pair in range(len(placed.pairs)):
+        placed.pairs[pair, 0] = placed.pairs[pair, 1] = 0
 
 
 @verb(within=True)

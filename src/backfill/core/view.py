@@ -41,8 +41,8 @@ Layout = tuple[Named, ...]
 
 READABLE = {
     "jobs": "count submit walltime tasks demand need spread alone bound deadline priority admin_priority user group "
-    "project licence_first licence licence_count",
-    "machine": "nodes resources pool capacity in_play site allowed hosts copies windows",
+    "project licence_first licence licence_count limit_first",
+    "machine": "nodes resources pool capacity in_play site allowed hosts copies licences windows",
     "free": "nodes total licences",
     "runs": "count job start limit end reason how first many held last by_limit limits active paused",
     "queue": "waiting slots waits",
@@ -67,7 +67,9 @@ FIELDS = {  # the numba type of every field, by room
 _PER_JOB, _PER_RUN, _PER_PROJECT = ("jobs", "count", 0), ("runs", "count", 0), ("projects", "count", 0)
 _ENDS = {
     "jobs": dict.fromkeys(READABLE["jobs"].split(), _PER_JOB) | {"licence_first": ("jobs", "count", 1)},
-    "machine": {"allowed": ("jobs", "sets", 0)},
+    "machine": {"allowed": ("jobs", "sets", 0), "copies": ("machine", "licences", 0)},
+    "free": {"licences": ("machine", "licences", 0)},
+    "shadow": {"licences": ("machine", "licences", 0)},
     "runs": {
         **dict.fromkeys(["job", "start", "limit", "end", "reason", "how", "first", "many"], _PER_RUN),
         **dict.fromkeys(["last", "paused"], _PER_JOB),

@@ -17,7 +17,8 @@ from backfill.core.runs import REQUEUE, RUNNING
 from backfill.core.transitions import ask, ask_policy, end, end_vacated, release, submit, tick, vacate
 from backfill.model import schedule, units
 
-COMPLETED, TIMEOUT = np.int8(schedule.COMPLETED), np.int8(schedule.TIMEOUT)
+COMPLETED, TIMEOUT, REJECTED = (np.int8(how) for how in (schedule.COMPLETED, schedule.TIMEOUT, schedule.REJECTED))
+AFTER = np.int64(-2)
 NOT_YET = RUNNING  # outcome of a job that is not over
 
 LATEST = np.int64(units.LATEST)
@@ -42,6 +43,12 @@ WORLD = [
     ("after_first", int64[::1]),  # the jobs that wait for job j are after_item[after_first[j]:after_first[j + 1]]
     ("after_item", int64[::1]),
     ("eligible", int64[::1]),
+    # limits on how many jobs are queued
+    ("quota_first", int64[::1]),  # job j counts for the accounts quota_item[quota_first[j]:quota_first[j + 1]]
+    ("quota_item", int64[::1]),
+    ("quota_left", int64[::1]),  # (accounts,): how many more may be queued
+    ("refused_for", int64[::1]),  # (jobs,): the account that was full when a job was submitted; AFTER one of these
+    ("queued", int8[::1]),  # (jobs,): 1: counted
     ("due", int64[::1]),  # (runs,): when each will end
     ("cut", int8[::1]),  # (runs,): 1: it will be killed at its walltime
     ("gone", int8[::1]),  # (runs,): it has given back what it held, its end is still to come (stepping)
@@ -174,6 +181,8 @@ def forget(state, world, job):
 def close_job(state, world, job, how):
     """A job has ended, or will never run."""
     world.outcome[job] = how
+    if len(world.quota_left) > 0 and world.queued[job]:
+        _count_queued(world, job, np.int64(1))
     if world.linked:
         _let_follow(state, world, job)
 
@@ -207,9 +216,52 @@ def _end_thought(state, world):
 def _come(state, world):
     """The next job is submitted, unless it was cancelled before."""
     job = submit(state)
+    if len(world.quota_left) > 0 and world.outcome[job] == NOT_YET:
+        _admit_to_quotas(state, world, job)
     if world.outcome[job] == NOT_YET:
         ask(state, job)
         _admit(state, world, job)
+
+
+@kernel()
+def _count_queued(world, job, sign):
+    """A job is one of those that are queued (sign -1), or is so no more (1)."""
+    world.queued[job] = sign < 0
+    for i in range(world.quota_first[job], world.quota_first[job + 1]):
+        world.quota_left[world.quota_item[i]] += sign
+
+
+@apart()
+def _admit_to_quotas(state, world, job):
+    """Count a job that is submitted; where as many are queued as may be, it is rejected with all that come after it."""
+    full = NONE
+    for i in range(world.quota_first[job + 1] - 1, world.quota_first[job] - 1, -1):
+        if world.quota_left[world.quota_item[i]] <= 0:
+            full = world.quota_item[i]
+    if full == NONE:
+        _count_queued(world, job, np.int64(-1))
+        return
+    world.outcome[job], world.refused_for[job] = REJECTED, full
+    if world.linked:
+        _refuse_followers(world, job)
+
+
+@kernel()
+def _refuse_followers(world, job):
+    """Reject all that come after a job that was rejected when it was submitted, and after these."""
+    stack, high = np.empty(world.jobs, np.int64), 1
+    stack[0] = job
+    while high > 0:
+        high -= 1
+        before = stack[high]
+        for i in range(world.after_first[before], world.after_first[before + 1]):
+            later = world.after_item[i]
+            if world.outcome[later] == NOT_YET:
+                world.outcome[later], world.refused_for[later] = REJECTED, AFTER
+                if world.queued[later]:
+                    _count_queued(world, later, np.int64(1))
+                stack[high] = later
+                high += 1
 
 
 @kernel()

@@ -10,6 +10,7 @@ from backfill.model.errors import quote
 
 EXPECTED = "features with & and | between them, and a ! in front of those that must not be there"
 NAME = "a text without spaces, brackets and & | ! * ; ,"
+GPU_TYPE = NAME + " :"  # a job asks for GPUs as `type:count`
 _FEATURE = re.compile(r"[^\s&|!*;,()\[\]{}]+")
 
 
@@ -24,6 +25,19 @@ def alternatives(constraint: str) -> list[dict[str, bool]]:
                 raise ValueError(f"{quote(constraint)}; expected {EXPECTED}")
         found.append(terms)
     return found
+
+
+def with_feature(constraint: str, name: str) -> str:
+    """The constraint, or "" for none, that asks for this feature as well. Raises ValueError where it is ruled out."""
+    parts = [part for part in constraint.split("|") if constraint and alternatives(part)[0].get(name, True)]
+    if constraint and not parts:
+        raise ValueError(f"{quote(constraint)} rules out {quote(name)}")
+    return "|".join(f"{part}&{name}" for part in parts) or name
+
+
+def is_gpu_type(name: str) -> bool:
+    """Whether it can be the type of GPUs, which is a feature of their nodes."""
+    return is_feature(name) and ":" not in name
 
 
 def is_feature(name: str) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from backfill.model.constraint import NAME, alternatives, is_feature
 from backfill.model.errors import BadArgument, PlatformError, at, printable, quote
+from backfill.model.partitions import Limit, Partition, Rules, stated
 from backfill.model.workload import Ints, Workload
 
 NODES_MAX = 10**6
@@ -32,6 +33,9 @@ class Platform:
     name: str = "pool"
     node_licences: tuple[str, ...] = ()  # resources that are licences which stay on their nodes
     features: tuple[tuple[str, ...], ...] = ()  # per node, what a constraint may name besides it; () = not known
+    partitions: tuple[Partition, ...] = ()
+    qos: tuple[Rules, ...] = ()  # qualities of service
+    limits: tuple[Limit, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
@@ -57,7 +61,8 @@ class Platform:
             raise PlatformError(f"{self.name}: features of {len(self.features)} nodes; expected {nodes}")
         if bad := next((name for name in self.feature_names if not is_feature(name)), None):
             raise PlatformError(f"{self.name}: {quote(bad)} is no feature; expected {NAME}")
-        for names in (self.nodes, self.resources, self.sites, self.licences):
+        rules = ([each.name for each in some] for some in (self.partitions, self.qos, self.limits))
+        for names in (self.nodes, self.resources, self.sites, self.licences, *rules):
             if len(set(names)) < len(names):
                 raise PlatformError(f"{self.name}: two of {', '.join(names[:10])} have the same name")
         if ((self.site < 0) | (self.site >= len(self.sites))).any() or (self.copies < 0).any():
@@ -89,7 +94,7 @@ class Platform:
             site=np.zeros(nodes, np.int64),
         )
 
-    def limits(self, resource: str) -> bool:
+    def bounds(self, resource: str) -> bool:
         """Whether jobs can hold no more of a resource than there is: of each but a memory that nobody stated.
 
         Each machine has a memory, of a size that few descriptions give; what else is not stated is not there.
@@ -160,6 +165,17 @@ class Platform:
         """Whether a job just fits or does not: one node, and no licence that floats."""
         return len(self.nodes) == 1 and not self.licences
 
+    def nodes_of(self, partition: str) -> NDArray[np.bool_]:
+        """Which nodes a partition has, shape (nodes,). Raises KeyError."""
+        found = np.zeros(len(self.nodes), np.bool_)
+        found[{each.name: each for each in self.partitions}[partition].nodes] = True
+        return found
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether it has partitions, qualities of service or limits."""
+        return bool(self.partitions or self.qos or self.limits)
+
     @property
     def cpus(self) -> int:
         """All processors together."""
@@ -170,7 +186,9 @@ class Platform:
         """Of all that it says, so that two platforms with the same hash are the same machine."""
         says = [self.nodes, self.resources, self.capacity.tolist(), self.speed.tolist(), self.site.tolist(), self.sites,
                 self.licences, self.copies.tolist(), self.hosts.tolist(),
-                *([self.features] if self.features else [])]  # fmt: skip
+                *([self.features] if self.features else []),
+                *([[stated(each) for each in some] for some in (self.partitions, self.qos, self.limits)]
+                  if self.has_rules else [])]  # fmt: skip
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
@@ -181,4 +199,9 @@ class Platform:
             "nodes": len(self.nodes),
             **{r: int(self.capacity[:, k].sum()) for k, r in enumerate(self.resources)},
             "licences": {licence: int(n) for licence, n in zip(self.licences, self.copies, strict=True)},
+            **{
+                what: [each.name for each in some]
+                for what, some in (("partitions", self.partitions), ("qos", self.qos), ("limits", self.limits))
+                if some
+            },
         }

@@ -1,39 +1,28 @@
 """The platform TOML: what may stand in it, as pydantic models, and the Platform that it describes."""
 
-import json
-import re
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
-from backfill.model.constraint import NAME, is_feature
+from backfill.model.constraint import GPU_TYPE, NAME, is_feature, is_gpu_type
 from backfill.model.errors import PlatformError, at, printable
 from backfill.model.platform import NODES_MAX, Platform
-from backfill.model.units import parse_size
-
-_AMOUNT = "a whole number from 0 to 2^62 - 1 that may carry K, M, G or T"
-
-
-def _size(value: Any) -> Any:
-    return parse_size(value) if isinstance(value, str) else value
-
-
-def _plain(name: str) -> str:
-    """Names stand in lists such as `a*2;b*3`."""
-    if not name or not name.isprintable() or any(c in name for c in "*;,"):
-        raise ValueError
-    return name
+from backfill.model.rules_file import LimitTable, PartitionTable, RulesTable, RuleTables, rules_text
+from backfill.model.tables import AMOUNT, Amount, Name, Table, key, plain, quoted
+from backfill.model.workload import RESOURCES
 
 
 def _licence(name: str) -> str:
     """A job asks for a licence as `name:copies`."""
     if ":" in name:
         raise ValueError
-    return _plain(name)
+    return plain(name)
 
 
 def _feature(name: str) -> str:
@@ -42,19 +31,18 @@ def _feature(name: str) -> str:
     return name
 
 
-Amount = Annotated[int, BeforeValidator(_size), Field(ge=0, lt=2**62, description=_AMOUNT)]
-Name = Annotated[str, AfterValidator(_plain)]
+def _gpu_type(name: str) -> str:
+    if not is_gpu_type(name):
+        raise ValueError
+    return name
+
+
 LicenceName = Annotated[str, AfterValidator(_licence)]
 Feature = Annotated[str, AfterValidator(_feature)]
+GpuType = Annotated[str, AfterValidator(_gpu_type)]
 
 
-class _Table(BaseModel):
-    """Every field's description is what an error says was expected."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class _Node(_Table):
+class _Node(Table):
     model_config = ConfigDict(strict=True, extra="allow")
     __pydantic_extra__: dict[str, Amount] = Field(init=False)  # resources by name
 
@@ -62,21 +50,36 @@ class _Node(_Table):
     count: int | None = Field(None, ge=1, le=NODES_MAX, description=f"a whole number from 1 to {NODES_MAX}")
     site: str = Field("", description="a text")
     speed: float = Field(1.0, ge=1e-6, le=1e6, allow_inf_nan=False, description="a number from 0.000001 to 1,000,000")
+    gpu_type: GpuType | None = Field(None, description="one type: " + GPU_TYPE)
     features: list[Feature] = Field([], description=f"a list of names, each {NAME}")
     licences: list[str] | None = Field(None, description="a list of names of [[licence]] tables")
-    node_licences: dict[LicenceName, Amount] = Field({}, description="a table of names, each with " + _AMOUNT)
+    node_licences: dict[LicenceName, Amount] = Field({}, description="a table of names, each with " + AMOUNT)
+
+    @property
+    def all_features(self) -> tuple[str, ...]:
+        """The features, and the type of its GPUs, which is one of them."""
+        return tuple(dict.fromkeys([*self.features, *([self.gpu_type] if self.gpu_type else [])]))
 
 
-class _Licence(_Table):
+class _Licence(Table):
     name: LicenceName = Field(description="a text without * ; , and :")
     copies: Amount
 
 
-class _File(_Table):
+class _File(RuleTables):
     name: str | None = Field(None, description="a text")
-    resources: list[str] = Field([], description="a list of names of resources and node licences, each once")
+    resources: list[str] = Field([], description="a list of names of resources")
     node: list[_Node] = Field(min_length=1, description="at least one [[node]] table")
     licence: list[_Licence] = Field([], description="[[licence]] tables")
+
+
+_TABLES: dict[str, type[Table]] = {
+    "node": _Node,
+    "licence": _Licence,
+    "partition": PartitionTable,
+    "qos": RulesTable,
+    "limit": LimitTable,
+}
 
 
 def parse_platform(file: str, text: str) -> Platform:
@@ -85,6 +88,8 @@ def parse_platform(file: str, text: str) -> Platform:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise _error(file, f"is not valid TOML: {error}") from None
+    if slip := _unknown_key(data):
+        raise _error(file, slip)
     try:
         return _platform(file, _File.model_validate(data))
     except ValidationError as error:
@@ -93,10 +98,11 @@ def parse_platform(file: str, text: str) -> Platform:
 
 def platform_text(platform: Platform) -> str:
     """The TOML that `parse_platform` reads as this platform. Equal nodes m1, m2, ... share a table."""
-    lines = [f"name = {_quoted(platform.name)}"]
+    lines = [f"name = {quoted(platform.name)}"]
     anywhere = platform.capacity.sum(axis=0).tolist()
-    if platform.resources != _as_they_come(platform, anywhere):
-        lines.append(f"resources = [{', '.join(map(_quoted, platform.resources))}]")
+    declared = {*platform.resources} - {*RESOURCES, *platform.node_licences}
+    if declared or platform.resources != _as_they_come(platform, anywhere):
+        lines.append(f"resources = [{', '.join(map(quoted, platform.resources))}]")
     lines.append("")
     told = [_told(platform, i, anywhere) for i in range(len(platform.nodes))]
     i = 0
@@ -106,11 +112,12 @@ def platform_text(platform: Platform) -> str:
         if name.endswith("1") and base and not base[-1].isdigit():
             while told[i + count : i + count + 1] == [told[i]] and platform.nodes[i + count] == f"{base}{count + 1}":
                 count += 1
-        named = [f"name = {_quoted(name)}"] if count == 1 else [f"name = {_quoted(base)}", f"count = {count}"]
+        named = [f"name = {quoted(name)}"] if count == 1 else [f"name = {quoted(base)}", f"count = {count}"]
         lines += ["[[node]]", *named, *told[i], ""]
         i += count
     for licence, copies in zip(platform.licences, platform.copies.tolist(), strict=True):
-        lines += ["[[licence]]", f"name = {_quoted(licence)}", f"copies = {copies}", ""]
+        lines += ["[[licence]]", f"name = {quoted(licence)}", f"copies = {copies}", ""]
+    lines += rules_text(platform.partitions, platform.qos, platform.limits, platform.nodes)
     return "\n".join(lines)
 
 
@@ -118,19 +125,19 @@ def _told(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
     """What a table says of a node besides its name. anywhere: how much of each resource all nodes hold."""
     lines = []
     if platform.sites[platform.site[i]]:
-        lines.append(f"site = {_quoted(platform.sites[platform.site[i]])}")
+        lines.append(f"site = {quoted(platform.sites[platform.site[i]])}")
     if platform.speed[i] != 1:
         lines.append(f"speed = {float(platform.speed[i])!r}")
     held, locked = _held(platform, i, anywhere)
-    lines += [f"{_key(name)} = {amount}" for name, amount in held.items()]
+    lines += [f"{key(name)} = {amount}" for name, amount in held.items()]
     if locked:
-        told = ", ".join(f"{_key(name)} = {amount}" for name, amount in locked.items())
+        told = ", ".join(f"{key(name)} = {amount}" for name, amount in locked.items())
         lines.append(f"node_licences = {{{told}}}")
     if platform.features and platform.features[i]:
-        lines.append(f"features = [{', '.join(map(_quoted, platform.features[i]))}]")
+        lines.append(f"features = [{', '.join(map(quoted, platform.features[i]))}]")
     if not platform.hosts[i].all():
         hosted = [name for name, may in zip(platform.licences, platform.hosts[i], strict=True) if may]
-        lines.append(f"licences = [{', '.join(map(_quoted, hosted))}]")
+        lines.append(f"licences = [{', '.join(map(quoted, hosted))}]")
     return lines
 
 
@@ -146,14 +153,6 @@ def _as_they_come(platform: Platform, anywhere: list[int]) -> tuple[str, ...]:
     """The order of resources that a reader finds who is not told."""
     each = (name for i in range(len(platform.nodes)) for told in _held(platform, i, anywhere) for name in told)
     return tuple(dict.fromkeys(["cpus", *each]))
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _error(file: str, what: str) -> PlatformError:
@@ -172,9 +171,15 @@ def _platform(file: str, content: _File) -> Platform:
             raise fail(f"licence {licence.name}", "has two [[licence]] tables; expected one")
         copies[licence.name] = licence.copies
 
+    for name, times in Counter(content.resources).items():
+        if times > 1:
+            raise fail("resources", f"{_shown(name)} is listed {times} times; expected once")
+        if name in _Node.model_fields:
+            raise fail("resources", f"{_shown(name)} is a key of [[node]] tables; expected another name")
+
     names: list[str] = []
     kinds: list[int] = []  # per node, its [[node]] table
-    resources = ["cpus"]
+    resources = [*dict.fromkeys(["cpus", *content.resources])]
     held: list[dict[str, int]] = []
     for i, node in enumerate(content.node):
         name = node.name or f"node{i + 1}"
@@ -183,6 +188,8 @@ def _platform(file: str, content: _File) -> Platform:
         if strange := [licence for licence in node.licences or () if licence not in copies]:
             known = ", ".join(copies) or "none"
             raise fail(where, f"licence {_shown(strange[0])} has no [[licence]] table; known: {known}")
+        if node.gpu_type and not own.get("gpus"):
+            raise fail(where, f"gpu_type is {_shown(node.gpu_type)} without gpus; expected gpus of 1 or more")
         if twice := [key for key in node.node_licences if key in own]:
             raise fail(where, f"{twice[0]!r} is both a resource and a node licence")
         held.append(own | node.node_licences)
@@ -191,10 +198,8 @@ def _platform(file: str, content: _File) -> Platform:
         resources += [key for key in held[i] if key not in resources]
         names += [name] if node.count is None else [f"{name}{c + 1}" for c in range(node.count)]
         kinds += [i] * (node.count or 1)
-    if content.resources:
-        if sorted(content.resources) != sorted(resources):
-            raise _error(file, f"resources: expected {', '.join(resources)}, each once")
-        resources = content.resources
+    if unused := [name for name in content.resources if not any(name in own for own in held)]:
+        raise fail("resources", f"{_shown(unused[0])} is in no [[node]] table; expected an amount of it in one of them")
     if not any(own.get("cpus", 0) for own in held):
         raise fail("node", "no [[node]] table has cpus; expected a whole number >= 1 in one of them")
     if len(set(names)) < len(names):
@@ -206,44 +211,88 @@ def _platform(file: str, content: _File) -> Platform:
     kind = kind[order]
     used = [content.node[i] for i in dict.fromkeys(kind.tolist())]
     sites = tuple(dict.fromkeys(node.site for node in used))
+    nodes = tuple(names[i] for i in order.tolist())
+    try:
+        rules = content.values(nodes, resources)
+    except ValueError as error:
+        raise _error(file, str(error)) from None
     hosts = [[node.licences is None or licence in node.licences for licence in copies] for node in content.node]
     return Platform(
-        nodes=tuple(names[i] for i in order.tolist()),
+        nodes=nodes,
         resources=tuple(resources),
         capacity=np.array([[own.get(resource, 0) for resource in resources] for own in held], np.int64)[kind],
         speed=speed[kind],
         site=np.array([sites.index(node.site) for node in content.node], np.int64)[kind],
         sites=sites,
-        features=tuple(tuple(content.node[i].features) for i in kind.tolist()),
+        features=tuple(content.node[i].all_features for i in kind.tolist()),
         licences=tuple(copies),
         copies=np.array(list(copies.values()), np.int64),
         hosts=np.array(hosts, np.bool_).reshape(len(hosts), len(copies))[kind],
         name=content.name or Path(file).stem,
         node_licences=tuple(name for name in resources if any(name in node.node_licences for node in content.node)),
+        **rules,
     )
 
 
 def _complaint(data: dict[str, Any], error: ValidationError) -> str:
     """The first thing wrong, as `node m: speed is -1; expected a number > 0`."""
-    problems = error.errors(include_url=False, include_context=False)
-    first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")  # a slip of the pen comes first
+    first = error.errors(include_url=False, include_context=False)[0]
     place = first["loc"]
     table = str(place[0])
-    if len(place) < 3:  # the fault is not inside a table
-        if first["type"] == "extra_forbidden":
-            return f"{table}: unknown; expected [[node]] and [[licence]] tables"
+    if len(place) < 3 or table not in _TABLES:  # the fault is not inside a table
         return f"{table}: expected {_File.model_fields[table].description}"
-    model: type[_Table] = _Node if table == "node" else _Licence
     number, key = int(place[1]), str(place[2])
-    name = data[table][number].get("name")
-    where = f"{table} {name if isinstance(name, str) and 0 < len(name) <= 60 else number + 1}"
-    field = model.model_fields.get(key)
-    expected = field.description if field else _AMOUNT
-    if first["type"] == "extra_forbidden":
-        return f"{where}: {key} is not known; expected {' and '.join(model.model_fields)}"
+    where = _where(table, number, data[table][number])
+    field = _TABLES[table].model_fields.get(key)
+    expected = field.description if field else AMOUNT
     if first["type"] == "missing":
         return f"{where}: {key} is missing; expected {expected}"
     return f"{where}: {key} is {_shown(data[table][number][key])}; expected {expected}"
+
+
+def _unknown_key(data: dict[str, Any]) -> str | None:
+    """What to say of the first key that means nothing where it stands; None where all are known."""
+    declared = [name for name in _items(data.get("resources")) if isinstance(name, str)]
+    known = {"": [*_File.model_fields]} | {table: [*model.model_fields] for table, model in _TABLES.items()}
+    known["node"] += [*RESOURCES, *declared]
+    for table, where, name in _keys(data):
+        if name in known[table]:
+            continue
+        if near := get_close_matches(name.lower(), known[table], 1):
+            hint = f"did you mean {_called(table, near[0])}?"
+        elif name == "resources":
+            hint = "expected at the top of the file, above the first table"
+        elif not table and name in known["node"]:
+            hint = "expected in a [[node]] table"
+        else:
+            hint = f"expected one of {', '.join(_called(table, each) for each in known[table])}"
+        if table == "node" and name != "resources":
+            hint += f"{'' if near else '.'} A resource besides cpus, memory and gpus is declared in resources = [...]"
+        return f"{where}{name if len(name) <= 60 else name[:57] + '...'} is not known; {hint}"
+    return None
+
+
+def _keys(data: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Each key with the kind of its table and what messages call the table; both are empty at the top of the file."""
+    yield from (("", "", name) for name in data)
+    for table in _TABLES:
+        for number, content in enumerate(_items(data.get(table))):
+            for name in content if isinstance(content, dict) else ():
+                yield table, f"{_where(table, number, content)}: ", name
+
+
+def _called(table: str, key: str) -> str:
+    return f"[[{key}]]" if not table and key in _TABLES else key
+
+
+def _where(table: str, number: int, content: dict[str, Any]) -> str:
+    """A table by its name, or by its number where it has none to show."""
+    name = content.get("name")
+    return f"{table} {name if isinstance(name, str) and 0 < len(name) <= 60 else number + 1}"
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _shown(value: Any) -> str:

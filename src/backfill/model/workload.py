@@ -1,6 +1,5 @@
 """A workload: the table of jobs that a log, a file or a generator hands to a scheduler."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model import frames, notebook
+from backfill.model.clock import Clock
 from backfill.model.constraint import alternatives
 from backfill.model.errors import BadArgument, WorkloadError, printable
 from backfill.model.units import NEVER, TIME_MAX, counted, span_text
@@ -18,7 +18,10 @@ Floats = NDArray[np.float64]
 
 SPREAD = ("node", "site", "any")  # where a gang may sit; Jobs.spread holds the index
 ANY = SPREAD.index("any")
-LABELS = ("job", "user", "group", "project", "site", "constraint", "status")  # columns of a table that are texts
+RESOURCES = ("cpus", "memory", "gpus")  # known in any file
+# Columns of Jobs that are Labels, in the order in which tables have them.
+LABELS = ("user", "group", "project", "partition", "queue", "qos", "site", "constraint", "status")
+TEXTS = ("job", *LABELS, "licences")  # columns of a table that are texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,43 @@ class Ragged:
         count = self.first[rows + 1] - self.first[rows]
         first = np.append(0, np.cumsum(count))
         return Ragged(first, self.items[np.arange(first[-1]) + np.repeat(self.first[rows] - first[:-1], count)])
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(Ragged):
+    """A list of different whole numbers per job, in ascending order, each with a count of 1 or more."""
+
+    counts: Ints  # shape (first[-1],)
+
+    @classmethod
+    def of_copies(cls, lists: Ragged) -> "Counted":
+        """From lists with an item for each copy."""
+        job = np.repeat(np.arange(len(lists)), np.diff(lists.first))
+        return cls.of_items(len(lists), job, lists.items, np.ones(len(lists.items), np.int64))
+
+    @classmethod
+    def of_items(cls, jobs: int, job: Ints, item: Ints, count: Ints) -> "Counted":
+        """From triples of job, item and count in any order; those of the same job and item are added up."""
+        many = int(item.max(initial=0)) + 1
+        pairs, inverse = np.unique(job * many + item, return_inverse=True)
+        counts = np.zeros(len(pairs), np.int64)
+        np.add.at(counts, inverse, count)
+        return cls(np.searchsorted(pairs, np.arange(jobs + 1) * many), pairs % many, counts)
+
+    @property
+    def jobs(self) -> Ints:
+        """The job of each item, shape (first[-1],)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.first))
+
+    def counts_of(self, job: int) -> dict[int, int]:
+        """The items of a job with their counts."""
+        some = slice(self.first[job], self.first[job + 1])
+        return dict(zip(self.items[some].tolist(), self.counts[some].tolist(), strict=True))
+
+    def take(self, rows: Ints) -> "Counted":
+        """The lists of these rows, in this order."""
+        lists, counts = super().take(rows), Ragged(self.first, self.counts).take(rows)
+        return Counted(lists.first, lists.items, counts.items)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +142,20 @@ class Jobs:
     submit: Ints
     runtime: Ints  # true run time, never shown to a policy
     walltime: Ints  # requested time; a job is killed at it
+    requested: NDArray[np.bool_] = None  # type: ignore[assignment]  # where not, the run time stands for the walltime
     tasks: Ints = None  # type: ignore[assignment]  # default 1
     demand: Ints = None  # type: ignore[assignment]  # shape (jobs, resources), per task; default one cpu
     spread: NDArray[np.int8] = None  # type: ignore[assignment]  # index into SPREAD; default any
-    licences: Ragged = None  # type: ignore[assignment]  # indexes into Workload.licences, one item per copy
+    licences: Counted = None  # type: ignore[assignment]  # indexes into Workload.licences; also a Ragged of copies
     deadline: Ints = None  # type: ignore[assignment]  # NEVER = none
     priority: Floats = None  # type: ignore[assignment]  # higher goes first
     admin_priority: Floats = None  # type: ignore[assignment]  # the administrators' own; higher goes first
     user: Labels = None  # type: ignore[assignment]
     group: Labels = None  # type: ignore[assignment]
     project: Labels = None  # type: ignore[assignment]
+    partition: Labels = None  # type: ignore[assignment]  # of the nodes, as the site divides them (Slurm)
+    queue: Labels = None  # type: ignore[assignment]  # that it was submitted to (PBS, SWF)
+    qos: Labels = None  # type: ignore[assignment]  # quality of service (Slurm)
     site: Labels = None  # type: ignore[assignment]  # pins the job to a site
     constraint: Labels = None  # type: ignore[assignment]  # which nodes it may run on, see constraint.py
     after: Ragged = None  # type: ignore[assignment]  # rows of the jobs that must have ended
@@ -122,10 +166,11 @@ class Jobs:
     def __post_init__(self) -> None:
         n = len(self.job)
         defaults: dict[str, Any] = {
+            "requested": lambda: np.ones(n, np.bool_),
             "tasks": lambda: np.ones(n, np.int64),
             "demand": lambda: np.ones((n, 1), np.int64),
             "spread": lambda: np.full(n, ANY, np.int8),
-            "licences": lambda: Ragged.empty(n),
+            "licences": lambda: Counted.of_copies(Ragged.empty(n)),
             "deadline": lambda: np.full(n, NEVER, np.int64),
             "priority": lambda: np.zeros(n),
             "admin_priority": lambda: np.zeros(n),
@@ -140,6 +185,8 @@ class Jobs:
                 object.__setattr__(self, column.name, value)
             if len(value) != n:
                 raise WorkloadError(f"column {column.name} has {len(value)} rows; expected {n}")
+        if not isinstance(self.licences, Counted):
+            object.__setattr__(self, "licences", Counted.of_copies(self.licences))
         for constraint in self.constraint.names:
             try:
                 alternatives(constraint)
@@ -211,6 +258,7 @@ class Workload:
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows left out
     assumed: dict[str, int] = field(default_factory=dict)  # what was taken for a missing value -> jobs
     notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each; `assumed` is told here too
+    clock: Clock | None = None  # of its times, where the source states it
     platform: Any = None  # the Platform that it was made for, where there is one
     # What was asked of it, where it is not the usual: `jobs`, `load`, `zero_run`, `cancelled`, `think`.
     chosen: dict[str, Any] = field(default_factory=dict)
@@ -240,11 +288,11 @@ class Workload:
 
     def to_polars(self) -> Any:
         """The jobs as a polars DataFrame, one row each, times in seconds. Needs the extra `data`."""
-        return frames.to_polars(self._columns(), (*LABELS, "licences"))
+        return frames.to_polars(self._columns(), TEXTS)
 
     def to_pandas(self) -> Any:
         """The jobs as a pandas DataFrame, one row each, times in seconds. Needs pandas."""
-        return frames.to_pandas(self._columns(), (*LABELS, "licences"))
+        return frames.to_pandas(self._columns(), TEXTS)
 
     def _columns(self) -> frames.Columns:
         jobs = self.jobs
@@ -260,8 +308,15 @@ class Workload:
             "priority": jobs.priority.tolist(),
             "admin_priority": jobs.admin_priority.tolist(),
             "licences": [";".join(self.licences_of(row)) for row in range(len(jobs))],
-            **{name: [jobs[name][row] for row in range(len(jobs))] for name in LABELS[1:]},
+            **{name: [jobs[name][row] for row in range(len(jobs))] for name in LABELS},
         }
+
+    @property
+    def calendar(self) -> Clock | None:
+        """The clock of its times, stated or guessed; None where there is none, or where `at_load` moved its jobs."""
+        if "load" in self.chosen:
+            return None
+        return self.clock or Clock.guess(int(self.jobs.submit.min()) if len(self) else None)
 
     @property
     def never_ran(self) -> NDArray[np.bool_]:
@@ -271,8 +326,8 @@ class Workload:
         return never
 
     def licences_of(self, row: int) -> list[str]:
-        """What licences a job asks for, `name:copies` each, as in a workload CSV."""
-        return [f"{self.licences[k]}:{n}" for k, n in Counter(self.jobs.licences[row].tolist()).items()]
+        """What licences a job asks for, `name:copies` each, by name, as in a workload CSV."""
+        return sorted(f"{self.licences[k]}:{n}" for k, n in self.jobs.licences.counts_of(row).items())
 
     @property
     def remarks(self) -> list[str]:

@@ -31,6 +31,7 @@ from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_beca
     fill="whoever's reserved start has come",
     source="Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; Srinivasan et al., ICPPW 2002",
     binds=True,
+    keeps=True,
     index=False,
     memory={"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs", "unpromised": 1},
 )

@@ -11,7 +11,7 @@ from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE
 from backfill.core.queue import candidate, following, is_first, rewind
 from backfill.core.shadow import place_beside, shadow_time, use_extra
-from backfill.core.verbs import BACKFILL, FIT, HEAD, place, reserve, start, start_heads
+from backfill.core.verbs import BACKFILL, FIT, HEAD, held_back, place, reserve, start, start_heads
 
 SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"
 
@@ -71,7 +71,7 @@ def pass_over(state):
     while job >= 0:
         if place(state, job):
             start(state, job, BACKFILL)
-        else:
+        elif not held_back(state, job):
             shadow = shadow_time(state, job)
             if shadow < FUTURE:
                 reserve(state, job, shadow)
@@ -149,7 +149,7 @@ def k_reservations(state):
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0 and left > 0:
-        t = settle(state, job, state.now)
+        t = FUTURE if held_back(state, job) else settle(state, job, state.now)
         if t == state.now:
             start(state, job, HEAD if is_first(state, job) else BACKFILL)
         elif t < FUTURE:

@@ -33,7 +33,7 @@ HEURISTICS = {
 @kernel()
 def ask(state, job, sign):
     """Add to state.own.asked, or take away, how many copies of each licence a job asks for."""
-    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+    for item in range(state.jobs.licence_first[job], state.jobs.limit_first[job]):
         state.own.asked[state.jobs.licence[item]] += sign * state.jobs.licence_count[item, 0]
 
 
@@ -60,12 +60,12 @@ def prioritise(state):
     Source: Baraglia et al., section 4.
     """
     ask_for_arrived(state)
-    own, licences = state.own, len(state.machine.copies)
+    own, licences = state.own, state.machine.licences
     asked, scores = own.asked, own.score  # what waiting jobs ask for
     rho, d = np.zeros(licences), 0
     for i in range(licences):
         if asked[i] > 0:
-            rho[i] = asked[i] / state.machine.copies[i]
+            rho[i] = asked[i] / max(state.machine.copies[i], 1)  # there may be none for the time being
             d += rho[i] <= 1.0
     least = np.inf
     rewind(state, 0)
@@ -76,7 +76,7 @@ def prioritise(state):
         job = following(state, 0)
         ex = state.jobs.walltime[job] * SECOND
         wanted = 0.0
-        for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+        for item in range(state.jobs.licence_first[job], state.jobs.limit_first[job]):
             wanted += licence(rho[state.jobs.licence[item]], max(d, 1))
         scores[job] = -rounded(
             own.w_aging * aging((state.now - state.jobs.submit[job]) * SECOND, own.age_factor)

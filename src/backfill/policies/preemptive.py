@@ -16,6 +16,7 @@ from backfill.core.verbs import (
     BACKFILL,
     HEAD,
     RESUMED,
+    held_back,
     place,
     place_in_both,
     preempt,
@@ -56,6 +57,9 @@ def preemptive(state):
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0 and head < 0:
+        if held_back(state, job):
+            job = following(state, 0)
+            continue
         if place(state, job) or make_way(state, job):
             begin(state, job, reason, 0)
         else:

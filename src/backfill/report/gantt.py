@@ -10,7 +10,7 @@ import base64
 import json
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,13 +45,19 @@ def pack(
     schedules: Sequence[tuple[str, Schedule]],
     most: int = BYTES_MAX,
     events: BoundEvents | None = None,
+    explained: Sequence[Mapping[int, str]] = (),
+    asked: int | None = None,
 ) -> Packed:
     """The chart's data for (policy, schedule) pairs over one workload; the jobs submitted last are left out where it
-    would be longer than `most` characters. events: whose outages and windows are shaded."""
+    would be longer than `most` characters.
+
+    events:    whose outages and windows are shaded.
+    explained: of each schedule, row of the workload -> why that job waited; asked: the job that is chosen at first.
+    """
     order = np.argsort(workload.jobs.submit, kind="stable")
     rows = order
     while True:
-        text = _packed(workload, platform, schedules, rows, events)
+        text = _packed(workload, platform, schedules, rows, events, _told(rows, explained, asked))
         if len(text) <= most or len(rows) < 2:
             return Packed(text, len(rows))
         rows = order[: int(len(rows) * min(0.95, 0.98 * most / len(text)))]
@@ -63,6 +69,7 @@ def _packed(
     schedules: Sequence[tuple[str, Schedule]],
     rows: Ints,
     events: BoundEvents | None,
+    told: Mapping[str, Any],
 ) -> str:
     jobs = workload.jobs
     begin, end = window(*(schedule for _, schedule in schedules))
@@ -112,6 +119,7 @@ def _packed(
     header = {
         **({"states": list(STATES)} if again else {}),
         **({} if events is None else {"away": _away(events, workload, platform, clock, end)}),
+        **told,
         "tick": clock.tick / SECOND,
         "length": (end - begin) // clock.tick + 1,
         "jobs": len(rows),
@@ -125,10 +133,20 @@ def _packed(
         "policies": [name for name, _ in schedules],
         "columns": [(name, len(values)) for name, values in columns],
     }
-    told = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
+    head = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
     planes = [_planes(values) for _, values in columns]
-    data = zlib.compress(b"".join([struct.pack("<I", len(told)), told, *planes]), 6)
+    data = zlib.compress(b"".join([struct.pack("<I", len(head)), head, *planes]), 6)
     return base64.b64encode(data).decode()
+
+
+def _told(rows: Ints, explained: Sequence[Mapping[int, str]], asked: int | None) -> dict[str, Any]:
+    """Why jobs waited, as far as they are among the rows: of each schedule, place of the job -> text."""
+    place = {row: i for i, row in enumerate(rows.tolist())}
+    texts = [{place[row]: text for row, text in each.items() if row in place} for each in explained]
+    return {
+        **({"explained": texts} if any(texts) else {}),
+        **({"asked": place[asked]} if asked in place else {}),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,8 @@ class Page:
     ran: tuple[Workload, Platform] | None = None  # for the chart of every job
     reality: Reality | None = None  # where the log recorded waits
     events: BoundEvents | None = None  # whose outages the chart shades
+    explained: Sequence[Mapping[int, str]] = ()  # of each run: row of the workload -> why that job waited
+    asked: int | None = None  # the row of the job that the chart tells of at first
 
     @classmethod
     def of(
@@ -98,6 +100,8 @@ class Page:
         sentences: Sequence[str] = (),
         reality: Reality | None = None,
         events: BoundEvents | None = None,
+        explained: Sequence[Mapping[int, str]] = (),
+        asked: int | None = None,
     ) -> "Page":
         """The page of runs over one workload; without workload, platform or schedules it has tables only.
 
@@ -113,7 +117,8 @@ class Page:
             for _, schedule in schedules
         ]
         found = findings or Findings.of(workload, schedules, *trims)
-        return cls(title, runs, provenance, found, sentences, shown, (workload, platform), reality, events)
+        both = (workload, platform)
+        return cls(title, runs, provenance, found, sentences, shown, both, reality, events, explained, asked)
 
 
 def write_page(path: str | Path, page: Page) -> None:
@@ -318,7 +323,7 @@ def _jobs(page: Page) -> dict[str, Any]:
     workload, platform = page.ran
     schedules = [(cut(run.policy), run.schedule) for run in page.runs if run.schedule is not None]
     return {
-        "gantt": pack(workload, platform, schedules, events=page.events),
+        "gantt": pack(workload, platform, schedules, events=page.events, explained=page.explained, asked=page.asked),
         "jobs": len(workload),
         "nodes": len(platform.nodes),
         "deadlines": bool((workload.jobs.deadline < NEVER).any()),

@@ -76,10 +76,8 @@ def lanes(workload: Workload, platform: Platform) -> tuple[list[str], Ints]:
 def licences_of(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints, Ints]:
     """What each of the jobs `rows` asks for, in order: (its place in `rows`, place among the licences with rows,
     copies), one item per licence."""
-    job, licence = licence_items(workload, platform, rows)
-    shown = licence_lanes(workload, platform)
-    pairs, copies = np.unique(job * max(len(shown), 1) + np.searchsorted(shown, licence), return_counts=True)
-    return pairs // max(len(shown), 1), pairs % max(len(shown), 1), copies
+    job, licence, copies = licence_items(workload, platform, rows)
+    return job, np.searchsorted(licence_lanes(workload, platform), licence), copies
 
 
 def boxes(schedule: Schedule) -> Runs:

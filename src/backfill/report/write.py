@@ -9,6 +9,7 @@ from backfill.analysis.metrics import Metrics
 from backfill.model.schedule import Schedule
 from backfill.model.units import counted
 from backfill.model.workload import remarks
+from backfill.report.explained import explained
 from backfill.report.findings import Findings
 from backfill.report.outcome import Outcome
 from backfill.report.page import Page, Provenance, Run, write_page
@@ -51,6 +52,12 @@ def page_of(outcome: Outcome) -> Page:
         return Page.of(title, runs, made, **said)
     jobs, machines, events = details.workload, details.platform, details.events
     bound = None if events is None else events.bind(jobs, machines)
+    said["explained"] = [
+        explained(result, jobs, machines, schedule, bound)
+        for result, schedule in zip(results, details.schedules, strict=True)
+    ]
+    asked = results[0].get("explanation")
+    said["asked"] = None if asked is None else jobs.row_of(asked["job"])
     return Page.of(title, runs, made, jobs, machines, trims=details.trims, events=bound, **said)
 
 

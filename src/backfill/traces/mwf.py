@@ -70,6 +70,8 @@ def read_mwf(
         *([] if platform else ["no table of machines: how large nodes are, and where jobs may run, is not known"]),
     ]
     columns = {"tasks": tasks, "demand": np.column_stack(demand), "constraint": constraint}
+    if metacentrum:
+        columns["queue"] = Labels.of(["" if cells[1] == "-1" else cells[1] for cells in texts])
     if specs and not lines.field[3].any():
         columns["waited"] = np.full(len(specs), -1)
         notes.append("all waits (field 3) are 0, taken as unknown")

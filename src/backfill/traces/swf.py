@@ -5,6 +5,7 @@ Source: Chapin et al. 1999 (JSSPP), and the Parallel Workloads Archive.
 
 import warnings
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -65,12 +66,14 @@ def write_swf(workload: Workload, path: str | Path) -> None:
         notes.append(f"a walltime of 0, which readers of SWF take as unknown: {counted(unlimited, 'job')}")
     for note in notes[renumbered:]:
         warnings.warn(f"{path}: {note}", stacklevel=2)
+    clock = workload.calendar
     header = [
         "Version: 2.2",
         f"Computer: {' '.join(workload.name.split())}",
         f"MaxJobs: {len(jobs)}",
         f"MaxRecords: {len(jobs)}",
         *([f"MaxProcs: {workload.cpus}"] if workload.cpus else ()),
+        *([f"UnixStartTime: {clock.epoch}", f"TimeZoneString: {clock.zone}"] if clock and clock.epoch > 0 else ()),
         *(f"Note: {note}" for note in notes),
     ]
     unknown = ["-1"] * len(jobs)
@@ -81,7 +84,9 @@ def write_swf(workload: Workload, path: str | Path) -> None:
     columns[2] = seconds_texts(np.where(jobs.waited >= 0, jobs.waited, -SECOND))
     columns[3] = seconds_texts(jobs.runtime)
     columns[4] = columns[7] = procs
-    columns[8] = seconds_texts(jobs.walltime)
+    columns[8] = [
+        text if asked else "-1" for text, asked in zip(seconds_texts(jobs.walltime), jobs.requested, strict=True)
+    ]
     if "memory" in workload.resources:
         held = jobs.demand[:, workload.resources.index("memory")]
         columns[9] = [
@@ -91,9 +96,11 @@ def write_swf(workload: Workload, path: str | Path) -> None:
     columns[10] = [codes[code] for code in jobs.status.codes.tolist()]
     columns[11] = _numbers(jobs.user)
     columns[12] = _numbers(jobs.group)
+    columns[14], queues = _named("Queue", jobs.queue)
+    columns[15], partitions = _named("Partition", jobs.partition)
     columns[16], columns[17] = _preceding(workload, ids)
     with written(path) as out:
-        out.write("".join(f"; {line}\n" for line in header).encode())
+        out.write("".join(f"; {line}\n" for line in (*header, *queues, *partitions)).encode())
         out.write("".join(" ".join(row) + "\n" for row in zip(*columns, strict=True)).encode())
 
 
@@ -125,8 +132,21 @@ def _numbers(labels: Labels) -> list[str]:
     return [texts[code] for code in labels.codes.tolist()]
 
 
+def _named(what: str, labels: Labels) -> tuple[list[str], list[str]]:
+    """Numbers of queues or partitions, and lines of the header that name those which are no numbers."""
+    texts = dict.fromkeys(name for name in labels.names if _is_count(name))
+    free = (text for number in count(1) if (text := str(number)) not in texts)
+    numbers = [name if name in texts else next(free) for name in labels.names]
+    header = [
+        f"{what}: {number} {' '.join(name.split())}"
+        for number, name in zip(numbers, labels.names, strict=True)
+        if number != name
+    ]
+    return [[*numbers, "-1"][code] for code in labels.codes.tolist()], header
+
+
 def _lost(workload: Workload) -> list[str]:
-    columns = ("spread", "licences", "deadline", "priority", "admin_priority", "project", "site", "constraint")
+    columns = ("spread", "licences", "deadline", "priority", "admin_priority", "project", "qos", "site", "constraint")
     return [
         *(column for column in columns if in_use(workload.jobs, column)),
         *(["after of several jobs"] if (np.diff(workload.jobs.after.first) > 1).any() else []),

@@ -2,7 +2,8 @@
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model.clock import Clock
 from backfill.model.errors import WorkloadError, at, in_file, quote
 from backfill.model.precedence import circle, in_order
 from backfill.model.units import SECOND, TIME_MAX
@@ -39,9 +41,13 @@ KB = 1024
 _SECONDS, _EXACT = TIME_MAX / SECOND, 2.0**53 - 1  # beyond that numbers are no longer told apart
 _LIMITS = {1: (_EXACT, True), 2: (_SECONDS, False), 3: (_SECONDS, False), 4: (_SECONDS, False), 5: (2.0**40, True),
            7: (2.0**50, False), 8: (2.0**40, True), 9: (_SECONDS, False), 10: (2.0**50, False), 11: (_EXACT, False),
-           12: (_EXACT, True), 13: (_EXACT, True), 17: (_EXACT, True), 18: (_SECONDS, False)}  # fmt: skip
+           12: (_EXACT, True), 13: (_EXACT, True), 15: (_EXACT, True), 16: (_EXACT, True), 17: (_EXACT, True),
+           18: (_SECONDS, False)}  # fmt: skip
 _FEEDBACK = (17, 18)  # looked at only where they are wanted
-_SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*(\d{1,12})\b", re.ASCII)
+_HEAD = re.compile(
+    r"\s*;\s*(?:(MaxProcs|MaxNodes|UnixStartTime)\s*:\s*(\d{1,12})\b|(TimeZoneString)\s*:\s*(\S+))", re.A
+)
+_NAMED = re.compile(r"\s*;\s*(Queue|Partition)\s*:\s*(\d{1,15})\s(.*)", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,18 +116,21 @@ class Lines:
     ) -> Workload:
         """With what each job holds in these columns; the others are as SWF has them."""
         field, names = self.field, self.field[17] > 0
-        times = {
+        times: dict[str, Any] = {
             "submit": to_micros(field[2]),
             "runtime": to_micros(field[4]),
             "walltime": to_micros(np.where(field[9] > 0, field[9], field[4])),
+            "requested": field[9] > 0,
             "waited": np.where(field[3] >= 0, to_micros(field[3]), -1),
+            "queue": _named(field[15], _names(self.log, "Queue")),
+            "partition": _named(field[16], _names(self.log, "Partition")),
         } | columns
         if self.think:
             missing = missing | self._follow(times)
         elif names.any():
             some = f"{int(names.sum()):,} of {len(names):,} jobs"
             notes = (*notes, f"preceding jobs (field 17) are not looked at: {some} have one; --think lets them follow")
-        assumed = counted(missing)
+        assumed, head = counted(missing), _head(self.log)
         with in_file(self.log.file):
             jobs = Jobs(
                 job=field[1].astype(np.int64),
@@ -135,7 +144,8 @@ class Lines:
             name=self.log.name,
             resources=tuple(resources),
             sha256=self.log.sha256,
-            cpus=_size(self.log),
+            cpus=_size(head),
+            clock=_clock(head),
             dropped=self.dropped,
             assumed=assumed,
             notes=(*told(assumed, len(jobs)), *notes, *oddities(jobs)),
@@ -287,10 +297,50 @@ def _status(values: Floats) -> Labels:
     return Labels(codes.codes, tuple(STATUS.get(name, name) for name in codes.names))
 
 
-def _size(log: Source) -> int | None:
+def _named(values: Floats, names: Mapping[str, str]) -> Labels:
+    """The numbers as the header names them; a number without a name stays one."""
+    codes = _labels(values)
+    return Labels(codes.codes, tuple(names.get(name, name) for name in codes.names))
+
+
+def _names(log: Source, what: str) -> dict[str, str]:
+    """What the header calls the queues or the partitions, by number; without names that are numbers or stand twice."""
+    found: dict[str, str] = {}
+    for text in _header(log):
+        if (match := _NAMED.match(text)) and match[1] == what and (name := match[3].strip()):
+            found.setdefault(str(int(match[2])), _utf8(name))
+    often = Counter(found.values())
+    return {n: name for n, name in found.items() if often[name] == 1 and name.isprintable() and not _is_number(name)}
+
+
+def _utf8(text: str) -> str:
+    """A text read as Latin-1, which may have been UTF-8."""
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return text
+
+
+def _header(log: Source) -> Iterator[str]:
+    """The lines before the first job."""
+    return takewhile(lambda text: text.lstrip()[:1] in ("", ";"), _lines(log))
+
+
+def _head(log: Source) -> dict[str, str]:
+    """What the header says of the machine and the calendar; of what stands there twice, the first."""
+    found: dict[str, str] = {}
+    for text in _header(log):
+        if match := _HEAD.match(text):
+            found.setdefault(match[1] or match[3], match[2] or match[4])
+    return found
+
+
+def _size(head: dict[str, str]) -> int | None:
     """MaxProcs of the header, else MaxNodes, else None."""
-    sizes: dict[str, int] = {}
-    for text in takewhile(lambda text: text.lstrip()[:1] in ("", ";"), _lines(log)):
-        if match := _SIZE.match(text):
-            sizes.setdefault(match[1], int(match[2]))
-    return sizes.get("MaxProcs") or sizes.get("MaxNodes") or None
+    return int(head.get("MaxProcs", 0)) or int(head.get("MaxNodes", 0)) or None
+
+
+def _clock(head: dict[str, str]) -> Clock | None:
+    """From UnixStartTime and TimeZoneString; None where the header does not say when the log began."""
+    begin = int(head.get("UnixStartTime", 0))
+    return Clock(begin, head.get("TimeZoneString", "UTC")) if begin else None

@@ -7,29 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from backfill.model.constraint import EXPECTED, alternatives
 from backfill.model.errors import MissingExtra, WorkloadError, at, in_file, quote
 from backfill.model.precedence import circle
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND, seconds_text
-from backfill.model.workload import SPREAD, Ints, Jobs, Labels, Ragged, Workload
+from backfill.model.workload import LABELS, SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.columns import Columns, write_rows
+from backfill.traces.demand import MEMORY, Demand
 from backfill.traces.files import Source, written, written_text
 from backfill.traces.notes import REPEATED, check_repeats, counted, in_use, oddities, repeated, told
 from backfill.traces.seconds import seconds_texts
 
-RESOURCES = ("cpus", "memory", "gpus")  # columns that are resources in any file
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
-_LABELS = ("user", "group", "project", "site", "constraint", "status")
 _PRIORITIES = ("priority", "admin_priority")
-_KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", "spread", "licences", "deadline", *_PRIORITIES,
-          *_LABELS, "after", "think", "waited", "start")  # fmt: skip
+_KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", *MEMORY, "spread", "licences", "deadline",
+          *_PRIORITIES, *LABELS, "after", "think", "waited", "start")  # fmt: skip
 _EXCLUSIVE = (
     ("procs", "tasks", "procs is short for tasks of one cpu"),
     ("procs", "cpus", "procs is short for tasks of one cpu"),
     ("waited", "start", "the wait is start - submit"),
 )
-_TASKS_MAX, _AMOUNT_MAX, _COPIES_MAX = 2**40, 2**62, 10_000
+_TASKS_MAX, _COPIES_MAX = 2**40, 2**40
 
 
 def read_table(
@@ -52,19 +50,17 @@ def read_table(
     names = table.ids("job", repeats)
     submit = table.times("submit")
     runtime = table.times("runtime", low=0)
-    held = ("cpus", *(name for name in table.names if name in {*RESOURCES, *resources} - {"cpus", *_KNOWN}))
-    demand = [
-        table.wholes(name, 0, _AMOUNT_MAX, 0) if name in table else np.ones(table.rows, np.int64) for name in held
-    ]
-    columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in _LABELS}
-    _check_constraints(table, columns["constraint"])
+    columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in LABELS if name != "constraint"}
     walltime = table.times("walltime", low=0, blank=NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
     columns["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
+    columns["requested"] = walltime != NO_TIME
     missing = {"no walltime, the run time stands for it": walltime == NO_TIME}
     if not {"procs", "tasks", "cpus"} & set(table.names):
         missing["no processors, taken as 1"] = np.ones(table.rows, np.bool_)
+    tasks = np.ones(table.rows, np.int64)
     for name in {"procs", "tasks"} & set(table.names):
-        columns["tasks"] = table.wholes(name, 1, _TASKS_MAX, 1)
+        tasks = table.wholes(name, 1, _TASKS_MAX, 1)
+    asked = Demand.of(table, tasks, {*resources} - {*_KNOWN})
     if "deadline" in table:
         columns["deadline"] = _deadlines(table, submit)
     if "waited" in table:
@@ -86,7 +82,9 @@ def read_table(
             job=np.array(names, object),
             submit=submit,
             runtime=runtime,
-            demand=np.column_stack(demand),
+            tasks=tasks,
+            demand=np.column_stack([*asked.held.values()]),
+            constraint=asked.constraint,
             **columns,
         )
     dropped = {}
@@ -95,17 +93,18 @@ def read_table(
         jobs, dropped[REPEATED] = jobs.take(rows), int(again.sum())
         missing = {what: which[rows] for what, which in missing.items()}
     assumed = counted(missing)
-    ignored = ", ".join(quote(name) for name in table.names if name not in {*_KNOWN, *held})
+    ignored = ", ".join(quote(name) for name in table.names if name not in {*_KNOWN, *asked.held})
     return Workload(
         jobs,
         name=source.name,
-        resources=held,
+        resources=tuple(asked.held),
         licences=licences,
         sha256=source.sha256,
         dropped=dropped,
         assumed=assumed,
         notes=(
             *([f"columns ignored: {ignored[:500]}"] if ignored else ()),
+            *asked.notes,
             *told(assumed, len(jobs)),
             *oddities(jobs),
         ),
@@ -120,14 +119,6 @@ def _deadlines(table: Columns, submit: Ints) -> Ints:
     return deadlines
 
 
-def _check_constraints(table: Columns, constraints: Labels) -> None:
-    for code, text in enumerate(constraints.names):
-        try:
-            alternatives(text)
-        except ValueError:
-            raise table.fail("constraint", int(np.argmax(constraints.codes == code)), EXPECTED) from None
-
-
 def _spread(table: Columns) -> Any:
     rules = {**{rule: index for index, rule in enumerate(SPREAD)}, "": SPREAD.index("any")}
     texts = table.texts("spread")
@@ -137,24 +128,21 @@ def _spread(table: Columns) -> Any:
     return np.fromiter((rules[text] for text in texts), np.int8, table.rows)
 
 
-def _licences(table: Columns) -> tuple[Ragged, tuple[str, ...]]:
-    """`a:1;b:2`, one item per copy; a name alone is one copy."""
-    if "licences" not in table:
-        return Ragged.empty(table.rows), ()
+def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
+    """`a:1;b:2`; a name alone is one copy."""
     known: dict[str, int] = {}
-    lists: list[list[int]] = []
-    for row, text in enumerate(table.texts("licences")):
-        items: list[int] = []
+    asked: list[tuple[int, int, int]] = []
+    for row, text in enumerate(table.texts("licences") if "licences" in table else ()):
         for part in text.split(";") if text else ():
             name, colon, copies = part.strip().rpartition(":")
             name, count = (name.strip(), copies.strip()) if colon else (copies, "1")
             if not name or not (
-                count.isascii() and count.isdigit() and len(count) <= 5 and 1 <= int(count) <= _COPIES_MAX
+                count.isascii() and count.isdigit() and len(count) <= 20 and 1 <= int(count) <= _COPIES_MAX
             ):
-                raise table.fail("licences", row, f"name:copies with ; between, and 1 to {_COPIES_MAX} copies")
-            items += [known.setdefault(name, len(known))] * int(count)
-        lists.append(items)
-    return Ragged.of(lists), tuple(known)
+                raise table.fail("licences", row, f"name:copies with ; between, and 1 to {_COPIES_MAX:,} copies")
+            asked.append((row, known.setdefault(name, len(known)), int(count)))
+    items = np.array(asked, np.int64).reshape(-1, 3).T
+    return Counted.of_items(table.rows, *items), tuple(known)
 
 
 def _after(table: Columns, names: list[str]) -> Ragged:
@@ -222,9 +210,10 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
         "job": [str(job) for job in jobs.job],
         "submit": jobs.submit,
         "runtime": jobs.runtime,
-        "walltime": jobs.walltime,
+        "walltime": np.where(jobs.requested, jobs.walltime, NO_TIME),
     }
-    one_cpu_tasks = bool((jobs.demand[:, 0] == 1).all())
+    memory = "memory" in workload.resources  # beside procs it could be taken for that of the whole job
+    one_cpu_tasks = bool((jobs.demand[:, 0] == 1).all()) and not memory
     columns["procs" if one_cpu_tasks else "tasks"] = jobs.tasks.tolist()
     for k, resource in enumerate(workload.resources):
         if resource != "cpus" or not one_cpu_tasks:
@@ -238,7 +227,7 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
     for name in _PRIORITIES:
         if in_use(jobs, name):
             columns[name] = jobs[name].tolist()
-    for name in _LABELS:
+    for name in LABELS:
         if in_use(jobs, name):
             names = (*jobs[name].names, None)
             columns[name] = [names[code] for code in jobs[name].codes.tolist()]

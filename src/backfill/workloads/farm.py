@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER, SECOND, TIME_MAX
-from backfill.model.workload import SPREAD, Floats, Ints, Jobs, Ragged, Workload
+from backfill.model.workload import SPREAD, Counted, Floats, Ints, Jobs, Ragged, Workload
 from backfill.workloads.uniform import Uniform
 
 VERSION = 1  # raise it whenever the same arguments give other jobs
@@ -113,7 +113,7 @@ def farm(
             walltime=runtime,
             demand=drawn.cpus.astype(np.int64).reshape(-1, 1),
             spread=np.full(jobs, SPREAD.index("node"), np.int8),
-            licences=Ragged.of([np.flatnonzero(row).tolist() for row in drawn.needs]),
+            licences=Counted.of_copies(Ragged.of([np.flatnonzero(row).tolist() for row in drawn.needs])),
             deadline=np.where(Uniform(seed, HAS_DEADLINE)(jobs) < deadlines, deadline, NEVER),
         ),
         name="farm",

@@ -1,66 +1,16 @@
-"""What happens to jobs before the first instant: they take the platform's names, and the hopeless are rejected."""
+"""What happens to jobs before the first instant: the hopeless are rejected."""
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backfill.core.record import column
 from backfill.core.verbs import fit_empty
 from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.precedence import circle, in_order
-from backfill.model.workload import Ints, Jobs, Labels, Ragged, Workload
-
-# Per job, why it can never run: a resource, a licence, "site", "constraint", "nodes" or "after"; "" if it can.
-Causes = NDArray[Any]
-
-
-def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
-    """The jobs with resources, licences and sites as the platform numbers them, and who asks for unknown ones.
-
-    One that the platform limits without having any stands against a job; one that the workload does not name is not
-    asked for.
-    """
-    jobs = workload.jobs
-    causes: Causes = np.full(len(jobs), "", dtype=object)
-    if workload.resources != platform.resources:
-        demand = np.zeros((len(jobs), len(platform.resources)), np.int64)
-        for k, resource in enumerate(platform.resources):
-            if resource in workload.resources:
-                demand[:, k] = jobs.demand[:, workload.resources.index(resource)]
-        for k, resource in enumerate(workload.resources):
-            if resource not in platform.resources and platform.limits(resource):
-                causes[(jobs.demand[:, k] > 0) & (causes == "")] = resource
-        jobs = jobs.replace(demand=demand)
-    if len(jobs.licences.items):
-        jobs = _licensed(workload, jobs, platform, causes)
-    if jobs.site.names:
-        code = [platform.sites.index(name) if name in platform.sites else -1 for name in jobs.site.names]
-        causes[(np.array([*code, 0])[jobs.site.codes] < 0) & (jobs.site.codes >= 0)] = "site"
-        jobs = jobs.replace(site=Labels(np.array([*code, -1], np.int32)[jobs.site.codes], platform.sites))
-    return jobs, causes
-
-
-def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes) -> Jobs:
-    """The jobs with the platform's floating licences. One that stays on a node is a resource of the node.
-
-    A gang of several tasks asks for the latter by a column, per task: what it needs as a whole has no place there.
-    """
-    number = {name: i for i, name in enumerate(platform.licences)}
-    column = {name: k for k, name in enumerate(platform.resources) if k}
-    demand, lists = jobs.demand.copy(), []
-    for job in range(len(jobs)):
-        floating = []
-        for name in (workload.licences[item] for item in jobs.licences[job]):
-            if name in number:
-                floating.append(number[name])
-            elif name in column and jobs.tasks[job] == 1:
-                demand[job, column[name]] += 1
-            elif not causes[job]:
-                causes[job] = name
-        lists.append(floating)
-    return jobs.replace(licences=Ragged.of(lists), demand=demand)
+from backfill.model.workload import Ints, Jobs
+from backfill.worlds.adapt import Causes
 
 
 def reject_hopeless(
@@ -73,7 +23,8 @@ def reject_hopeless(
     """
     if len(state.machine.allowed):
         nowhere = np.append(~state.machine.allowed.any(axis=1), False)[state.jobs.bound] & (causes == "")
-        causes[nowhere] = np.where(jobs.constraint.codes[nowhere] >= 0, "constraint", "site")
+        pinned = np.where(jobs.site.codes[nowhere] >= 0, "site", "partition")
+        causes[nowhere] = np.where(jobs.constraint.codes[nowhere] >= 0, "constraint", pinned)
     total = capacity.sum(axis=0)
     need = jobs.tasks[:, None] * jobs.demand
     for k in reversed(range(len(platform.resources))):
@@ -83,7 +34,7 @@ def reject_hopeless(
         fits = np.empty(len(jobs), np.int8)
         fit_empty(state, column(capacity), column(copies), fits)
         for job in np.flatnonzero((fits == 0) & (causes == "")).tolist():
-            asked, count = np.unique(jobs.licences[job], return_counts=True)
+            asked, count = jobs.licences[job], jobs.licences.counts[slice(*jobs.licences.first[job : job + 2])]
             lacking = asked[(count > copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
             causes[job] = platform.licences[lacking[0]] if len(lacking) else "nodes"
     causes[cancelled <= jobs.submit] = ""

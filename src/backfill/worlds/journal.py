@@ -1,15 +1,17 @@
-"""A world that is a journal: what happened once happens again, and the policy decides anew."""
+"""What a journal is good for: a world that is one, in which the policy decides anew; and the record of promises."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from backfill.core.journal import DECIDE
+from backfill.core.journal import DECIDE, PREEMPT, RELEASE, RESERVE, TICK, WITHDRAW
 from backfill.core.loop import decide_once, take_in
 from backfill.core.policy import Policy
 from backfill.core.transitions import do_again
 from backfill.core.view import View
 from backfill.model.platform import Platform
+from backfill.model.promises import CHANGED, Promises
+from backfill.model.schedule import NO_TIME
 from backfill.model.workload import Ints, Workload
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import begin, sorter
@@ -40,3 +42,20 @@ def feed_back(
                 policy.decide(view)
     found: Ints = state.journal.row[: state.journal.rows].copy()
     return found
+
+
+def promises_of(journal: Ints, submit: Ints, kept: bool) -> Promises:
+    """The promises in a journal of a workload with these submits. kept: whether they hold beyond the pass."""
+    code = journal[:, 0]
+    ticks = np.flatnonzero(code == TICK)
+    rows = np.flatnonzero(np.isin(code, (RESERVE, WITHDRAW, RELEASE, PREEMPT)))
+    place = np.argsort(submit, kind="stable")  # the core numbers jobs in the order of the queue
+    given, by = code[rows] == RESERVE, journal[rows, 4]
+    return Promises(
+        at=journal[ticks[np.searchsorted(ticks, rows) - 1], 1],
+        job=place[journal[rows, 1]],
+        start=np.where(given, journal[rows, 2], NO_TIME),
+        cause=np.where(given, journal[rows, 3], CHANGED),
+        by=np.where(given & (by >= 0), place[by], -1),
+        kept=kept,
+    )

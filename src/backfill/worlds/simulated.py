@@ -30,12 +30,15 @@ from backfill.model.errors import PolicyError, UsageError, at
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
+from backfill.model.promises import Promises
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
 from backfill.model.units import NEVER, counted, seconds_text
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
-from backfill.worlds.admission import Causes, adapt, reject_hopeless
+from backfill.worlds.adapt import Causes, as_run
+from backfill.worlds.admission import reject_hopeless
 from backfill.worlds.options import Options
+from backfill.worlds.rules import Quotas, WholeNodes, quotas
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
 MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
@@ -54,7 +57,7 @@ class Simulation:
     elapsed_s: float
     passes: int
     looks: int  # jobs, or nodes of the queue's tree, that were looked at
-    promises: Ints  # (rows, 5): instant, job, promised start (NO_TIME none), cause, for which job (-1); in order
+    promises: Promises  # of the job that was watched; of all with a project that was, or where the policy is `booked`
     journal: Ints  # (rows, 6), see core/journal.py; empty where none was kept
 
 
@@ -78,7 +81,7 @@ def simulate(
     options = options or Options()
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
     jobs, state = begun.jobs, begun.state
-    world = _new_world(begun, platform, options, policy.preempts)
+    world, platform = _new_world(begun, options, policy.preempts), begun.platform
     decide = policy.entry if policy.compiled else policy.decide
     run = _run_compiled if policy.compiled else _run_stepping
     start = time.perf_counter()
@@ -89,11 +92,13 @@ def simulate(
         raise
     elapsed = time.perf_counter() - start
     raise_misuse(policy.name, state, jobs.job, platform)
-    schedule = _schedule(jobs, platform, state, world, begun.causes, begun.bound is not None)
+    refused = world.refused_for != -1
+    begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
+    schedule = _schedule(begun, world)
     _check_all_started(policy.name, schedule, state, jobs.job)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
-    promises = _promises(state, begun.rows)
+    promises = _promises(state, begun.rows, policy.keeps)
     looks = int(state.trace.counters[LOOKS])
     return Simulation(schedule, elapsed, passes, looks, promises, state.journal.row[: state.journal.rows].copy())
 
@@ -104,6 +109,9 @@ class Begun:
 
     state: Any
     jobs: Jobs  # in the order of the queue
+    platform: Platform  # with the accounts of its limits behind its licences
+    quotas: Quotas
+    whole: WholeNodes
     rows: Ints  # where each of them is in the workload
     place: Ints  # where each job of the workload is among them
     causes: Causes  # of those that are rejected
@@ -121,16 +129,17 @@ def begin(
 ) -> Begun:
     """Make the State of one run. See `simulate`."""
     values = policy.values(params)
-    if policy.one_node and not platform.is_pool:
-        told = f"{counted(len(platform.nodes), 'node')} and {counted(len(platform.licences), 'floating licence')}"
+    jobs, machine, whole, causes = as_run(workload, platform, policy.place)
+    if policy.one_node and not machine.is_pool:
+        there = (counted(len(getattr(platform, f"{name}s")), name) for name in ("node", "licence", "limit"))
         raise UsageError(
-            f"policy {policy.name} schedules one node without floating licences; {platform.name} has {told}"
+            f"policy {policy.name} schedules one node, without floating licences and limits on what runs; "
+            f"{platform.name} has {', '.join(there)}"
         )
-    jobs, causes = adapt(workload, platform)
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
         place = np.argsort(rows, kind="stable")
-        jobs, causes = jobs.take(rows), causes[rows]
+        jobs, causes, whole = jobs.take(rows), causes[rows], whole.take(rows)
     watched_row, of_all = _watched(workload, rows, watched)
     bound = None if options.events is None else options.events.bind(workload, platform)
     estimate = options.estimates.of(jobs, options.seed)
@@ -139,7 +148,7 @@ def begin(
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
     state = new_state(
         jobs,
-        platform,
+        machine,
         policy,
         values,
         estimate=estimate,
@@ -147,13 +156,14 @@ def begin(
         watched=watched_row,
         recorded=of_all or policy.booked,
         journal=journal,
+        licences=len(platform.licences),
     )
-    most = (platform.capacity, platform.copies) if bound is None else bound.greatest(platform)
+    most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
     cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
-    reject_hopeless(state, jobs, platform, causes, *most, cancelled)
+    reject_hopeless(state, jobs, machine, causes, *most, cancelled)
     if bound is not None:
         use_plan(state)
-    return Begun(state, jobs, rows, place, causes, bound)
+    return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound)
 
 
 def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, bool]:
@@ -165,12 +175,10 @@ def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, 
     return int(np.argmax(rows == workload.row_of(watched))), False
 
 
-def _promises(state: Any, rows: Ints) -> Ints:
+def _promises(state: Any, rows: Ints, kept: bool) -> Promises:
     """The record of promises, with jobs by their rows in the workload."""
-    found: Ints = state.promises.record[: state.promises.rows].copy()
-    found[:, 1] = rows[found[:, 1]]
-    found[:, 4] = np.where(found[:, 4] >= 0, rows[found[:, 4]], -1)
-    return found
+    at, job, start, cause, by = state.promises.record[: state.promises.rows].T.copy()
+    return Promises(at, rows[job], start, cause, np.where(by >= 0, rows[by], -1), kept)
 
 
 def _ascend(rows: Ints) -> bool:
@@ -314,8 +322,8 @@ def sorter() -> Any:
     return sort_before_pass
 
 
-def _new_world(begun: Begun, platform: Platform, options: Options, preempts: bool) -> Any:
-    jobs, rows, causes = begun.jobs, begun.rows, begun.causes
+def _new_world(begun: Begun, options: Options, preempts: bool) -> Any:
+    jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
     steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, platform, begun.place)
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
@@ -342,6 +350,11 @@ def _new_world(begun: Begun, platform: Platform, options: Options, preempts: boo
         after_first=after.first,
         after_item=after.items,
         eligible=jobs.submit.copy(),
+        quota_first=quotas.asked.first,
+        quota_item=quotas.asked.items,
+        quota_left=quotas.most.copy(),
+        refused_for=np.full(n, -1),
+        queued=np.zeros(n, np.int8),
         due=np.empty(runs, np.int64),
         cut=np.empty(runs, np.int8),
         gone=np.zeros(runs if options.ties == "step" else 1, np.int8),
@@ -371,11 +384,13 @@ def _new_world(begun: Begun, platform: Platform, options: Options, preempts: boo
     )
 
 
-def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Causes, eventful: bool) -> Schedule:
+def _schedule(begun: Begun, world: Any) -> Schedule:
     """What became of each job; its runs as a table of their own where there may be several."""
+    jobs, state = begun.jobs, begun.state
     core, last = state.runs, state.runs.last
     ran = last >= 0
-    several = eventful or core.count > ran.sum()
+    several = begun.bound is not None or core.count > ran.sum()
+    held = _alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last)
 
     def of_last(values: Any, nothing: Any) -> Any:
         found = np.full(len(jobs), nothing, values.dtype)
@@ -389,17 +404,18 @@ def _schedule(jobs: Jobs, platform: Platform, state: Any, world: Any, causes: Ca
         end=of_last(core.end, NO_TIME),
         state=np.where(world.outcome == NOT_YET, PENDING, world.outcome).astype(np.int8),
         reason=of_last(core.reason, -1),
-        rejected_for=causes,
+        rejected_for=begun.causes,
         eligible=world.eligible.copy(),
         promise=state.promises.first.copy(),
-        nodes=platform.nodes,
-        held=_alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last),
-        runs=_runs(jobs, state, world) if several else None,
+        nodes=begun.platform.nodes,
+        held=begun.whole.own_tasks(held, np.arange(len(jobs))),
+        runs=_runs(begun, world) if several else None,
     )
 
 
-def _runs(jobs: Jobs, state: Any, world: Any) -> Runs:
+def _runs(begun: Begun, world: Any) -> Runs:
     """All runs, by job, then by start."""
+    jobs, state = begun.jobs, begun.state
     core, count = state.runs, int(state.runs.count)
     job = core.job[:count].astype(np.int64)
     start, end, how = core.start[:count], core.end[:count], core.how[:count]
@@ -407,7 +423,7 @@ def _runs(jobs: Jobs, state: Any, world: Any) -> Runs:
     if core.preempts:
         progress = np.where((how == NODE_FAIL) | (np.arange(count) <= world.anew[job]), 0, world.kept[:count])
     held = _alone(np.ones(count, np.bool_), jobs.tasks[job]) if state.machine.pool else _pairs(core)
-    runs = Runs(job, start, end, how, core.reason[:count], held, progress)
+    runs = Runs(job, start, end, how, core.reason[:count], begun.whole.own_tasks(held, job), progress)
     return runs.take(np.argsort(job, kind="stable"))
 
 

@@ -19,6 +19,9 @@
 | `spread` | a gang that must stay on one node, or on one site, does |
 | `site` | a job pinned to a site sits there |
 | `constraint` | a job sits only on nodes with the features that it asks for |
+| `partition` | a job sits on nodes of its partition, and breaks no rule of it, of its quality of service, of a limit |
+| `limit` | what the jobs that a limit counts hold together is never more than it allows |
+| `queued` | no job runs that came when as many were queued as a limit allows |
 | `host` | a node holds no job with a licence that it may not host |
 | `capacity` | no resource of a node is held beyond its capacity at any instant, less outages and windows |
 | `licence` | no floating licence is held beyond its copies at any instant, less windows |
@@ -33,13 +36,17 @@ Where each rule is checked:
 * `reading.py`: `jobs`, while it lays the schedule out as a `Case` (`case.py`)
 * `times.py`: `submit`, `start`, `promise`, `end`, `state`, `reason`, `runs`, `progress`, `lost`, `cancel`
 * `alone.py`: `rejected`, `pending`, `cancel` of a job that could never run, and `capacity` of a run of 0 s
+* `rules.py`: `partition`, `limit`, `queued`
 * `capacity.py`: `node`, `spread`, `site`, `constraint`, `host`, `window`, `capacity`, `licence`
 """
 
-from backfill.analysis.verify.alone import check_moments, check_pending, check_rejected
+from dataclasses import replace
+
+from backfill.analysis.verify.alone import check_moments, check_pending, check_rejected, refused
 from backfill.analysis.verify.capacity import check_capacity, check_hosts, check_licences, check_nodes, check_windows
 from backfill.analysis.verify.case import SHOWN, Lost, Overrun, RunColumns, ScheduleColumns, Violation
 from backfill.analysis.verify.reading import read, with_node_licences
+from backfill.analysis.verify.rules import Membership, check_rules
 from backfill.analysis.verify.times import (
     check_after,
     check_cancelled,
@@ -87,6 +94,8 @@ def verify(
     """
     if isinstance(events, Events):
         events = events.bind(workload, platform)
+    if platform.has_rules:
+        workload = replace(workload, jobs=workload.jobs.replace(walltime=Membership(workload, platform).walltimes()))
     case = read(with_node_licences(workload, platform), platform, schedule, events)
     lengths = lengths_of(case, overrun, overhead)
     outcome = outcomes(case, lengths, schedule.runs is not None)
@@ -103,7 +112,10 @@ def verify(
         check_cancelled(case, until)
         check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, lengths)
     check_after(case, until)
-    check_rejected(case, schedule)
+    members = Membership(case.workload, platform)
+    full = refused(case, until)
+    check_rejected(case, schedule, full)
+    check_rules(case, until, members, full)
     if case.placed:
         check_nodes(case)
         check_hosts(case)

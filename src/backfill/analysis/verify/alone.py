@@ -11,14 +11,18 @@ import numpy as np
 
 from backfill.analysis.outages import Replay
 from backfill.analysis.verify.case import Case, Mask, ScheduleColumns, codes_of, items_of, licence_index, limited, meets
+from backfill.analysis.verify.rules import Membership
 from backfill.model.platform import Platform
 from backfill.model.schedule import REJECTED, STATES, Schedule
 from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Ints, Workload
 
 
-def check_rejected(case: Case, schedule: Schedule | ScheduleColumns) -> None:
-    """A job stays without a start only where it must; one that was cancelled may be rejected before that."""
+def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask) -> None:
+    """A job stays without a start only where it must; one that was cancelled may be rejected before that.
+
+    full: which jobs came when as many were queued as a limit allows.
+    """
     jobs, report, platform = case.workload.jobs, case.report, _all_there_is(case)
     stays = ~case.ran & (case.cancelled == NEVER) & ~case.pending
     if schedule.state is not None and case.outages is not None:
@@ -28,13 +32,58 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns) -> None:
     follows = np.zeros(len(idle), np.bool_)
     follows[owner[stays[jobs.after.items[index]]]] = True
     alone = _Alone(case.workload, platform)
-    wronged = idle[[not follows[i] and alone.runs(row) for i, row in enumerate(idle.tolist())]] if len(idle) else idle
+    excused = follows | full[idle]
+    wronged = idle[[not excused[i] and alone.runs(row) for i, row in enumerate(idle.tolist())]] if len(idle) else idle
     for i in report.each("rejected", np.ones(len(wronged), np.bool_)):
         report.add("rejected", jobs.job[wronged[i]], None, "never starts, although the platform can run it")
     for row in report.each("rejected", stays & (case.cancelled <= jobs.submit)):
         report.add("rejected", jobs.job[row], None, "is REJECTED, although it was cancelled before it came")
     for row in report.each("cancel", _too_late(case, stays, alone)):
         report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected when it came")
+
+
+def refused(case: Case, until: Ints) -> Mask:
+    """Which jobs came when as many were queued, waiting or running, as some limit allows, shape (jobs,).
+
+    What does not run for that is not queued from then on, nor is what comes after it.
+    """
+    found, jobs = np.zeros(len(case.workload), np.bool_), case.workload.jobs
+    limits = [limit for limit in case.platform.limits if limit.queued_jobs is not None]
+    if not limits:
+        return found
+    members, alone = Membership(case.workload, case.platform), _Alone(case.workload, _all_there_is(case))
+    over = np.full(len(jobs), NEVER)
+    over[case.runs.job[case.runs.last]] = until[case.runs.last]
+    over = np.where(case.cancelled > jobs.submit, np.minimum(over, case.cancelled), -NEVER)
+    hopeless = {row for row in np.flatnonzero(~case.ran).tolist() if not alone.runs(row)}
+    later: dict[int, list[int]] = {}
+    for row, before in zip(np.repeat(np.arange(len(jobs)), np.diff(jobs.after.first)), jobs.after.items, strict=True):
+        later.setdefault(int(before), []).append(int(row))
+    out = _with_followers(hopeless, later)
+    queued: dict[tuple[str, str], list[int]] = {}
+    for row in np.lexsort((np.arange(len(jobs)), jobs.submit)).tolist():
+        if row in out or over[row] == -NEVER:
+            continue
+        now, mine = jobs.submit[row], {}
+        for limit in limits:
+            if (whose := members.account(limit, row)) is not None:
+                # One that starts and ends at this very instant does so after the submits.
+                there = [x for x in queued.get((limit.name, whose), ()) if over[x] > now or case.start[x] == now]
+                mine[limit.name, whose] = [x for x in there if x not in out]
+                found[row] |= len(mine[limit.name, whose]) >= (limit.queued_jobs or 0)
+        if found[row] and not case.ran[row]:
+            out |= _with_followers({row}, later)
+        else:
+            queued |= {account: [*there, row] for account, there in mine.items()}
+    return found
+
+
+def _with_followers(rows: set[int], later: dict[int, list[int]]) -> set[int]:
+    found, new = set(rows), list(rows)
+    while new:
+        new = [follower for row in new for follower in later.get(row, ()) if follower not in found]
+        found |= {*new}
+    return found
 
 
 def check_moments(case: Case, until: Ints) -> None:
@@ -85,25 +134,33 @@ class _Alone:
         self.jobs, self.platform = workload.jobs, platform
         _, self.demand, self.capacity = limited(workload, platform)
         self.licence = licence_index(workload, platform)
-        self.known: dict[tuple[bytes, bytes, int, int, str, str], bool] = {}
+        self.known: dict[tuple[bytes, bytes, int, int, str, str, str | None], bool] = {}
+        self.members = Membership(workload, platform)
 
     def runs(self, row: int) -> bool:
         """Whether the job of this row could run so."""
         jobs, demand = self.jobs, self.demand[row]
-        asked = np.sort(self.licence[jobs.licences[row]])
-        bound = (jobs.site[row], jobs.constraint[row])
+        if self.members.breaks(row):
+            return False
+        some = slice(jobs.licences.first[row], jobs.licences.first[row + 1])
+        asked = np.stack([self.licence[jobs.licences.items[some]], jobs.licences.counts[some]])
+        bound = (jobs.site[row], jobs.constraint[row], self.members.name(row))
         key = (demand.tobytes(), asked.tobytes(), int(jobs.tasks[row]), int(jobs.spread[row]), *bound)
         if key not in self.known:
-            self.known[key] = self._work_out(demand, asked, *key[2:])
+            self.known[key] = self._work_out(demand, asked, self.members.nodes(row), *key[2:6])
         return self.known[key]
 
-    def _work_out(self, demand: Ints, asked: Ints, tasks: int, spread: int, site: str, constraint: str) -> bool:
+    def _work_out(
+        self, demand: Ints, asked: Ints, nodes: Mask, tasks: int, spread: int, site: str, constraint: str
+    ) -> bool:
         platform = self.platform
-        if (asked < 0).any() or (np.bincount(asked, minlength=len(platform.licences)) > platform.copies).any():
+        licence, copies = asked
+        if (licence < 0).any() or (copies > platform.copies[licence]).any():
             return False
         needed = demand > 0
         room = (self.capacity[:, needed] // demand[needed]).min(axis=1, initial=tasks)
-        room[~platform.hosts[:, asked].all(axis=1)] = 0
+        room[~platform.hosts[:, licence].all(axis=1)] = 0
+        room[~nodes] = 0
         if site:
             room[[platform.sites[s] != site for s in platform.site]] = 0
         if constraint:

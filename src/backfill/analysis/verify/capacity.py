@@ -83,8 +83,11 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths) -> None
         start, end = runs.start[held], until[held]
         late = np.flatnonzero((window.known <= start) & (start < begin) & (amount > 0) & (limit(held, start) > begin))
         for time in np.unique(start[late]).tolist():
-            there = (start <= time) & (time < np.maximum(end, start + 1)) & (limit(held, time) > begin)
-            taken = sum(amount[there].tolist())
+            there = (start <= time) & (limit(held, time) > begin)
+            stays, gone = there & (time < end), there & (start == time) & (end <= time)
+            # Who ran for no time may have gone before another started.
+            passing = sum(amount[stays & (start < time)].tolist()) + int(amount[gone].max(initial=0))
+            taken = max(sum(amount[stays].tolist()), passing)
             room = _room_then(case, lane, resource, time, begin, window.licence)
             if taken <= room:
                 continue
@@ -132,18 +135,18 @@ def check_capacity(case: Case, until: Ints) -> None:
     if case.outages is not None:
         platform = replace(platform, capacity=case.outages.most)
     resources, demand, capacity = limited(workload, platform)
-    blocked = _Blocked.none()
+    blocked = Blocked.none()
     if case.replay is not None:
         lane, begin, end, less = case.replay.blocked(platform.capacity)
         columns = [platform.resources.index(name) if name in platform.resources else -1 for name in resources]
         less = np.pad(less, ((0, 0), (0, 1)))[:, columns]
-        blocked = _Blocked(lane if case.placed else np.zeros_like(lane), begin, end, less)
+        blocked = Blocked(lane if case.placed else np.zeros_like(lane), begin, end, less)
     holders = [f"node {name}" for name in platform.nodes] if case.placed else ["the platform"]
     capacity = capacity if case.placed else capacity.sum(axis=0, keepdims=True)
     real = case.seat_node >= 0
     run, node, tasks = case.seat_run[real], case.seat_node[real], case.seat_tasks[real]
     job = case.runs.job[run]
-    sweep = _Sweep(node, case.runs.start[run], until[run], blocked)
+    sweep = Sweep(node, case.runs.start[run], until[run], blocked)
     for k, resource in enumerate(resources):
         amount, most = tasks * demand[job, k], capacity[:, k]
         for seat, time, at, held, there in sweep.above(k, amount, most, case.report, "capacity"):
@@ -157,22 +160,22 @@ def check_licences(case: Case, until: Ints) -> None:
     index, run = items_of(licences, runs.job)
     asked = licences.items[index]
     place = licence_index(case.workload, platform)
-    copies, blocked = platform.copies, _Blocked.none()
+    copies, blocked = platform.copies, Blocked.none()
     if case.outages is not None and case.replay is not None:
         copies = case.outages.most_copies
         lane, begin, end, less = case.replay.blocked(copies[:, None], licences=True)
         known = np.isin(lane, place)
         asked_as = np.array([np.flatnonzero(place == each)[0] for each in lane[known].tolist()], np.int64)
-        blocked = _Blocked(asked_as, begin[known], end[known], less[known])
+        blocked = Blocked(asked_as, begin[known], end[known], less[known])
     copies = np.append(copies, 0)[place]
-    sweep = _Sweep(asked, runs.start[run], until[run], blocked)
-    for item, time, licence, held, most in sweep.above(0, np.ones(len(run), np.int64), copies, case.report, "licence"):
+    sweep = Sweep(asked, runs.start[run], until[run], blocked)
+    for item, time, licence, held, most in sweep.above(0, licences.counts[index], copies, case.report, "licence"):
         text = f"{held} copies of {case.workload.licences[licence]} are held of {most}"
         case.report.add("licence", case.workload.jobs.job[runs.job[run[item]]], time, text)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Blocked:
+class Blocked:
     """What cannot be held on [begin, end), since it is less than the most that there ever is."""
 
     lane: Ints
@@ -181,15 +184,16 @@ class _Blocked:
     amount: Ints  # shape (spans, resources)
 
     @classmethod
-    def none(cls) -> "_Blocked":
+    def none(cls) -> "Blocked":
+        """Nothing is."""
         nothing = np.zeros(0, np.int64)
         return cls(nothing, nothing, nothing, np.zeros((0, 0), np.int64))
 
 
-class _Sweep:
+class Sweep:
     """Amounts held on intervals [begin, end), each in its lane, in order of time; what is blocked comes first."""
 
-    def __init__(self, lane: Ints, begin: Ints, end: Ints, blocked: _Blocked) -> None:
+    def __init__(self, lane: Ints, begin: Ints, end: Ints, blocked: Blocked) -> None:
         self.blocked, self.skip = blocked, len(blocked.lane)
         if self.skip:
             lane, begin, end = (

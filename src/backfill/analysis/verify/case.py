@@ -192,7 +192,7 @@ def demand_of(workload: Workload, platform: Platform) -> Ints:
 
 def limited(workload: Workload, platform: Platform) -> tuple[list[str], Ints, Ints]:
     """The resources that jobs ask for and the platform limits, demand per task and capacity per node."""
-    names = [name for name in workload.resources if platform.limits(name)]
+    names = [name for name in workload.resources if platform.bounds(name)]
     demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
     place = {name: k for k, name in enumerate(platform.resources)}
     capacity = np.pad(platform.capacity, ((0, 0), (0, 1)))  # the last column is what the platform does not have
@@ -209,9 +209,8 @@ def copies_held(case: Case) -> tuple[Ints, Ints, Ints]:
     """For each run and licence of the platform that it holds: (run, licence, copies)."""
     index, run = items_of(case.workload.jobs.licences, case.runs.job)
     licence = licence_index(case.workload, case.platform)[case.workload.jobs.licences.items[index]]
-    many = max(len(case.platform.licences), 1)
-    pairs, copies = np.unique((run * many + licence)[licence >= 0], return_counts=True)
-    return pairs // many, pairs % many, copies
+    some = licence >= 0
+    return run[some], licence[some], case.workload.jobs.licences.counts[index[some]]
 
 
 def meets(platform: Platform, constraint: str) -> list[bool]:

@@ -36,7 +36,7 @@ from backfill.model.schedule import (
     place_text,
 )
 from backfill.model.units import NEVER
-from backfill.model.workload import Ints, Ragged, Workload
+from backfill.model.workload import Counted, Ints, Ragged, Workload
 
 
 def with_node_licences(workload: Workload, platform: Platform) -> Workload:
@@ -44,20 +44,17 @@ def with_node_licences(workload: Workload, platform: Platform) -> Workload:
     bound = [x for x, name in enumerate(workload.licences) if name in platform.resources[1:]]
     if not bound:
         return workload
-    jobs, resources, lists = workload.jobs, list(workload.resources), []
-    demand = jobs.demand.copy()
+    jobs, resources = workload.jobs, list(workload.resources)
+    demand, asked = jobs.demand.copy(), jobs.licences
     for name in (workload.licences[x] for x in bound):
         if name not in resources:
             resources.append(name)
             demand = np.pad(demand, ((0, 0), (0, 1)))
-    for job in range(len(jobs)):
-        single = jobs.tasks[job] == 1
-        items = jobs.licences[job].tolist()
-        for x in items:
-            if single and x in bound:
-                demand[job, resources.index(workload.licences[x])] += 1
-        lists.append([x for x in items if not (single and x in bound)])
-    jobs = jobs.replace(demand=demand, licences=Ragged.of(lists))
+    moved = np.isin(asked.items, bound) & (jobs.tasks[asked.jobs] == 1)
+    for job, x, copies in zip(asked.jobs[moved], asked.items[moved], asked.counts[moved], strict=True):
+        demand[job, resources.index(workload.licences[x])] += copies
+    kept = (each[~moved] for each in (asked.jobs, asked.items, asked.counts))
+    jobs = jobs.replace(demand=demand, licences=Counted.of_items(len(jobs), *kept))
     return replace(workload, jobs=jobs, resources=tuple(resources))
 
 

@@ -164,7 +164,8 @@ def outcomes(case: Case, lengths: Lengths, preempts: bool) -> Ints:
     # in a step of --ties step a run may be preempted at the very instant at which it would have ended
     halted = (runs.end != NO_TIME) & (runs.end - runs.start <= lengths.longest + lengths.rounding)
     outcome[halted & (runs.state == PREEMPTED) & preempts] = PREEMPTED
-    outcome[cut & (runs.start < runs.end) & (case.cancelled[runs.job] == runs.end)] = CANCELLED
+    over = (runs.state == outcome) & (runs.end - runs.start >= lengths.shortest - lengths.rounding)
+    outcome[cut & ~over & (runs.start < runs.end) & (case.cancelled[runs.job] == runs.end)] = CANCELLED
     if case.replay is not None:
         for time, lost in case.replay.lost.items():
             rows = np.array(sorted(lost), np.int64)

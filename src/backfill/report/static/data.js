@@ -27,7 +27,8 @@ function running(differences) {
 // The columns of the jobs, which all policies share; times are ticks since the first submit.
 class Data {
   constructor(header, bytes, from) {
-    Object.assign(this, { states: header.states, away: header.away || [], tick: header.tick, length: header.length, count: header.jobs, users: header.users,
+    Object.assign(this, { states: header.states, away: header.away || [], explained: header.explained || [], asked: header.asked ?? -1,
+      tick: header.tick, length: header.length, count: header.jobs, users: header.users,
       nodes: header.nodes, licenceNames: header.licences, ids: header.ids, words: header.why, names: header.policies });
     const tall = [...header.cpus, ...header.copies];
     this.floor = new Float64Array(tall.length + 1); // the first row of each node, then of each licence

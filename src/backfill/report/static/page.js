@@ -11,6 +11,7 @@ class Section {
     this.pointed = -1;
     this.listen();
     this.legend();
+    if (data.asked >= 0) this.choose(data.asked, true);
   }
 
   listen() {
@@ -114,6 +115,10 @@ class Section {
     if (go) this.point(-1);
     this.chart.choose(job, go);
     if (job >= 0) this.say(job, before); else this.tell("");
+    const why = this.find(".why"), text = this.data.explained[this.chart.policy]?.[job];
+    why.hidden = text === undefined;
+    why.textContent = text ?? "";
+    why.classList.toggle("whole", why.textContent.includes("\n"));
   }
 
   // What the pointer was over lies elsewhere once the window has moved.

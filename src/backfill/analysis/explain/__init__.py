@@ -1,0 +1,109 @@
+"""Why a job of a simulation waited: what it lacked and who held that, who stood before it, who passed it, which start
+it was promised.
+
+All of it is found afterwards, from the workload, the platform, the schedule and the record of promises. Here are the
+explanation as a whole and what makes it; a job waits in stretches, of which it has several where it ran several times.
+
+| module | |
+| --- | --- |
+| `asks.py` | what jobs ask for, in the platform's words |
+| `room.py` | what was free for one job over a stretch of time |
+| `lacks.py` | what it lacked: one function for each kind of amount |
+| `holding.py` | where it lacked nothing, whose reservation, window or turn stood before it |
+| `spans.py` | both as spans, and the causes that spans have in common |
+| `holders.py` | who held what it lacked, and who passed it |
+| `promised.py` | its promises, and what moved them |
+| `words.py` | all of it for people |
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from backfill.analysis.explain.asks import Asks
+from backfill.analysis.explain.holders import Held, Passed, held, passed
+from backfill.analysis.explain.holding import Rules, instants
+from backfill.analysis.explain.promised import Change, promised
+from backfill.analysis.explain.room import Record, Room
+from backfill.analysis.explain.spans import Cause, Span, before, causes_of, spans_of
+from backfill.model.clock import Clock
+from backfill.model.promises import Promises
+from backfill.model.workload import Ints
+
+__all__ = ["Asks", "Explanation", "Record", "Rules", "brief", "explain"]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why one job waited. `str()` is a text for people."""
+
+    record: Record
+    row: int  # of the job
+    clock: Clock | None
+    before: list[Span]  # from the submit until the job was eligible
+    spans: list[Span]  # from then until its start, or for as long as it waited
+    causes: list[Cause]  # of the spans; the longest first
+    held: list[Held]  # of each cause: by whom what it lacked was held
+    passed: Passed
+    promised: list[Change]
+    policy: str
+
+    @property
+    def waited(self) -> int:
+        """For how long, in microseconds."""
+        return sum(span.length for span in self.spans)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a few sentences."""
+        from backfill.analysis.explain.words import summary
+
+        return summary(self)
+
+    @property
+    def lines(self) -> list[str]:
+        """The whole text, line by line."""
+        from backfill.analysis.explain.words import lines
+
+        return lines(self)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it for JSON; docs/reference/files.md has the fields."""
+        from backfill.analysis.explain.told import told
+
+        return told(self)
+
+
+def explain(record: Record, row: int, rules: Rules, promises: Promises | None = None) -> Explanation:
+    """Why the job of a row waited. Without a record of promises nobody's reservations are known."""
+    rooms = _rooms(record, row, instants(record, promises))
+    spans = [span for room in rooms for span in spans_of(room, rules, promises)]
+    causes = causes_of(spans)
+    return Explanation(
+        record=record,
+        row=row,
+        clock=record.asks.workload.calendar,
+        before=before(record, row),
+        spans=spans,
+        causes=[cause for cause, _ in causes],
+        held=[held(record, row, cause, those) for cause, those in causes],
+        passed=passed(rooms, promises),
+        promised=[] if promises is None else promised(record, row, promises),
+        policy=rules.name,
+    )
+
+
+def brief(record: Record, row: int, rules: Rules) -> str:
+    """The summary alone, at less cost: without a record of promises, and without those who passed the job."""
+    spans = [span for room in _rooms(record, row) for span in spans_of(room, rules, None)]
+    causes = causes_of(spans)
+    those = [held(record, row, *each) for each in causes[:1]]
+    told = Explanation(record, row, None, [], spans, [cause for cause, _ in causes], those, Passed(), [], rules.name)
+    return told.sentence
+
+
+def _rooms(record: Record, row: int, more: Ints | None = None) -> list[Room]:
+    """One for each stretch in which a job waited."""
+    return [Room.of(record, row, begin, until, more) for begin, until in record.waits_of(row) if begin < until]

@@ -1,0 +1,75 @@
+"""What jobs ask for as a run counts it, and on which nodes a job may run."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.platform import Platform
+from backfill.model.workload import SPREAD, Ints, Jobs, Workload
+
+NODE, SITE, ANY = range(len(SPREAD))
+
+
+@dataclass(frozen=True, eq=False)
+class Asks:
+    """The jobs of a workload in the words of the platform on which they ran.
+
+    A limit on what runs is counted like a licence: each user, group or project that it counts has an account of so
+    many copies. A job on whole nodes is a gang of these.
+    """
+
+    workload: Workload
+    jobs: Jobs  # in file order, numbered as the platform has it; licences are those of the platform below
+    platform: Platform  # with the accounts of its limits behind its licences
+    licences: int  # how many licences there are before them
+    whole: NDArray[np.bool_]  # which jobs sit on whole nodes
+
+    @property
+    def demand(self) -> Ints:
+        """Per task, shape (jobs, resources of the platform)."""
+        return self.jobs.demand
+
+    def need(self, rows: Ints) -> Ints:
+        """What these jobs ask for as a whole, shape (rows, resources)."""
+        return self.jobs.tasks[rows, None] * self.jobs.demand[rows]
+
+    def licences_of(self, row: int) -> tuple[Ints, Ints]:
+        """The licences and accounts of which a job holds copies, and how many of each."""
+        asked = self.jobs.licences
+        mine = slice(asked.first[row], asked.first[row + 1])
+        return asked.items[mine], asked.counts[mine]
+
+    def copies_of(self, licence: int) -> Ints:
+        """How many copies of a licence each job asks for, shape (jobs,)."""
+        asked = self.jobs.licences
+        mine = np.flatnonzero(asked.items == licence)
+        found = np.zeros(len(self.jobs), np.int64)
+        found[np.searchsorted(asked.first, mine, side="right") - 1] = asked.counts[mine]
+        return found
+
+    def is_limit(self, licence: int) -> bool:
+        """Whether it is the account of a limit."""
+        return licence >= self.licences
+
+    def bound(self, row: int) -> NDArray[np.bool_]:
+        """The nodes on which a job may run by its partition, site and constraint, shape (nodes,)."""
+        jobs, platform = self.jobs, self.platform
+        found = np.ones(len(platform.nodes), np.bool_)
+        if partition := jobs.partition[row] if platform.partitions else "":
+            found &= platform.nodes_of(partition)
+        if constraint := jobs.constraint[row]:
+            found &= platform.allows(constraint)
+        if jobs.site.codes[row] >= 0:
+            found &= platform.site == jobs.site.codes[row]
+        return found
+
+    def nodes(self, row: int) -> NDArray[np.bool_]:
+        """The nodes on which a job may run: as bound, as far as they may host all of its licences."""
+        licences, _ = self.licences_of(row)
+        found: NDArray[np.bool_] = self.bound(row) & self.platform.hosts[:, licences].all(axis=1)
+        return found
+
+    def spread(self, row: int) -> int:
+        """Where the tasks of a job may sit; a job of one task sits on one node."""
+        return NODE if self.jobs.tasks[row] == 1 else int(self.jobs.spread[row])

@@ -1,0 +1,278 @@
+"""Why a job that fitted into what was free did not start: whose reservation, window or turn stood before it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from backfill.analysis.explain.room import Mask, Record, Room
+from backfill.analysis.outages import Window
+from backfill.model.promises import Promises
+from backfill.model.schedule import NO_TIME
+from backfill.model.workload import Ints
+
+WINDOW, RESERVATION, ORDER, POLICY = "window", "reservation", "order", "policy"
+KINDS = (POLICY, WINDOW, RESERVATION, ORDER)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is known of a policy beside the record of its promises."""
+
+    name: str
+    in_order: bool = False  # nobody passes the first of the queue, which is in order of submit
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Holding:
+    """What held a job back from each time of a room on, as far as it fitted."""
+
+    kind: Ints  # shape (t,): index into KINDS
+    who: Ints  # shape (t,): the job whose reservation or turn it was, or the place of the window; -1 nobody
+
+    @classmethod
+    def of(cls, room: Room, fits: Mask, rules: Rules, promises: Promises | None) -> "Holding":
+        """Where the job fits. Without a record of promises nobody's reservation is known."""
+        kind, who = np.zeros(len(room.times), np.int64), np.full(len(room.times), -1)
+
+        def found(what: str, those: Ints) -> None:
+            some = fits & (kind == 0) & (those >= 0)
+            kind[some], who[some] = KINDS.index(what), those[some]
+
+        if room.record.outages is not None and room.record.outages.windows:
+            found(WINDOW, _windows(room, fits))
+        if promises is not None and len(promises):
+            found(RESERVATION, _kept(room, fits & (kind == 0), promises) if promises.kept else _of_pass(room, promises))
+        if rules.in_order:
+            found(ORDER, _first_in_queue(room))
+        return cls(kind, who)
+
+
+def instants(record: Record, promises: Promises | None) -> Ints | None:
+    """When anything was promised, or a job began or ceased to wait or to run: a room can have these among its times."""
+    _, begin, until = record.waits
+    return None if promises is None else np.unique(np.concatenate([promises.at, begin, until, record.runs.end]))
+
+
+def _walltime(room: Room) -> int:
+    """How long the job may run, as its policy sees it; a plan has room for a job of no length, too."""
+    return max(int(room.record.seen[room.row]), 1)
+
+
+def _of_pass(room: Room, promises: Promises) -> Ints:
+    """The job whose reservation of a pass comes first, where that is before the job of the room would end."""
+    there = (promises.at >= room.times[0]) & (promises.at < room.until) & (promises.start != NO_TIME)
+    there &= (promises.job != room.row) & (promises.start < promises.at + _walltime(room))
+    rows = np.flatnonzero(there)
+    rows = rows[_waits_on(room, promises.job[rows], promises.at[rows])]
+    rows = rows[np.lexsort((promises.start[rows], promises.at[rows]))]
+    at, first = np.unique(promises.at[rows], return_index=True)
+    found = np.full(len(room.times), -1)
+    found[np.searchsorted(room.times, at)] = promises.job[rows[first]]
+    return found
+
+
+def in_force(room: Room, promises: Promises | None, time: Ints) -> Ints:
+    """The start that the job of the room was promised at each of these times; NO_TIME where it held no promise."""
+    if promises is None:
+        return np.full(len(time), NO_TIME)
+    mine = promises.take(np.flatnonzero(promises.job == room.row))
+    place = np.searchsorted(mine.at, time, side="right") - 1
+    if not len(mine):
+        return np.full(len(time), NO_TIME)
+    holds = (place >= 0) & (promises.kept | (mine.at[place] == time))
+    found: Ints = np.where(holds, mine.start[place], NO_TIME)
+    return found
+
+
+def reserved_by(room: Room, promises: Promises | None, time: Ints) -> Ints:
+    """The earliest start that a pass at each of these times reserved for another job; NO_TIME where it did not."""
+    found = np.full(len(time), NO_TIME)
+    if promises is None or promises.kept:
+        return found
+    rows = np.flatnonzero((promises.start != NO_TIME) & (promises.job != room.row))
+    rows = rows[np.lexsort((promises.start[rows], promises.at[rows]))]
+    at, first = np.unique(promises.at[rows], return_index=True)
+    place = np.minimum(np.searchsorted(at, time), len(at) - 1)
+    if len(at):
+        found = np.where(at[place] == time, promises.start[rows[first[place]]], NO_TIME)
+    return found
+
+
+def _waits_on(room: Room, job: Ints, time: Ints) -> Mask:
+    """Whether each job still waits after the starts of an instant."""
+    starts = np.unique(room.record.runs.start)
+    wide = len(starts) + 1
+    key = room.record.runs.job * wide + np.searchsorted(starts, room.record.runs.start)
+    latest = np.searchsorted(key, job * wide + np.searchsorted(starts, time, side="right") - 1, side="right") - 1
+    runs, own = room.record.runs, np.maximum(latest, 0)
+    begun = (latest >= 0) & (runs.job[own] == job) & ((runs.start[own] == time) | (runs.end[own] > time))
+    found: Mask = ~begun
+    return found
+
+
+def _first_in_queue(room: Room) -> Ints:
+    """The first waiting job of those that were submitted before the one of the room and that no limit holds back."""
+    job, begin, until = room.record.waits
+    rank, limits = room.record.rank, _Limits(room)
+    some = np.flatnonzero((rank[job] < rank[room.row]) & (begin < room.until) & (until > room.times[0]))
+    found = np.full(len(room.times), -1)
+    for i in some[np.argsort(rank[job[some]], kind="stable")].tolist():
+        there = slice(*np.searchsorted(room.times, [begin[i], until[i]]))
+        first = (found[there] < 0) & limits.allow(int(job[i]))[there]
+        found[there] = np.where(first, job[i], found[there])
+        if (found >= 0).all():
+            break
+    return found
+
+
+class _Limits:
+    """What limits leave at the times of a room."""
+
+    def __init__(self, room: Room) -> None:
+        self.room, self.left = room, dict[int, Ints]()
+
+    def allow(self, job: int) -> Mask:
+        """When no limit holds a job back, shape (t,)."""
+        found, asks = np.ones(len(self.room.times), np.bool_), self.room.record.asks
+        for account, copies in zip(*(column.tolist() for column in asks.licences_of(job)), strict=True):
+            if asks.is_limit(account):
+                if account not in self.left:
+                    self.left[account] = self.room.copies_left(account)
+                found &= self.left[account] >= copies
+        return found
+
+
+def _kept(room: Room, fits: Mask, promises: Promises) -> Ints:
+    """The job whose reservation the job of the room would run into, of all that hold one at each time."""
+    record, found = room.record, np.full(len(room.times), -1)
+    begin, until = int(room.times[0]), room.until
+    job, start, since, to = _spells(room, promises)
+    near = (job != room.row) & (since < until) & (to > begin) & _may_meet(room, job)
+    job, start, since, to = job[near], start[near], since[near], to[near]
+    alone = len(record.asks.platform.nodes) == 1 and not len(room.licences) and record.outages is None
+    runs = np.flatnonzero(record.during(begin, until)) if alone else np.zeros(0, np.int64)
+    promised, running = _Sweep(since, to), _Sweep(record.runs.start[runs], record.runs.end[runs])
+    span = _walltime(room)
+    for place in np.flatnonzero(fits).tolist():
+        now = int(room.times[place])
+        held = promised.at(now)
+        held = held[start[held] < now + span]
+        if not len(held):
+            continue
+        if not alone:
+            found[place] = job[held[np.argmin(start[held])]]
+            continue
+        there = runs[running.at(now)]
+        first = _collision(room, now, place, there, job[held], start[held])
+        found[place] = -1 if first < 0 else job[held[first]]
+    return found
+
+
+def _spells(room: Room, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
+    """(job, promised start, from, to) of each promise: to the next of the job, or to its start."""
+    order = np.lexsort((np.arange(len(promises)), promises.job))
+    job, at, start = promises.job[order], promises.at[order], promises.start[order]
+    last = np.append(np.diff(job) != 0, True)
+    waiting, begin, until = room.record.waits
+    times = np.unique(np.concatenate([begin, at]))
+    wide = len(times)
+    key = waiting * wide + np.searchsorted(times, begin)
+    mine = np.searchsorted(key, job * wide + np.searchsorted(times, at), side="right") - 1
+    to = np.minimum(np.where(last, until[mine], np.append(at[1:], 0)), until[mine])
+    some = (start != NO_TIME) & (to > at)
+    return job[some], start[some], at[some], to[some]
+
+
+def _may_meet(room: Room, jobs: Ints) -> Mask:
+    """Whether each of these jobs could take something that the job of the room asks for."""
+    asks = room.record.asks
+    each, place = np.unique(jobs, return_inverse=True)
+    meets = np.asarray((asks.need(each)[:, room.resources] > 0).any(axis=1))
+    labels = asks.jobs
+    if labels.constraint.names or labels.site.names or labels.partition.names:
+        pairs = np.stack([labels.constraint.codes[each], labels.site.codes[each], labels.partition.codes[each]])
+        _, first, same = np.unique(pairs, axis=1, return_index=True, return_inverse=True)
+        there = np.array([asks.bound(int(row))[room.nodes].any() for row in each[first].tolist()], np.bool_)
+        meets &= there[same.ravel()]
+    for licence in room.licences.tolist():
+        meets |= asks.copies_of(licence)[each] > 0
+    found: Mask = meets[place]
+    return found
+
+
+def _collision(room: Room, now: int, place: int, runs: Ints, jobs: Ints, starts: Ints) -> int:
+    """On a pool: which of the reservations the job of the room, started now, would run into first; -1 none."""
+    record, k = room.record, room.resources
+    need = [record.asks.need(those)[:, k] for those in (record.runs.job[runs], jobs)]
+    end = now + _walltime(room)
+    begins, ends = starts, starts + np.maximum(record.seen[jobs], 1)
+    time = np.concatenate([np.maximum(record.limit[runs], now + 1), ends, begins])
+    change = np.concatenate([*need, -need[1]])
+    order = np.argsort(time, kind="stable")  # at one instant what ends comes first
+    left = room.free_total[place] - room.need + change[order].cumsum(axis=0)
+    lacking = np.flatnonzero((left < 0).any(axis=1) & (time[order] < end))
+    return int(order[lacking[0]]) - len(runs) - len(jobs) if len(lacking) else -1
+
+
+class _Sweep:
+    """Which intervals [begin, until) hold an instant, asked in order of time."""
+
+    def __init__(self, begin: Ints, until: Ints) -> None:
+        self.begin, self.until = begin, until
+        self.coming = np.argsort(begin, kind="stable")
+        self.sorted = begin[self.coming]
+        self.next, self.there = 0, np.zeros(0, np.int64)
+
+    def at(self, now: int) -> Ints:
+        """Their places."""
+        come = int(np.searchsorted(self.sorted, now, side="right"))
+        there = np.concatenate([self.there, self.coming[self.next : come]])
+        self.next, self.there = come, there[self.until[there] > now]
+        return self.there
+
+
+def _windows(room: Room, fits: Mask) -> Ints:
+    """The first window that is known and in which the job, started now, would lack what the window takes."""
+    record, found, span = room.record, np.full(len(room.times), -1), _walltime(room)
+    assert record.outages is not None
+    windows = record.outages.windows
+    for place in np.flatnonzero(fits).tolist():
+        now = int(room.times[place])
+        ahead = [i for i, each in enumerate(windows) if each.known <= now < each.begin < now + span]
+        for i in sorted(ahead, key=lambda i: windows[i].begin):
+            known = [each for each in windows if each.known <= now]
+            if not _fits_until(room, place, now, known, windows[i].begin):
+                found[place] = i
+                break
+    return found
+
+
+def _fits_until(room: Room, place: int, now: int, windows: Sequence[Window], then: int) -> bool:
+    """Whether the job has a place that is free now, and then too, beside what runs and the windows that are known."""
+    record, asks = room.record, room.record.asks
+    assert record.replay is not None
+    runs = np.flatnonzero((record.runs.start <= now) & (record.runs.end > now))
+    stay = runs[record.limit[runs] > then]
+    lanes = room.at(np.arange(len(room.nodes)), np.full(len(room.nodes), place))
+    then_free = np.array([record.replay.without_windows(node, now, False) for node in room.nodes.tolist()], np.int64)
+    then_free = then_free.reshape(len(room.nodes), -1)[:, room.resources]
+    seats = np.flatnonzero(np.isin(record.owner, stay))
+    lane = np.searchsorted(room.nodes, record.node[seats])
+    mine = (lane < len(room.nodes)) & (room.nodes[np.minimum(lane, len(room.nodes) - 1)] == record.node[seats])
+    seats, lane = seats[mine], lane[mine]
+    amount = record.tasks[seats, None] * asks.demand[record.runs.job[record.owner[seats]]][:, room.resources]
+    np.subtract.at(then_free, lane, amount)
+    copies = np.array([record.replay.without_windows(each, now, True)[0] for each in room.licences.tolist()], np.int64)
+    for i, licence in enumerate(room.licences.tolist()):
+        copies[i] -= asks.copies_of(licence)[record.runs.job[stay]].sum()
+    for each in windows:
+        if not each.begin <= then < each.until:
+            continue
+        if each.licence:
+            copies[room.licences == each.lanes[0]] -= each.amount
+        elif each.resource < 0:
+            then_free[np.isin(room.nodes, each.lanes)] = 0
+        else:
+            then_free[np.ix_(np.isin(room.nodes, each.lanes), room.resources == each.resource)] -= each.amount
+    return bool((copies >= room.copies).all()) and room.holds(np.minimum(room.free[lanes], then_free))

@@ -1,0 +1,112 @@
+"""The starts that a job was promised: when, which, and what at that instant may have moved them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from backfill.analysis.explain.room import Record
+from backfill.model.events import CANCEL, CAPACITY, DOWN, EVENTS, UP, WALLTIME, WINDOW
+from backfill.model.promises import MOVED, Promises
+from backfill.model.schedule import NO_TIME
+from backfill.model.workload import Ints
+
+SHOWN = 3  # jobs that are named for each change
+SUBMITTED, ENDED_EARLY, OVERRAN, STARTED = "submitted", "ended-early", "overran", "started"
+EVENT, PROMISED, MADE_WAY = "event", "promised", "made-way"
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """Something that happened at the instant of a promise, and that it may be due to."""
+
+    what: str  # submitted, ended-early, overran, started, event, promised or made-way
+    jobs: tuple[int, ...] = ()  # the first few of those that it is about
+    count: int = 0  # of all of them
+    by: int = 0  # how long before its limit the first of them ended, in microseconds
+    event: str = ""  # its kind, as in a file of events
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A promise that a job was given, or another one in place of it."""
+
+    at: int
+    start: int  # NO_TIME: the promise was taken back
+    before: int  # the promised start until then; NO_TIME: none
+    movers: tuple[Mover, ...]
+    behind: int  # a running job whose limit is the promised start; -1 none
+
+
+def promised(record: Record, row: int, promises: Promises) -> list[Change]:
+    """Every promise of a job, in order, as far as it is another one than before."""
+    mine = promises.of(row)
+    meets = _meets(record, row)
+    found, before = [], NO_TIME
+    for at, _, start, cause, by in mine.rows():
+        movers = (Mover(MADE_WAY, (by,), 1),) if cause == MOVED else _movers(record, row, promises, meets, at)
+        found.append(Change(at, start, before, movers, _behind(record, meets, at, start)))
+        before = start
+    return found
+
+
+def _meets(record: Record, row: int) -> Ints:
+    """The runs that held something that a job asks for, on nodes that it may use."""
+    asks = record.asks
+    resources = asks.demand[row] > 0
+    on = asks.nodes(row)[record.node]
+    some = np.zeros(len(record.runs), np.bool_)
+    some[record.owner[on]] = True
+    some &= (asks.need(record.runs.job)[:, resources] > 0).any(axis=1)
+    for licence in asks.licences_of(row)[0].tolist():
+        some |= asks.copies_of(licence)[record.runs.job] > 0
+    return np.flatnonzero(some)
+
+
+def _movers(record: Record, row: int, promises: Promises, meets: Ints, at: int) -> tuple[Mover, ...]:
+    """What happened at an instant, the likeliest to have moved a promise first."""
+    runs, found = record.runs, []
+    if at == record.schedule.eligible[row]:
+        found.append(Mover(SUBMITTED))
+    start, end, limit = runs.start[meets], runs.end[meets], record.limit[meets]
+    early = meets[(end == at) & (limit > at)]
+    early = early[np.argsort(-(record.limit[early] - at), kind="stable")]
+    if len(early):
+        jobs = runs.job[early]
+        found.append(Mover(ENDED_EARLY, _few(jobs), len(early), by=int(record.limit[early[0]]) - at))
+    starts = (start == at) & (not promises.kept)  # reservations that are kept are not moved by a start
+    for what, which in ((OVERRAN, (limit == at) & (end > at)), (STARTED, starts)):
+        if which.any():
+            jobs = runs.job[meets[which]]
+            found.append(Mover(what, _few(jobs), len(jobs)))
+    found += _events(record, at)
+    if not found:
+        others = np.unique(promises.job[(promises.at == at) & (promises.job != row)])
+        found.append(Mover(PROMISED, _few(others), len(others)))
+    return tuple(found)
+
+
+def _few(jobs: Ints) -> tuple[int, ...]:
+    return tuple(jobs[:SHOWN].tolist())
+
+
+def _events(record: Record, at: int) -> list[Mover]:
+    """The events of an instant that change capacities, walltimes or the queue; a window when it is known or ends."""
+    if record.outages is None:
+        return []
+    events = record.outages.events
+    now = (events.time == at) & np.isin(events.kind, (CANCEL, WALLTIME, DOWN, UP, CAPACITY, WINDOW))
+    now |= (events.kind == WINDOW) & ((events.value == at) | (events.until == at))
+    found = []
+    for kind in np.unique(events.kind[now]).tolist():
+        jobs = events.job[now & (events.kind == kind) & (events.job >= 0)]
+        found.append(Mover(EVENT, _few(jobs), int((now & (events.kind == kind)).sum()), event=EVENTS[kind]))
+    return found
+
+
+def _behind(record: Record, meets: Ints, at: int, start: int) -> int:
+    """The running job whose limit is a promised start; of several the one that holds most cpus."""
+    runs = meets[(record.limit[meets] == start) & (record.runs.start[meets] <= at) & (record.runs.end[meets] > at)]
+    if not len(runs):
+        return -1
+    job = record.runs.job[runs]
+    return int(job[np.argmax(record.asks.need(job)[:, 0])])

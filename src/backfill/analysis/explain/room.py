@@ -1,0 +1,352 @@
+"""What was free for one job over a stretch of time, of the nodes and licences that it may use, from the schedule."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.analysis.explain.asks import ANY, NODE, Asks
+from backfill.analysis.outages import Holders, Outages, Replay
+from backfill.model.events import BoundEvents
+from backfill.model.schedule import CANCELLED, NO_TIME, PENDING, Runs, Schedule
+from backfill.model.workload import Ints
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A schedule laid out for questions: every run, where it was, and until when it might have been there."""
+
+    asks: Asks
+    schedule: Schedule
+    runs: Runs
+    seen: Ints  # of each job: the walltime that policies saw
+    limit: Ints  # of each run: its start + the walltime that policies saw
+    owner: Ints  # of each seat: the run
+    node: Ints  # of each seat
+    tasks: Ints  # of each seat: the tasks on that node; 1 of a job on whole nodes
+    outages: Outages | None  # where there were events
+    replay: Replay | None
+    last: int  # the last instant at which anything is known to have happened
+
+    @classmethod
+    def of(
+        cls, asks: Asks, schedule: Schedule, seen: Ints, events: BoundEvents | None = None, overhead: int = 0
+    ) -> "Record":
+        """Of a schedule of the jobs in `asks`.
+
+        seen: their walltimes as policies saw them, shape (jobs,). overhead: what a checkpoint adds to them.
+        """
+        runs = schedule.all_runs
+        outages, replay = None, None
+        walltime = seen[runs.job]
+        last = [int(schedule.submit.max(initial=NO_TIME)), int(runs.end.max(initial=NO_TIME))]
+        if events is not None:
+            outages = Outages(events, asks.platform, len(schedule))
+            walltime = outages.walltime(runs.job, seen, runs.start)
+            nobody, nothing = Holders.none(), np.zeros(0, np.int64)
+            replay = Outages(events, asks.platform, len(schedule)).replay(nobody, nobody, nothing)
+            last += [int(time) for steps in (*replay.nodes, *replay.licences) for time, *_ in steps[1:]]
+        done = np.cumsum(runs.progress) - runs.progress
+        done -= done[np.searchsorted(runs.job, runs.job)]  # in the runs of the same job before
+        owner = np.repeat(np.arange(len(runs)), np.diff(runs.held.first) // 2)
+        return cls(
+            asks=asks,
+            schedule=schedule,
+            runs=runs,
+            seen=seen,
+            limit=runs.start + np.maximum(walltime - done + overhead * (done > 0), 0),
+            owner=owner,
+            node=runs.held.items[::2],
+            tasks=np.where(asks.whole[runs.job[owner]], 1, runs.held.items[1::2]),
+            outages=outages,
+            replay=replay,
+            last=max(last),
+        )
+
+    @cached_property
+    def waits(self) -> tuple[Ints, Ints, Ints]:
+        """Every stretch of waiting, in order of jobs and then of time: (job, begin, until); it may be of length 0."""
+        schedule, runs, jobs = self.schedule, self.runs, self.asks.workload.jobs
+        stays = np.flatnonzero((schedule.state == PENDING) | ((schedule.state == CANCELLED) & ~schedule.ran))
+        over = np.where(schedule.ran, schedule.end, schedule.submit)
+        over[schedule.state == PENDING] = self.last
+        until = np.full(len(stays), self.last)
+        if self.outages is not None:
+            gone = (schedule.state == CANCELLED) & ~schedule.ran
+            over[gone] = self.outages.cancelled[gone]
+            until = np.where(gone[stays], self.outages.cancelled[stays], until)
+        begin = np.where(schedule.ran[stays], schedule.end[stays], schedule.submit[stays])
+        for i, row in enumerate(stays.tolist()):
+            if len(before := jobs.after[row]) and not schedule.ran[row]:
+                begin[i] = max(int(begin[i]), int(over[before].max() + jobs.think[row]))
+        job = np.concatenate([runs.job, stays])
+        begin = np.concatenate([runs.since(schedule.eligible), np.minimum(begin, until)])
+        end = np.concatenate([runs.start, until])
+        order = np.lexsort((begin, job))
+        return job[order], begin[order], end[order]
+
+    def waits_of(self, row: int) -> list[tuple[int, int]]:
+        """The stretches in which a job waited, in order."""
+        job, begin, until = self.waits
+        mine = slice(*np.searchsorted(job, [row, row + 1]))
+        return [*zip(begin[mine].tolist(), until[mine].tolist(), strict=True)]
+
+    @cached_property
+    def rank(self) -> Ints:
+        """The place of each job in the order of submits, of equal ones in file order."""
+        found = np.empty(len(self.schedule), np.int64)
+        found[np.argsort(self.schedule.submit, kind="stable")] = np.arange(len(found))
+        return found
+
+    def during(self, begin: int, until: int) -> Mask:
+        """Which runs held anything at some instant of [begin, until)."""
+        found: Mask = (self.runs.start < until) & (self.runs.end > begin) & (self.runs.end > self.runs.start)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """What is free for a job from each of `times` until the next; starts of an instant are in it, the job itself not.
+
+    In array shapes t is times, k the resources that the job asks for, l the licences.
+    """
+
+    record: Record
+    row: int  # of the job
+    times: Ints  # (t,), strictly ascending; the first is when the stretch begins
+    until: int  # when it ends
+    resources: Ints  # (k,), their places in the platform
+    licences: Ints  # (l,)
+    copies: Ints  # (l,): that the job asks for
+    nodes: Ints  # on which it may run, in order; lanes below are places in this
+    lane: Ints  # of each step: a lane from a time on; sorted by both
+    place: Ints  # of each step: its place in `times`
+    there: Ints  # (steps, k): what there is on that node
+    held: Ints  # (steps, k)
+    copies_there: Ints  # (t, l)
+    copies_free: Ints  # (t, l)
+
+    @classmethod
+    def of(cls, record: Record, row: int, begin: int, until: int, more: Ints | None = None) -> "Room":
+        """For a job over [begin, until). more: instants that shall be among `times`."""
+        asks = record.asks
+        nodes = np.flatnonzero(asks.nodes(row))
+        resources = np.flatnonzero(asks.demand[row] > 0)
+        licences, copies = asks.licences_of(row)
+        lane_of = np.full(len(asks.platform.nodes), -1)
+        lane_of[nodes] = np.arange(len(nodes))
+        there = _capacities(record, nodes, resources, begin, until)
+        seats = np.flatnonzero((lane_of[record.node] >= 0) & record.during(begin, until)[record.owner])
+        held = _held(record, seats, lane_of, resources, begin, until)
+        there_l, held_l = _licences(record, licences, begin, until)
+        inside = np.zeros(0, np.int64) if more is None else more[(more > begin) & (more < until)]
+        changed = [np.array([begin]), there[1], held[1], there_l[1], held_l[1], inside]
+        times = np.unique(np.concatenate(changed))
+        lane = np.concatenate([there[0], held[0]])
+        place = np.searchsorted(times, np.concatenate([there[1], held[1]]))
+        none = np.zeros_like(there[2]), np.zeros_like(held[2])
+        changes = np.hstack([np.concatenate([there[2], none[1]]), np.concatenate([none[0], held[2]])])
+        lane, place, sums = _steps(lane, place, changes)
+        return cls(
+            record=record,
+            row=row,
+            times=times,
+            until=until,
+            resources=resources,
+            licences=licences,
+            copies=copies,
+            nodes=nodes,
+            lane=lane,
+            place=place,
+            there=sums[:, : len(resources)],
+            held=sums[:, len(resources) :],
+            copies_there=_over(times, len(licences), *there_l),
+            copies_free=_over(times, len(licences), *there_l) - _over(times, len(licences), *held_l),
+        )
+
+    def copies_left(self, licence: int) -> Ints:
+        """How many copies of any licence, or account of a limit, nobody holds, shape (t,)."""
+        there, held = _licences(self.record, np.array([licence]), int(self.times[0]), self.until)
+        left: Ints = _over(self.times, 1, *there)[:, 0] - _over(self.times, 1, *held)[:, 0]
+        return left
+
+    @property
+    def demand(self) -> Ints:
+        """What a task of the job asks for, shape (k,)."""
+        found: Ints = self.record.asks.demand[self.row, self.resources]
+        return found
+
+    @property
+    def need(self) -> Ints:
+        """What the whole job asks for, shape (k,)."""
+        found: Ints = self.tasks * self.demand
+        return found
+
+    @property
+    def tasks(self) -> int:
+        """The tasks of the job."""
+        return int(self.record.asks.jobs.tasks[self.row])
+
+    @property
+    def whole(self) -> Ints:
+        """What there would be on each node if nothing of the platform were away, shape (steps, k)."""
+        capacity = self.record.asks.platform.capacity[np.ix_(self.nodes, self.resources)]
+        found: Ints = np.maximum(self.there, capacity[self.lane])
+        return found
+
+    def total(self, values: Ints) -> Ints:
+        """The sum over nodes of a value per step, shape (t, ...)."""
+        change = values.copy()
+        goes_on = self.lane[1:] == self.lane[:-1]
+        change[1:][goes_on] -= values[:-1][goes_on]
+        found = np.zeros((len(self.times), *values.shape[1:]), values.dtype)
+        np.add.at(found, self.place, change)
+        return found.cumsum(axis=0)
+
+    def tasks_at(self, free: Ints, demand: Ints) -> Ints:
+        """How many tasks fit into each row of `free`, shape (rows, k), at most those of the job."""
+        if not len(demand):
+            return np.full(len(free), self.tasks)
+        found: Ints = np.clip((free // demand).min(axis=1), 0, self.tasks)
+        return found
+
+    def seated(self, fit: Ints) -> Ints:
+        """How many tasks find a place together where so many fit on the node of each step, shape (t,).
+
+        Of a job that must sit on one node: all of its tasks or none.
+        """
+        spread = self.record.asks.spread(self.row)
+        if spread == NODE:
+            return self.tasks * (self.total((fit == self.tasks).astype(np.int64)) > 0)
+        if spread == ANY:
+            return np.minimum(self.total(fit), self.tasks)
+        site = self.record.asks.platform.site[self.nodes][self.lane]
+        found = np.zeros(len(self.times), np.int64)
+        for one in np.unique(site).tolist():
+            found = np.maximum(found, self.total(np.where(site == one, fit, 0)))
+        return np.minimum(found, self.tasks)
+
+    def seats(self, fit: Ints) -> Mask:
+        """From each time on, whether all tasks find a place."""
+        found: Mask = self.seated(fit) == self.tasks
+        return found
+
+    def holds(self, free: Ints) -> bool:
+        """Whether the job has a place where this much is free, shape (nodes of the job, k)."""
+        fit = self.tasks_at(free, self.demand)
+        spread = self.record.asks.spread(self.row)
+        if spread == NODE:
+            return bool((fit == self.tasks).any())
+        if spread == ANY:
+            return int(fit.sum()) >= self.tasks
+        site = self.record.asks.platform.site[self.nodes]
+        return any(int(fit[site == one].sum()) >= self.tasks for one in np.unique(site))
+
+    @cached_property
+    def free(self) -> Ints:
+        """What nobody holds of each node, shape (steps, k)."""
+        return self.there - self.held
+
+    @cached_property
+    def free_total(self) -> Ints:
+        """What nobody holds of all these nodes, shape (t, k)."""
+        return self.total(self.free)
+
+    def most_on_one(self, k: int, places: tuple[int, int]) -> int:
+        """The most of a resource that is free on any one node at any of these times."""
+        low, high = np.searchsorted(self._by_place[1], [places[0] + 1, places[1]])
+        begin = self.at(np.arange(len(self.nodes)), np.full(len(self.nodes), places[0]))
+        return int(self.free[np.concatenate([begin, self._by_place[0][low:high]]), k].max())
+
+    @cached_property
+    def _by_place(self) -> tuple[Ints, Ints]:
+        order = np.argsort(self.place, kind="stable")
+        return order, self.place[order]
+
+    def at(self, lanes: Ints, places: Ints) -> Ints:
+        """The step of each of these lanes at a place in `times`."""
+        wide = len(self.times)
+        found: Ints = np.searchsorted(self.lane * wide + self.place, lanes * wide + places, side="right") - 1
+        return found
+
+
+Changes = tuple[Ints, Ints, Ints]  # lane, time, by how much: shape (changes, ...)
+
+
+def _steps(lane: Ints, place: Ints, changes: Ints) -> Changes:
+    """The sums of changes from each (lane, place) on, sorted by both."""
+    order = np.lexsort((place, lane))
+    lane, place, sums = lane[order], place[order], changes[order].cumsum(axis=0)
+    ends = np.append(np.diff(lane) != 0, True)[: len(lane)]  # of each lane
+    before = np.concatenate([np.zeros_like(sums[:1]), sums[ends][:-1]])  # the sums of the lanes in front of each
+    sums -= before[np.cumsum(ends) - ends]
+    last = ends | np.append(np.diff(place) != 0, True)[: len(lane)]
+    return lane[last], place[last], sums[last]
+
+
+def _over(times: Ints, lanes: int, lane: Ints, time: Ints, change: Ints) -> Ints:
+    """The sums of changes of each lane from each time on, shape (t, lanes)."""
+    found = np.zeros((len(times), lanes), np.int64)
+    np.add.at(found, (np.searchsorted(times, time), lane), change)
+    return found.cumsum(axis=0)
+
+
+def _capacities(record: Record, nodes: Ints, resources: Ints, begin: int, until: int) -> Changes:
+    """What there is of each node, as changes; the first of each at `begin`."""
+    capacity = record.asks.platform.capacity[np.ix_(nodes, resources)]
+    if record.replay is None:
+        return np.arange(len(nodes)), np.full(len(nodes), begin), capacity
+    steps = ([(time, room[resources]) for time, room, _ in record.replay.nodes[node]] for node in nodes.tolist())
+    return _of_steps(steps, (len(resources),), begin, until)
+
+
+def _of_steps(lanes: Iterable[list[tuple[int, Ints]]], shape: tuple[int, ...], begin: int, until: int) -> Changes:
+    """The values of lanes over [begin, until) as changes; each lane is a list of (from when on, value)."""
+    found: list[tuple[int, int, Ints]] = []
+    for lane, steps in enumerate(lanes):
+        before = np.zeros(shape, np.int64)
+        at_begin = [value for time, value in steps if time <= begin][-1]
+        for time, value in [(begin, at_begin), *(step for step in steps if begin < step[0] < until)]:
+            found.append((lane, time, value - before))
+            before = value
+    places = np.array([each[:2] for each in found], np.int64).reshape(-1, 2)
+    return places[:, 0], places[:, 1], np.array([each[2] for each in found], np.int64).reshape(len(found), *shape)
+
+
+def _held(record: Record, seats: Ints, lane_of: Ints, resources: Ints, begin: int, until: int) -> Changes:
+    """What runs hold on their seats, as changes."""
+    run, lane = record.owner[seats], lane_of[record.node[seats]]
+    amount = record.tasks[seats, None] * record.asks.demand[record.runs.job[run]][:, resources]
+    return _taken(record, run, lane, amount, begin, until)
+
+
+def _taken(record: Record, run: Ints, lane: Ints, amount: Ints, begin: int, until: int) -> Changes:
+    """Amounts that are held as long as runs last, as changes."""
+    gone = record.runs.end[run] < until
+    return (
+        np.concatenate([lane, lane[gone]]),
+        np.concatenate([np.maximum(record.runs.start[run], begin), record.runs.end[run][gone]]),
+        np.concatenate([amount, -amount[gone]]),
+    )
+
+
+def _licences(record: Record, licences: Ints, begin: int, until: int) -> tuple[Changes, Changes]:
+    """What there is of each of these licences, and what runs hold of them, as changes."""
+    copies = record.asks.platform.copies[licences]
+    there: Changes = (np.arange(len(licences)), np.full(len(licences), begin), copies)
+    if record.replay is not None:
+        replay = record.replay
+        steps = ([(time, room[0]) for time, room, _ in replay.licences[each]] for each in licences.tolist())
+        there = _of_steps(steps, (), begin, until)
+    none = np.zeros(0, np.int64)
+    held: list[Changes] = [(none, none, none)]
+    for lane, licence in enumerate(licences.tolist()):
+        amount = record.asks.copies_of(licence)[record.runs.job]
+        run = np.flatnonzero((amount > 0) & record.during(begin, until))
+        held.append(_taken(record, run, np.full(len(run), lane), amount[run], begin, until))
+    lanes, times, changes = ([each[i] for each in held] for i in range(3))
+    return there, (np.concatenate(lanes), np.concatenate(times), np.concatenate(changes))

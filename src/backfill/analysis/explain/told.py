@@ -1,0 +1,182 @@
+"""An explanation for JSON: seconds, shares from 0 to 1, jobs by their ids; dates beside seconds where there are any."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from backfill.analysis.explain.asks import NODE
+from backfill.analysis.explain.holders import Held, Passed
+from backfill.analysis.explain.holding import WINDOW
+from backfill.analysis.explain.lacks import SCATTERED
+from backfill.analysis.explain.promised import Change
+from backfill.analysis.explain.spans import Cause, Short, Span
+from backfill.model.clock import instants
+from backfill.model.schedule import NO_TIME, REASONS, STATES
+from backfill.model.units import SECOND
+from backfill.model.workload import SPREAD
+
+if TYPE_CHECKING:
+    from backfill.analysis.explain import Explanation
+
+NODES = 100  # that are named
+
+
+def told(found: "Explanation") -> dict[str, Any]:
+    """All that an explanation says."""
+    row, schedule = found.row, found.record.schedule
+    ran = bool(schedule.ran[row])
+    times = {"submit": schedule.submit, "eligible": schedule.eligible, "start": schedule.start, "end": schedule.end}
+    return {
+        **_job(found, row),
+        "sentence": found.sentence,
+        "zone": None if found.clock is None else found.clock.name,
+        **instants(found.clock, **{name: _time(int(column[row])) for name, column in times.items()}),
+        "state": STATES[schedule.state[row]],
+        "reason": REASONS[schedule.reason[row]] if ran else None,
+        "rejected_for": str(schedule.rejected_for[row]) or None,
+        "policy": found.policy,
+        "waited_s": found.waited / SECOND,
+        "asks": _asks(found),
+        "causes": [_cause(found, *each) for each in zip(found.causes, found.held, strict=True)],
+        "before": [_span(found, span) for span in found.before],
+        "spans": [_span(found, span) for span in found.spans],
+        "passed": _passed(found, found.passed),
+        "reserved": [_change(found, change) for change in found.promised],
+        "text": found.lines,
+    }
+
+
+def _time(time: int) -> int | None:
+    return None if time == NO_TIME else time
+
+
+def _job(found: "Explanation", row: int) -> dict[str, Any]:
+    return {
+        "job": str(found.record.schedule.job[row]),
+        "user": found.record.asks.workload.jobs.user[row] or None,
+    }
+
+
+def _jobs(found: "Explanation", rows: Iterable[int]) -> list[str]:
+    return [str(found.record.schedule.job[row]) for row in rows]
+
+
+def _asks(found: "Explanation") -> dict[str, Any]:
+    asks, row = found.record.asks, found.row
+    jobs, platform = asks.jobs, asks.platform
+    nodes = np.flatnonzero(asks.nodes(row)).tolist()
+    licences = zip(*(column.tolist() for column in asks.licences_of(row)), strict=True)
+    return {
+        "tasks": int(jobs.tasks[row]),
+        "per_task": {
+            name: int(asks.demand[row, k]) for k, name in enumerate(platform.resources) if asks.demand[row, k]
+        },
+        "spread": SPREAD[NODE] if jobs.tasks[row] == 1 else SPREAD[jobs.spread[row]],
+        "whole_nodes": bool(asks.whole[row]),
+        "licences": {platform.licences[each]: copies for each, copies in licences if not asks.is_limit(each)},
+        "walltime_s": int(found.record.seen[row]) / SECOND,
+        "constraint": jobs.constraint[row] or None,
+        "site": jobs.site[row] or None,
+        "partition": jobs.partition[row] or None,
+        "nodes": len(nodes),
+        "nodes_of": len(platform.nodes),
+        "node_names": [platform.nodes[node] for node in nodes[:NODES]],
+    }
+
+
+def _cause(found: "Explanation", cause: Cause, held: Held) -> dict[str, Any]:
+    return {
+        "kind": cause.kind,
+        "time_s": cause.time / SECOND,
+        "share": cause.time / found.waited,
+        "spans": cause.spans,
+        **_lacks(cause.lacks, cause.seated),
+        **_who(found, cause.kind, cause.who),
+        "held_by_jobs": held.jobs,
+        "held_by": [
+            {
+                **_job(found, each.job),
+                "share": each.share,
+                "amounts": dict(zip((lack.name for lack in cause.lacks), each.amounts, strict=True)),
+                "time_s": each.time / SECOND,
+                **instants(found.clock, end=each.end, limit=each.limit),
+            }
+            for each in held.largest
+        ],
+        "held_by_users": [{"user": user, "share": share} for user, share in held.users],
+    }
+
+
+def _lacks(lacks: Iterable[Short], seated: int) -> dict[str, Any]:
+    each = [
+        {
+            "kind": lack.kind,
+            "name": lack.name,
+            "needed": lack.needed,
+            "free_least": lack.free_least,
+            "free_most": lack.free_most,
+            "there": lack.there,
+            **({"free_most_on_one_node": lack.on_one} if lack.kind == SCATTERED else {}),
+        }
+        for lack in lacks
+    ]
+    return {"lacks": each, **({"tasks_with_room": seated} if seated >= 0 else {})}
+
+
+def _who(found: "Explanation", kind: str, who: Iterable[tuple[int, int]]) -> dict[str, Any]:
+    """The jobs, or the windows, that stood before the job, and for how long each."""
+    if kind != WINDOW:
+        return {"behind": [{**_job(found, row), "time_s": time / SECOND} for row, time in who]}
+    return {"windows": [{**_window(found, place), "time_s": time / SECOND} for place, time in who]}
+
+
+def _window(found: "Explanation", place: int) -> dict[str, Any]:
+    assert found.record.outages is not None
+    window = found.record.outages.windows[place]
+    return instants(found.clock, begin=window.begin, until=window.until)
+
+
+def _span(found: "Explanation", span: Span) -> dict[str, Any]:
+    said = {**instants(found.clock, begin=span.begin, until=span.until), "kind": span.kind}
+    if span.lacks:
+        return said | _lacks(span.lacks, span.seated)
+    if span.who < 0:
+        return said
+    return said | (
+        {"window": _window(found, span.who)} if span.kind == WINDOW else {"behind": _jobs(found, [span.who])[0]}
+    )
+
+
+def _passed(found: "Explanation", passed: Passed) -> dict[str, Any]:
+    return {
+        "jobs": passed.jobs,
+        "why": passed.why,
+        "largest": [
+            {
+                **_job(found, each.job),
+                **instants(found.clock, start=each.start, end=each.end, limit=each.limit),
+                "why": each.why,
+            }
+            for each in passed.largest
+        ],
+    }
+
+
+def _change(found: "Explanation", change: Change) -> dict[str, Any]:
+    behind = None if change.behind < 0 else _jobs(found, [change.behind])[0]
+    times = {"at": change.at, "start": _time(change.start), "before": _time(change.before)}
+    return {
+        **instants(found.clock, **times),
+        "limit_of": behind,
+        "moved_by": [
+            {
+                "what": mover.what,
+                "jobs": _jobs(found, mover.jobs),
+                "count": mover.count,
+                **({"early_s": mover.by / SECOND} if mover.by else {}),
+                **({"event": mover.event} if mover.event else {}),
+            }
+            for mover in change.movers
+        ],
+    }

@@ -1,0 +1,414 @@
+"""An explanation for people: a summary in a few sentences, and the whole as text of 80 columns."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from backfill.analysis.explain.asks import NODE, SITE
+from backfill.analysis.explain.holders import ELSEWHERE, WHY, Held, Passer
+from backfill.analysis.explain.holding import ORDER, RESERVATION, WINDOW
+from backfill.analysis.explain.lacks import LICENCE, LIMIT, OUTAGE, RESOURCE, SCATTERED
+from backfill.analysis.explain.promised import Change, Mover
+from backfill.analysis.explain.spans import DEPENDENCY, Cause, Short, Span
+from backfill.model.clock import instant_text
+from backfill.model.errors import printable
+from backfill.model.schedule import NO_TIME, REASONS, STATES
+from backfill.model.units import amount, counted, span_text
+
+if TYPE_CHECKING:
+    from backfill.analysis.explain import Explanation
+
+WIDTH = 80
+CAUSES, SPANS, CHANGES, NODES, NAMED = 5, 8, 6, 3, 3  # that are told one by one; --json has all
+NEARLY_ALL = 0.95
+MOST, LITTLE = 0.5, 0.005  # shares: worth a name in the summary, worth a line
+
+Rows = list[tuple[str, str]]  # what stands in front of a text, and under which it does not go on; the text
+
+_STARTED = {
+    "head": "as it was first in the policy's order",
+    "backfill": "by backfilling",
+    "reserved": "as its reserved start had come",
+    "moved-up": "as another job's end brought its reserved start forward",
+    "fit": "as it fitted",
+    "gang": "as all tasks of its gang could start together",
+    "thread": "as its thread's turn had come",
+    "resumed": "as it was resumed",
+}
+_PASSED = {  # of many, of one
+    "elsewhere": ("took nothing that it could have used",) * 2,
+    "in-time": ("were to end before its reserved start", "to end before its reserved start"),
+    "beside": ("left room for its reserved start",) * 2,
+    "smaller": ("fitted where it did not fit",) * 2,
+    "first": ("were first in the policy's order", "first in the policy's order"),
+    "reserved": ("had reserved starts of their own", "had a reserved start of its own"),
+    "in-time-ahead": ("were to end before the reserved start of a job ahead of it",
+                      "to end before the reserved start of a job ahead of it"),
+    "beside-ahead": ("left room for the reserved start of a job ahead of it",) * 2,
+    "chosen": ("were chosen by the policy, though it would have fitted",
+               "chosen by the policy, though it would have fitted"),
+}  # fmt: skip
+
+
+def summary(found: "Explanation") -> str:
+    """For how long the job waited, for what, and who held that: a few sentences."""
+    job = _capital(_job(found, found.row))
+    if not found.spans:
+        return _never_waited(found, job)
+    waited = span_text(found.waited)
+    first, *others = found.causes
+    if first.time >= NEARLY_ALL * found.waited:
+        share = "" if first.time == found.waited else ", nearly all of it"
+        said = f"{job} waited {waited}{share} {_phrase(found, first)}."
+    else:
+        told = [f"{span_text(cause.time)} {_phrase(found, cause)}" for cause in [first, *others[:2]]]
+        rest = sum(cause.time for cause in others[2:])
+        told += [f"{span_text(rest)} for other reasons"] if rest else []
+        said = f"{job} waited {waited}: {'; '.join(told)}."
+    return " ".join([said, *_details(found, first, found.held[0]), *_ending(found)])
+
+
+def _never_waited(found: "Explanation", job: str) -> str:
+    schedule, row = found.record.schedule, found.row
+    if cause := str(schedule.rejected_for[row]):
+        return f"{job} was rejected and never ran: {printable(cause)}."
+    if not schedule.ran[row]:
+        return f"{job} left before it could wait for anything."
+    return f"{job} did not wait: it started at once, {_STARTED[REASONS[schedule.reason[row]]]}."
+
+
+def _ending(found: "Explanation") -> list[str]:
+    """What became of a job that did not start in the end."""
+    schedule, row = found.record.schedule, found.row
+    state = STATES[schedule.state[row]]
+    if state == "PENDING":
+        return ["It waits for capacity that never comes back."]
+    return ["It was cancelled before it started."] if state == "CANCELLED" and not schedule.ran[row] else []
+
+
+def _phrase(found: "Explanation", cause: Cause, where: bool = True) -> str:
+    """`for memory on zewura15, the only node that it may use`. where: whether the nodes are told."""
+    place = _where(found) if where else ""
+    if cause.kind == OUTAGE:
+        return f"for {_away(found)}"
+    if cause.lacks:
+        what = _listed([_name(lack) for lack in cause.lacks])
+        together = f" {_together(found)}" if cause.lacks[0].kind == SCATTERED else ""
+        return f"for {what}{together}" + (
+            place if any(lack.kind in (RESOURCE, SCATTERED) for lack in cause.lacks) else ""
+        )
+    return {
+        WINDOW: "as it would not have ended before a window that was announced",
+        RESERVATION: "behind reserved starts of other jobs, though it would have fitted",
+        ORDER: "behind earlier jobs of the queue, though it would have fitted",
+    }.get(cause.kind, f"held back by {found.policy}, though it would have fitted")
+
+
+def _together(found: "Explanation") -> str:
+    spread, tasks = found.record.asks.spread(found.row), found.record.asks.jobs.tasks[found.row]
+    return "on one node" if spread == NODE else "on one site" if spread == SITE else f"for all {tasks:,} tasks at once"
+
+
+def _where(found: "Explanation") -> str:
+    """The nodes that a job may use, where these are not all."""
+    asks = found.record.asks
+    nodes, names = np.flatnonzero(asks.nodes(found.row)).tolist(), asks.platform.nodes
+    if len(nodes) == len(names):
+        return ""
+    if len(nodes) == 1:
+        return f" on {names[nodes[0]]}, the only node that it may use"
+    if len(nodes) <= NODES:
+        return f" on {_listed([names[node] for node in nodes])}, the only nodes that it may use"
+    return f" on the {len(nodes):,} nodes that it may use"
+
+
+def _away(found: "Explanation") -> str:
+    """The nodes of which something was away while that kept the job waiting."""
+    record = found.record
+    assert record.replay is not None
+    spans = [span for span in found.spans if span.kind == OUTAGE]
+    capacity, names = record.asks.platform.capacity, []
+    for node in np.flatnonzero(record.asks.nodes(found.row)).tolist():
+        steps = record.replay.nodes[node]
+        ends = [*(time for time, *_ in steps[1:]), record.last + 1]
+        for (begin, room, _), end in zip(steps, ends, strict=True):
+            if (room < capacity[node]).any() and any(begin < span.until and span.begin < end for span in spans):
+                names.append(record.asks.platform.nodes[node])
+                break
+    told = _listed(names) if len(names) <= NODES else counted(len(names), "node")
+    return f"{told or 'licences'} to come back from an outage or a window"
+
+
+def _details(found: "Explanation", cause: Cause, held: Held) -> list[str]:
+    """What the job needs and how much of it was free, and who had it; whose reservation or turn it was."""
+    if cause.lacks:
+        return [_needs(found, cause), *_held_by(found, cause, held)]
+    if not cause.who or cause.kind not in (RESERVATION, ORDER):
+        return []
+    (job, time), *others = cause.who
+    first, many = {
+        RESERVATION: ("The reserved start was that of", "jobs had these reserved starts"),
+        ORDER: ("First in the queue was", "jobs were first in the queue, one after another"),
+    }[cause.kind]
+    if not others:
+        return [f"{first} {_job(found, job)}."]
+    return [f"{len(cause.who):,} {many}; {_job(found, job)} was it for longest ({span_text(time)})."]
+
+
+def _needs(found: "Explanation", cause: Cause) -> str:
+    asks, row, lacks = found.record.asks, found.row, cause.lacks
+    needed, spread = _listed([_much(lack, lack.needed) for lack in lacks]), asks.spread(row)
+    if asks.whole[row] and lacks[0].kind in (RESOURCE, SCATTERED):
+        room = f"of which at most {cause.seated:,} {'was' if cause.seated == 1 else 'were'} free at once"
+        return f"It needs {_asked(found, row)}" + (f", {room}." if cause.seated >= 0 else ".")
+    if [lack.kind for lack in lacks] == [LIMIT]:
+        left = f"{_at_most(lacks[0].name, lacks[0].free_most)} of {lacks[0].there:,}"
+        return f"It needs {needed}, and {left} were left then."
+    if cause.seated >= 0 and spread != NODE:
+        tasks, site = f"{asks.jobs.tasks[row]:,} equal tasks", " on one site" if spread == SITE else ""
+        return f"It needs {needed} in {tasks}, of which at most {cause.seated:,} had room at once{site}."
+    if cause.seated >= 0:
+        most = _listed([_much(lack, lack.on_one) for lack in lacks])
+        return f"It needs {needed} on one node, and no node had more than {most} free then."
+    free = _listed([f"{_at_most(lack.name, lack.free_most)} of {amount(lack.name, lack.there)}" for lack in lacks])
+    return f"It needs {needed}, and {free} were free then."
+
+
+def _held_by(found: "Explanation", cause: Cause, held: Held) -> list[str]:
+    if not held.largest:
+        return []
+    first = held.largest[0]
+    if first.share >= MOST or held.jobs == 1:
+        span = "all that time" if first.time >= cause.time else f"for {span_text(first.time)}"
+        return [f"{_capital(_job(found, first.job))} held {_amounts(cause, first.amounts)} {span}."]
+    those = f"Meanwhile {counted(held.jobs, 'job')} held {_listed([_name(lack) for lack in cause.lacks])}"
+    those += " there" if _where(found) else ""
+    if held.users and held.users[0][1] >= MOST:
+        user, share = held.users[0]
+        return [f"{those}; user {printable(user)} had {share:.0%} of that."]
+    return [f"{those}."]
+
+
+def lines(found: "Explanation") -> list[str]:
+    """The whole text, line by line."""
+    return [
+        *_head(found),
+        "",
+        *_wrapped(summary(found)),
+        *_section("before it was eligible", [_before(found, span) for span in found.before]),
+        *_section("waited", _causes(found)),
+        *_section(*_spans(found)),
+        *_section(f"passed by {counted(found.passed.jobs, 'later job')}", _passed(found)),
+        *_section("reserved starts", _promised(found)),
+    ]
+
+
+def _section(title: str, rows: Rows) -> list[str]:
+    told = [line for front, text in rows for line in _wrapped(text, f"  {front}", " " * (len(front) + 2))]
+    return ["", title, *told] if rows else []
+
+
+def _wrapped(text: str, first: str = "", others: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+
+
+def _head(found: "Explanation") -> list[str]:
+    record, row = found.record, found.row
+    asks, jobs, schedule = record.asks, record.asks.jobs, record.schedule
+    licences = [
+        f"{copies:,} x {asks.platform.licences[licence]}"
+        for licence, copies in zip(*(column.tolist() for column in asks.licences_of(row)), strict=True)
+        if not asks.is_limit(licence)
+    ]
+    what = [_asked(found, row), *([f"licences {', '.join(licences)}"] if licences else [])]
+    bound = [f"{name} {printable(text)}" for name in ("constraint", "site", "partition") if (text := jobs[name][row])]
+    if bound:
+        nodes = np.flatnonzero(asks.nodes(row)).tolist()
+        few = _listed([asks.platform.nodes[node] for node in nodes]) if len(nodes) <= NODES else f"{len(nodes):,} nodes"
+        what.append(f"may run on {few or 'no node'} only ({', '.join(bound)})")
+    what.append(f"walltime {span_text(int(record.seen[row]))}")
+    times = f"submitted {_instant(found, int(schedule.submit[row]))}"
+    zone = f" ({found.clock.name})" if found.clock is not None else ""
+    if schedule.ran[row]:
+        why = _STARTED[REASONS[schedule.reason[row]]]
+        times += f", started {_instant(found, int(schedule.start[row]))}{zone}, {why}"
+    else:
+        times += f"{zone}, never started"
+    told = [f"{_job(found, row)}: {'; '.join(what)}", times]
+    return [line for each in told for line in _wrapped(each, "", "  ")]
+
+
+def _asked(found: "Explanation", row: int) -> str:
+    """`12 cpus and 6 GiB of memory`, `8 tasks of 4 cpus`."""
+    asks = found.record.asks
+    tasks, names = int(asks.jobs.tasks[row]), asks.platform.resources
+    each = [_of(name, value) for name, value in zip(names, asks.demand[row].tolist(), strict=True) if value]
+    if asks.whole[row]:
+        return counted(tasks, "whole node")
+    whole = asks.spread(row) != NODE and len(names) == 1 and asks.demand[row, 0] == 1
+    if tasks == 1 or whole:
+        return _of(names[0], tasks) if whole else _listed(each) or "nothing"
+    return f"{tasks:,} tasks of {_listed(each)}"
+
+
+def _before(found: "Explanation", span: Span) -> tuple[str, str]:
+    what = f"until {_job(found, span.who)} ended" if span.kind == DEPENDENCY else "until its think time was over"
+    return f"{_instant(found, span.begin)}  {span_text(span.length):>8}  ", what
+
+
+def _causes(found: "Explanation") -> Rows:
+    rows: Rows = []
+    for cause, held in [*zip(found.causes, found.held, strict=True)][:CAUSES]:
+        front = f"{span_text(cause.time):>8}  {cause.time / found.waited:4.0%}  "
+        rows.append((front, _phrase(found, cause, where=False)))
+        for each in [one for one in held.largest[:NAMED] if one.share >= LITTLE]:
+            limit = f"{each.share:.0%}, limit {_instant(found, each.limit)}"
+            much = f"held {_amounts(cause, each.amounts)} for {span_text(each.time)}"
+            rows.append((" " * (len(front) + 2), f"{_job(found, each.job)} {much} ({limit})"))
+        for who, time in cause.who[:NAMED]:
+            text = f"{_who(found, cause.kind, who)}: {span_text(time)}"
+            rows.append((" " * (len(front) + 2), text))
+    if rest := found.causes[CAUSES:]:
+        time = sum(cause.time for cause in rest)
+        front = f"{span_text(time):>8}  {time / found.waited:4.0%}  "
+        rows.append((front, f"for {counted(len(rest), 'other reason')}"))
+    return rows
+
+
+def _who(found: "Explanation", kind: str, who: int) -> str:
+    """Whose reservation or turn it was, or which window."""
+    if kind != WINDOW:
+        return _job(found, who)
+    assert found.record.outages is not None
+    window = found.record.outages.windows[who]
+    return f"window from {_instant(found, window.begin)} to {_instant(found, window.until)}"
+
+
+def _spans(found: "Explanation") -> tuple[str, Rows]:
+    some, title = found.spans, "one after another"
+    if len(some) == 1:
+        return title, []
+    if len(some) > SPANS:
+        longest = sorted(range(len(some)), key=lambda i: -some[i].length)[:SPANS]
+        some, title = [some[i] for i in sorted(longest)], f"the {SPANS} longest of {len(some):,} spans, in order"
+    return title, [
+        (f"{_instant(found, span.begin)}  {span_text(span.length):>8}  ", _span(found, span)) for span in some
+    ]
+
+
+def _span(found: "Explanation", span: Span) -> str:
+    if span.lacks:
+        lacks = "; ".join(_lacking(found, span, lack) for lack in span.lacks)
+        return f"{lacks}; something is away" if span.kind == OUTAGE else lacks
+    if span.who < 0:
+        return f"held back by {found.policy}"
+    return {RESERVATION: "reserved start of ", ORDER: "behind "}.get(span.kind, "") + _who(found, span.kind, span.who)
+
+
+def _lacking(found: "Explanation", span: Span, lack: Short) -> str:
+    name = _name(lack)
+    if lack.kind != SCATTERED:
+        return f"{name}: {amount(lack.name, lack.needed)} needed, {_at_most(lack.name, lack.free_most)} free"
+    if found.record.asks.spread(found.row) == NODE:
+        needed, most = amount(lack.name, lack.needed), _at_most(lack.name, lack.on_one)
+        return f"{name}: {needed} needed on one node, {most} free on any"
+    return f"{name}: room for at most {counted(span.seated, 'task')} at once"
+
+
+def _passed(found: "Explanation") -> Rows:
+    rows = [(f"{count:>8,}  ", _PASSED[why][count == 1]) for why, count in found.passed.why.items()]
+    largest = [each for each in found.passed.largest if each.why != WHY[ELSEWHERE]]
+    return rows + [(" " * 12, _passer(found, each)) for each in largest[:NAMED]]
+
+
+def _passer(found: "Explanation", each: Passer) -> str:
+    ran = f"from {_instant(found, each.start)} for {span_text(each.end - each.start)}"
+    return f"{_job(found, each.job)}, {_asked(found, each.job)} {ran}: {_PASSED[each.why][1]}"
+
+
+def _promised(found: "Explanation") -> Rows:
+    rows = [_change(found, change) for change in found.promised]
+    if len(rows) <= CHANGES:
+        return rows
+    return [*rows[:2], ("", f"... {counted(len(rows) - CHANGES, 'further change')} ..."), *rows[2 - CHANGES :]]
+
+
+def _change(found: "Explanation", change: Change) -> tuple[str, str]:
+    front, movers = f"{_instant(found, change.at)}  ", "; ".join(_mover(found, mover) for mover in change.movers)
+    if change.start == NO_TIME:
+        return front, f"taken back: {movers}"
+    start, moved = _instant(found, change.start), change.start - change.before
+    behind = f", when {_job(found, change.behind)} reaches its limit" if change.behind >= 0 else ""
+    if change.before == NO_TIME:
+        return front, f"reserved for {start}{behind}: {movers}"
+    way = f"{span_text(abs(moved))} {'earlier' if moved < 0 else 'later'}"
+    return front, f"moved to {start}, {way}{behind}: {movers}"
+
+
+def _mover(found: "Explanation", mover: Mover) -> str:
+    """What happened at the instant of a promise."""
+    first = [_job(found, job) for job in mover.jobs[:1]]
+    others = mover.count - len(first)
+    jobs = _listed([*first, *([counted(others, "other")] if others else [])])
+    if mover.what == "ended-early":
+        return f"{jobs} ended {span_text(mover.by)} before {'their limits, or less' if others else 'its limit'}"
+    return {
+        "submitted": "it began to wait",
+        "made-way": f"made way for {jobs}",
+        "overran": f"{jobs} ran on beyond the limit",
+        "started": f"{jobs} started",
+        "event": f"event {mover.event}{f' of {jobs}' if first else ''}",
+        "promised": f"{jobs} got other reserved starts" if first else "the policy decided anew",
+    }[mover.what]
+
+
+def _amounts(cause: Cause, amounts: Sequence[int]) -> str:
+    return _listed([_much(lack, value) for lack, value in zip(cause.lacks, amounts, strict=True) if value])
+
+
+def _job(found: "Explanation", row: int) -> str:
+    user = found.record.asks.workload.jobs.user[row]
+    name = f"job {printable(str(found.record.schedule.job[row]))}"
+    return f"{name} of user {printable(user)}" if user else name
+
+
+def _instant(found: "Explanation", time: int) -> str:
+    return instant_text(time, found.clock)
+
+
+def _name(lack: Short) -> str:
+    """What was lacking: `cpus`, `licence matlab`, `limit students (running_jobs of ann)`."""
+    if lack.kind == LIMIT:
+        limit, _, what = lack.name.partition(": ")
+        return f"limit {limit} ({what})"
+    return f"licence {lack.name}" if lack.kind == LICENCE else lack.name
+
+
+def _much(lack: Short, value: int) -> str:
+    if lack.kind == LIMIT:
+        return f"{value:,} of limit {lack.name.partition(': ')[0]}"
+    if lack.kind == LICENCE:
+        return f"{value:,} {'copy' if value == 1 else 'copies'} of {lack.name}"
+    return _of(lack.name, value)
+
+
+def _at_most(name: str, value: int) -> str:
+    return f"at most {amount(name, value)}" if value else "none"
+
+
+def _of(name: str, value: int) -> str:
+    """`12 cpus`, `1 cpu`, `6 GiB of memory`."""
+    if name == "memory":
+        return f"{amount(name, value)} of memory"
+    return f"{value:,} {name.removesuffix('s') if value == 1 else name}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}" if texts else ""
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

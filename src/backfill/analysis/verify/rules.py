@@ -1,0 +1,161 @@
+"""Partitions, qualities of service and limits: rules `partition`, `limit`, `queued`, read from the platform anew."""
+
+import numpy as np
+
+from backfill.analysis.verify.capacity import Blocked, Sweep
+from backfill.analysis.verify.case import Case, Mask
+from backfill.model.partitions import Limit, Partition, Rules
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints, Workload
+
+UNKNOWN = "?"
+
+
+class Membership:
+    """Which partition and quality of service each job has, and which of their rules it breaks."""
+
+    def __init__(self, workload: Workload, platform: Platform) -> None:
+        self.workload, self.platform = workload, platform
+        self.partitions = {each.name: each for each in platform.partitions}
+        self.qos = {each.name: each for each in platform.qos}
+        self.masks: dict[str | None, Mask] = {}
+        self.default = next((each for each in platform.partitions if each.default), None)
+
+    def partition(self, row: int) -> Partition | str | None:
+        """None where every node is allowed, UNKNOWN where the job names a partition that there is not."""
+        jobs = self.workload.jobs
+        if not self.partitions:
+            return None
+        if jobs.partition[row]:
+            return self.partitions.get(jobs.partition[row], UNKNOWN)
+        return self.partitions.get(jobs.queue[row], self.default)
+
+    def breaks(self, row: int) -> str:
+        """The first rule that a job breaks for ever, as messages call it; empty where it breaks none."""
+        partition = self.partition(row)
+        qos: Rules | str | None = None
+        if self.qos and self.workload.jobs.qos[row]:
+            qos = self.qos.get(self.workload.jobs.qos[row], UNKNOWN)
+        for what, rules in (("partition", partition), ("qos", qos)):
+            if isinstance(rules, str):
+                return what
+            if rules is not None and (broken := self._broken(rules, row)):
+                return f"{broken} of {rules.name}"
+        for limit in self.platform.limits:
+            for resource, most in limit.amounts.items():
+                if self.account(limit, row) is not None and self.amount(resource, row) > most:
+                    return f"{resource} of {limit.name}"
+        return ""
+
+    def name(self, row: int) -> str | None:
+        """Of its partition, as `partition` has it."""
+        partition = self.partition(row)
+        return partition.name if isinstance(partition, Partition) else partition
+
+    def nodes(self, row: int) -> Mask:
+        """The nodes that the partition of a job has, shape (nodes,); none where there is no such partition."""
+        partition, name = self.partition(row), self.name(row)
+        if name not in self.masks:
+            self.masks[name] = np.full(len(self.platform.nodes), partition is None)
+            if isinstance(partition, Partition):
+                self.masks[name][partition.nodes] = True
+        return self.masks[name]
+
+    def _broken(self, rules: Rules, row: int) -> str:
+        jobs = self.workload.jobs
+        welcome = jobs.user[row] in rules.users or jobs.group[row] in rules.groups
+        if (rules.users or rules.groups) and not welcome:
+            return "users"
+        if 0 < rules.max_walltime < jobs.walltime[row]:
+            return "max_walltime"
+        large = [name for name, most in rules.max_size.items() if self.amount(name, row) > most]
+        return f"max_size.{large[0]}" if large else ""
+
+    def walltimes(self) -> Ints:
+        """What jobs may run at most, shape (jobs,): of those that asked for nothing the default that they have."""
+        jobs = self.workload.jobs
+        found = jobs.walltime.copy()
+        for row in np.flatnonzero(~jobs.requested).tolist():
+            rules = (self.partition(row), self.qos.get(jobs.qos[row]))
+            defaults = [each.default_walltime for each in rules if isinstance(each, Rules) and each.default_walltime]
+            if defaults:
+                found[row] = max(defaults[0], int(jobs.runtime[row]))
+        return found
+
+    def amount(self, what: str, row: int) -> int:
+        """How much of a limit a job takes."""
+        if what == "running_jobs":
+            return 1
+        names, jobs = self.workload.resources, self.workload.jobs
+        return int(jobs.tasks[row]) * int(jobs.demand[row, names.index(what)]) if what in names else 0
+
+    def account(self, limit: Limit, row: int) -> str | None:
+        """Whose count a job is in; None where the limit does not count it."""
+        jobs = self.workload.jobs
+        named = {
+            "partitions": self.name(row),
+            "qos": jobs.qos[row],
+            "users": jobs.user[row],
+            "groups": jobs.group[row],
+            "projects": jobs.project[row],
+        }
+        if any(getattr(limit, what) and name not in getattr(limit, what) for what, name in named.items()):
+            return None
+        if limit.per == "all":
+            return ""
+        whose: str = getattr(jobs, limit.per)[row]
+        return whose or None
+
+
+def check_rules(case: Case, until: Ints, members: Membership, full: Mask) -> None:
+    """Each job ran where its partition has nodes and broke no rule, and no limit was ever exceeded."""
+    if not case.platform.has_rules:
+        return
+    jobs, report = case.workload.jobs, case.report
+    broken = {row: members.breaks(row) for row in np.flatnonzero(case.ran).tolist()}
+    for row in report.each("partition", np.array([bool(broken.get(row)) for row in range(len(jobs))], np.bool_)):
+        report.add("partition", jobs.job[row], case.start[row], f"ran, although it breaks {broken[row]}")
+    real = np.flatnonzero((case.seat_node >= 0) & case.placed)
+    job, node = case.seat_job[real], case.seat_node[real]
+    outside = [not members.nodes(row)[at] for row, at in zip(job.tolist(), node.tolist(), strict=True)]
+    for i in report.each("partition", np.array(outside, np.bool_)):
+        text = f"sits on node {case.platform.nodes[node[i]]}, which is not in its partition"
+        report.add("partition", jobs.job[job[i]], case.start[job[i]], text)
+    for limit in case.platform.limits:
+        _check_running(case, until, members, limit)
+    _check_whole_nodes(case, until, members)
+    for row in report.each("queued", full & case.ran):
+        report.add("queued", jobs.job[row], case.start[row], "ran, although as many jobs as may be were queued before")
+
+
+def _check_whole_nodes(case: Case, until: Ints, members: Membership) -> None:
+    """A job of a partition that places on whole nodes shares none of them."""
+    if all(each.place != "exclusive" for each in case.platform.partitions):
+        return
+    real = (case.seat_node >= 0) & case.placed
+    run, node = case.seat_run[real], case.seat_node[real]
+    rules = [members.partition(row) for row in range(len(case.workload))]
+    alone = np.array([isinstance(each, Partition) and each.place == "exclusive" for each in rules], np.bool_)
+    share = np.where(alone[case.runs.job[run]], len(run) + 1, 1)  # as much as all that share it
+    most = np.full(len(case.platform.nodes), len(run) + 1)
+    sweep = Sweep(node, case.runs.start[run], until[run], Blocked.none())
+    for seat, time, where, _, _ in sweep.above(0, share, most, case.report, "partition"):
+        text = f"shares node {case.platform.nodes[where]}, of which a job must have the whole"
+        case.report.add("partition", case.workload.jobs.job[case.runs.job[run[seat]]], time, text)
+
+
+def _check_running(case: Case, until: Ints, members: Membership, limit: Limit) -> None:
+    """What a limit counts is never more than it allows, for each user, group or project by itself."""
+    runs, ids = case.runs, case.workload.jobs.job
+    accounts = [members.account(limit, row) for row in range(len(case.workload))]
+    names = sorted({each for each in accounts if each is not None})
+    place = {name: i for i, name in enumerate(names)}
+    lane = np.array([-1 if each is None else place[each] for each in accounts], np.int64)[runs.job]
+    mine = lane >= 0
+    sweep = Sweep(lane[mine], runs.start[mine], until[mine], Blocked.none())
+    for what, most in limit.amounts.items():
+        amount = np.array([members.amount(what, row) for row in runs.job[mine].tolist()], np.int64)
+        allowed = np.full(len(names), most)
+        for i, time, whose, held, there in sweep.above(0, amount, allowed, case.report, "limit"):
+            text = f"{limit.name}: {what}" + (f" of {names[whose]}" if names[whose] else "") + f" {held} of {there}"
+            case.report.add("limit", ids[runs.job[mine][i]], time, text)

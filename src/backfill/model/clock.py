@@ -1,0 +1,64 @@
+"""Calendar time: which instant the time 0 of a workload is, and in which zone its instants read."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from backfill.model.units import SECOND
+
+_DAY = 86_400 * SECOND
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX = (6 * 10**8 * SECOND, 4 * 10**9 * SECOND)  # 1989 to 2096: logs that begin in between count Unix time
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The calendar of a workload: time 0 is `epoch` seconds after 1970 began, and instants are told in `zone`."""
+
+    epoch: int
+    zone: str = "UTC"  # a name of the IANA database; one that is not known there reads as UTC
+
+    @classmethod
+    def guess(cls, first: int | None) -> "Clock | None":
+        """The clock of a workload that states none: Unix time in UTC, where its first submit can be nothing else."""
+        return cls(0) if first is not None and _UNIX[0] <= first <= _UNIX[1] else None
+
+    @cached_property
+    def _zone(self) -> tzinfo:
+        try:
+            return ZoneInfo(self.zone)
+        except (ValueError, OSError, KeyError):  # no name of a zone, or none that this machine knows
+            return UTC
+
+    @property
+    def name(self) -> str:
+        """The zone in which instants are told."""
+        return "UTC" if self._zone is UTC else self.zone
+
+    def date(self, time: int) -> datetime | None:
+        """The date and time of an instant in microseconds; None where the calendar does not reach it."""
+        try:
+            return (_EPOCH + timedelta(seconds=self.epoch, microseconds=time)).astimezone(self._zone)
+        except OverflowError:
+            return None
+
+
+def instant_text(time: int, clock: Clock | None) -> str:
+    """`2013-01-30 08:41:41` in the clock's zone, or without a clock the day since time 0: `day 3 08:41:41`."""
+    date = None if clock is None else clock.date(time)
+    if date is not None:
+        return date.strftime("%Y-%m-%d %H:%M:%S")
+    day, rest = divmod(time, _DAY)
+    minutes, seconds = divmod(rest // SECOND, 60)
+    return f"day {day} {minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+
+
+def instants(clock: Clock | None, **times: int | None) -> dict[str, Any]:
+    """Instants for JSON: `NAME_s` in seconds, and as `NAME` the date in ISO 8601 where there is a clock."""
+    found: dict[str, Any] = {f"{name}_s": None if time is None else time / SECOND for name, time in times.items()}
+    if clock is not None:
+        dates = {name: None if time is None else clock.date(time) for name, time in times.items()}
+        found |= {name: None if date is None else date.isoformat() for name, date in dates.items()}
+    return found

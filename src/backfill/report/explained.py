@@ -1,0 +1,56 @@
+"""Why jobs waited, for the chart: a summary of the longest waits, and all about the job that was asked for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from backfill.analysis.explain import Asks, Record, Rules, brief
+from backfill.model.events import BoundEvents
+from backfill.model.platform import Platform
+from backfill.model.schedule import Schedule
+from backfill.model.workload import Ints, Workload
+from backfill.worlds.adapt import as_run
+
+LONGEST = 50  # waits of a policy that have a summary: they take seconds on the largest logs, and little room
+
+
+def record_of(
+    workload: Workload,
+    platform: Platform,
+    schedule: Schedule,
+    seen: Ints,
+    events: BoundEvents | None = None,
+    *,
+    place: str = "power",
+    overhead: int = 0,
+) -> Record:
+    """A schedule laid out for questions about its jobs.
+
+    seen: the walltimes of its jobs as policies saw them. place: where jobs sat whose partition does not say it.
+    overhead: what a checkpoint adds to walltimes, in microseconds.
+    """
+    jobs, machine, whole, _ = as_run(workload, platform, place)
+    asks = Asks(workload, jobs, machine, len(platform.licences), whole.per_node > 0)
+    return Record.of(asks, schedule, seen, events, overhead)
+
+
+def explained(
+    result: Mapping[str, Any],
+    workload: Workload,
+    platform: Platform,
+    schedule: Schedule,
+    events: BoundEvents | None = None,
+) -> dict[int, str]:
+    """Row of the workload -> why that job waited. result: as in the JSON, with the explanation of a job or without."""
+    place = result["params"].get("place", "power")
+    record = record_of(workload, platform, schedule, workload.jobs.walltime, events, place=place)
+    job, begin, until = record.waits
+    waited = np.zeros(len(workload), np.int64)
+    np.add.at(waited, job, until - begin)
+    longest = np.argsort(-waited, kind="stable")[:LONGEST]
+    rules = Rules(result["policy"])
+    found = {row: brief(record, row, rules) for row in longest[waited[longest] > 0].tolist()}
+    if (asked := result.get("explanation")) is not None:
+        found[workload.row_of(asked["job"])] = "\n".join(asked["text"])
+    return found

@@ -1,0 +1,130 @@
+"""What jobs of a workload table ask of the nodes: what each task holds, and which nodes may run it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from backfill.model.constraint import EXPECTED, alternatives, is_gpu_type, with_feature
+from backfill.model.errors import quote
+from backfill.model.units import amount, parse_size
+from backfill.model.workload import Ints, Labels
+from backfill.traces.columns import Columns
+
+MEMORY = ("memory", "memory_per_job", "memory_per_cpu")  # columns that say how much memory, one of them in each row
+_MOST = 2**62
+_GPUS = f"a whole number from 0 to {_MOST}, or type:number of one type such as a100:2"
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """What the tasks of each job hold, and on which nodes."""
+
+    held: dict[str, Ints]  # by resource, cpus first; shape (rows,) each
+    constraint: Labels  # with the type of its GPUs
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: Columns, tasks: Ints, resources: Collection[str]) -> "Demand":
+        """Of a table whose jobs have so many tasks each; resources in the order of its columns.
+
+        resources: names of further columns that are resources. Raises the table's error.
+        """
+        held = {"cpus": _wholes(table, "cpus") if "cpus" in table else np.ones(table.rows, np.int64)}
+        constraint = _constraint(table)
+        for name in table.names:
+            if name in MEMORY:
+                if "memory" not in held:
+                    held["memory"] = _memory(table, tasks, held["cpus"])
+            elif name == "gpus":
+                held["gpus"], types = _gpus(table)
+                constraint = _on_gpus(table, constraint, types)
+            elif name != "cpus" and name in resources:
+                held[name] = _wholes(table, name)
+        return cls(held, constraint, _reading(table, tasks))
+
+
+def _wholes(table: Columns, name: str) -> Ints:
+    return table.wholes(name, 0, _MOST, 0)
+
+
+def _memory(table: Columns, tasks: Ints, cpus: Ints) -> Ints:
+    """Bytes that a task holds."""
+    given = {name: _wholes(table, name) for name in MEMORY if name in table}
+    for one, other in combinations(given, 2):
+        if (both := (given[one] > 0) & (given[other] > 0)).any():
+            raise table.fail(other, int(np.argmax(both)), f"nothing, as the row has {one} too")
+    none = np.zeros(table.rows, np.int64)
+    per_task, per_job, per_cpu = (given.get(name, none) for name in MEMORY)
+    if (bare := (per_cpu > 0) & (cpus == 0)).any():
+        raise table.fail("memory_per_cpu", int(np.argmax(bare)), "nothing, as the tasks of the job hold no cpus")
+    if (beyond := per_cpu.astype(np.float64) * cpus > _MOST).any():
+        row = int(np.argmax(beyond))
+        raise table.fail("memory_per_cpu", row, f"less: the {cpus[row]:,} cpus of a task hold more than 2^62 bytes")
+    bytes_held: Ints = per_task - (-per_job // tasks) + per_cpu * cpus
+    return bytes_held
+
+
+def _reading(table: Columns, tasks: Ints) -> tuple[str, ...]:
+    """How `memory` beside `procs` is read, which may be meant for the job as a whole; told by the first such job."""
+    if not ("procs" in table and "memory" in table):
+        return ()
+    memory = _wholes(table, "memory")
+    several = np.flatnonzero((memory > 0) & (tasks > 1))
+    if not len(several):
+        return ()
+    row = int(several[0])
+    asked = f"procs={tasks[row]} with memory={table.texts('memory')[row]}"
+    whole = amount("memory", int(memory[row]) * int(tasks[row]))
+    return (f"memory is per task: {asked} hold {whole} between them; use memory_per_job for what a whole job holds",)
+
+
+def _gpus(table: Columns) -> tuple[Ints, Labels]:
+    """How many a task holds, and of which type."""
+    texts = table.texts("gpus")
+    known: dict[str, tuple[int, str]] = {}
+    for row, text in enumerate(texts):
+        if text not in known:
+            try:
+                known[text] = _typed(text)
+            except ValueError:
+                raise table.fail("gpus", row, _GPUS) from None
+    counts = np.fromiter((known[text][0] for text in texts), np.int64, table.rows)
+    return counts, Labels.of([known[text][1] for text in texts])
+
+
+def _typed(text: str) -> tuple[int, str]:
+    """`2`, or in Slurm's words `a100:2`, `gpu:2` or `gpu:a100:2`. Raises ValueError."""
+    name, colon, number = text.removeprefix("gpu:").rpartition(":")
+    count = parse_size(number) if text else 0
+    if count > _MOST or (colon and not is_gpu_type(name)):
+        raise ValueError(text)
+    return count, name if count else ""
+
+
+def _constraint(table: Columns) -> Labels:
+    constraints = Labels.of(table.texts("constraint"))
+    for code, text in enumerate(constraints.names):
+        try:
+            alternatives(text)
+        except ValueError:
+            raise table.fail("constraint", int(np.argmax(constraints.codes == code)), EXPECTED) from None
+    return constraints
+
+
+def _on_gpus(table: Columns, constraint: Labels, types: Labels) -> Labels:
+    """The constraints, and besides the type of GPUs, which is a feature of the nodes that have such."""
+    if not types.names:
+        return constraint
+    known: dict[tuple[str, str], str] = {}
+    texts = []
+    for row in range(table.rows):
+        asked = constraint[row], types[row]
+        if asked not in known:
+            try:
+                known[asked] = with_feature(*asked) if asked[1] else asked[0]
+            except ValueError:
+                raise table.fail("gpus", row, f"a type that its constraint {quote(asked[0])} allows") from None
+        texts.append(known[asked])
+    return Labels.of(texts)

@@ -1,0 +1,74 @@
+"""Jobs in the words of a platform. Needs no compiled code, so that a page can ask for it as well."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.platform import Platform
+from backfill.model.workload import Counted, Jobs, Labels, Workload
+from backfill.worlds.rules import WholeNodes, apply_rules, on_whole_nodes, with_accounts
+
+# Per job, why it can never run: a resource, a licence, a limit, a rule of its partition or quality of service, "site",
+# "constraint", "partition", "qos", "nodes" or "after"; "" if it can.
+Causes = NDArray[Any]
+
+
+def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
+    """The jobs with resources, licences and sites as the platform numbers them, and who asks for unknown ones.
+
+    One that the platform limits without having any stands against a job; one that the workload does not name is not
+    asked for.
+    """
+    jobs = workload.jobs
+    causes: Causes = np.full(len(jobs), "", dtype=object)
+    if workload.resources != platform.resources:
+        demand = np.zeros((len(jobs), len(platform.resources)), np.int64)
+        for k, resource in enumerate(platform.resources):
+            if resource in workload.resources:
+                demand[:, k] = jobs.demand[:, workload.resources.index(resource)]
+        for k, resource in enumerate(workload.resources):
+            if resource not in platform.resources and platform.bounds(resource):
+                causes[(jobs.demand[:, k] > 0) & (causes == "")] = resource
+        jobs = jobs.replace(demand=demand)
+    if len(jobs.licences.items):
+        jobs = _licensed(workload, jobs, platform, causes)
+    if jobs.site.names:
+        code = [platform.sites.index(name) if name in platform.sites else -1 for name in jobs.site.names]
+        causes[(np.array([*code, 0])[jobs.site.codes] < 0) & (jobs.site.codes >= 0)] = "site"
+        jobs = jobs.replace(site=Labels(np.array([*code, -1], np.int32)[jobs.site.codes], platform.sites))
+    return apply_rules(jobs, platform, causes), causes
+
+
+def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes) -> Jobs:
+    """The jobs with the platform's floating licences. One that stays on a node is a resource of the node.
+
+    A gang of several tasks asks for the latter by a column, per task: what it needs as a whole has no place there.
+    """
+    asked, demand = jobs.licences, jobs.demand.copy()
+    job, item, copies = asked.jobs, asked.items, asked.counts
+    place = {name: i for i, name in enumerate(platform.licences)}
+    number = np.array([place.get(name, -1) for name in workload.licences])
+    for licence in np.flatnonzero(number < 0).tolist():
+        name, mine = workload.licences[licence], item == licence
+        if name in platform.resources[1:]:
+            alone = mine & (jobs.tasks[job] == 1)
+            demand[job[alone], platform.resources.index(name)] += copies[alone]
+            mine &= ~alone
+        causes[job[mine & (causes[job] == "")]] = name
+    some = number[item] >= 0
+    licences = Counted.of_items(len(jobs), job[some], number[item[some]], copies[some])
+    return jobs.replace(licences=licences, demand=demand)
+
+
+def as_run(workload: Workload, platform: Platform, place: str = "power") -> tuple[Jobs, Platform, WholeNodes, Causes]:
+    """The jobs in file order and the platform as a run counts them, and who asks for what there is not.
+
+    Limits are licences behind those that float, and jobs on whole nodes are gangs of these. place: where jobs sit
+    whose partition does not say it.
+    """
+    jobs, causes = adapt(workload, platform)
+    if platform.limits:
+        jobs, platform = with_accounts(jobs, platform)
+    jobs, whole = on_whole_nodes(jobs, platform, place)
+    return jobs, platform, whole, causes
