@@ -59,11 +59,13 @@ NEAR = [name for name in PASSES if "lxf" not in name and (not name.startswith("2
 TWO_TIER = [name for name in world.POLICIES if name.startswith("2t")]
 
 
-def compare(case: Case, name: str, ties: str = "batch", overrun: str = "kill") -> None:
+def compare(case: Case, name: str, ties: str = "batch", overrun: str = "kill", rule: str = "power") -> None:
+    """rule: where jobs sit."""
     if not compiled.runs_on(name, case.platform):
         return
-    expected = world.run(case.jobs, case.platform, world.POLICIES[name], ties, overrun)
-    for have, want in zip(compiled.run(case.jobs, case.platform, name, ties, overrun), expected, strict=True):
+    jobs, ruled = [replace(job, place=rule) for job in case.jobs], f"{name}{',' if ':' in name else ':'}place={rule}"
+    expected = world.run(jobs, case.platform, world.POLICIES[name], ties, overrun)
+    for have, want in zip(compiled.run(case.jobs, case.platform, ruled, ties, overrun), expected, strict=True):
         assert have == want, f"{name}, job {want.name}: {have}, the twin says {want}"
 
 
@@ -136,12 +138,12 @@ def test_with_nodes_licences_gangs_and_overrun_every_start_equals_the_twin(name,
 
 
 @every_pass
-@given(case=st.one_of(general_cases(), limited_cases()), place=st.sampled_from(["pack", "spread", "contiguous"]))
+@given(
+    case=st.one_of(pool_cases(), general_cases(), limited_cases()),
+    place=st.sampled_from(["pack", "spread", "contiguous"]),
+)
 def test_by_every_rule_of_placement_every_start_equals_the_twin(name, case, place):
-    expected = world.run([replace(job, place=place) for job in case.jobs], case.platform, world.POLICIES[name])
-    ruled = f"{name}{',' if ':' in name else ':'}place={place}"
-    for have, want in zip(compiled.run(case.jobs, case.platform, ruled), expected, strict=True):
-        assert have == want, f"{name}, job {want.name}: {have}, the twin says {want}"
+    compare(case, name, rule=place)
 
 
 @every_pass

@@ -13,6 +13,8 @@ from math import inf
 
 from .conservative import Promises, compress, kept, rebuilt, timers
 from .lanes import FUTURE
+from .limits import held_back
+from .placement import held, minus
 from .profile import Profile, span
 from .words import Decision, Job, Placement, Policy, Reservation, Start, Time, View
 
@@ -56,6 +58,7 @@ class Pass:
         self.jobs.update({job.row: job for job in view.queue})
         self.limits = {r.job.row: r.limit for r in view.running}
         self.waiting = list(view.queue)
+        self.free = view.free
         self.starts: list[Start] = []
         self.given: Promises = {}
 
@@ -95,19 +98,23 @@ class Pass:
         return promises, moved_up
 
     def start_due(self, moved_up: set[int]) -> None:
-        somebody_waits = False
+        passed = []
         for job in list(self.waiting):
             promise = self.promises.get(job.row)
             if promise is None or promise.start > self.view.now:
-                somebody_waits = True
+                passed.append(job)
                 continue
+            if job.place != "power":
+                self.profile.lift(job, promise)
+                promise = self.profile.book(job, Reservation(self.view.now, self.profile.place_now(job)))
             if job.row in moved_up:
                 reason = "moved-up"
-            elif not somebody_waits:
+            elif all(held_back(self.view.platform, other, self.free) for other in passed):
                 reason = "head"
             else:
                 reason = "reserved" if job.row in self.view.promises else "backfill"
             self.starts.append(Start(job, promise.placement, reason))
+            self.free = minus(self.free, held(self.view.platform, job, promise.placement))
             self.waiting.remove(job)
             del self.promises[job.row]
             self.limits[job.row] = self.view.now + job.estimate

@@ -19,6 +19,8 @@ WHY = {
     "changed": "capacity, walltimes or runs changed",
 }
 
+Row = tuple[int, int, int, int, int]  # of Promises.rows
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -94,12 +96,12 @@ def departures(promises: Promises, rows: Ints, seen: Ints) -> list[Change]:
     return found
 
 
-def _change(row: tuple[int, ...]) -> Change:
+def _change(row: Row) -> Change:
     at, job, start, cause, by = row
     return Change(at, start, CAUSES[cause], job, by)
 
 
-def _reason(changes: list[tuple[int, ...]]) -> tuple[int, ...]:
+def _reason(changes: list[Row]) -> Row:
     """Of the changes of one instant the last that made way for another job, or the last."""
     moved = [change for change in changes if change[3] == MOVED]
     return (moved or changes)[-1]
