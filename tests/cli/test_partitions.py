@@ -97,7 +97,7 @@ def test_a_plan_promises_a_start_for_when_the_limit_allows_it(backfill, simulate
     simulate("b0,0,10,10,4,bob,,,,", "b1,0,10,10,4,bob,,,,", policy="conservative")
     args = ("jobs.csv", "--platform", "m.toml", "--policy", "conservative", "--promise", "b1", "--json", "-q")
     told = json.loads(backfill("simulate", *args).out)
-    assert told["promise"]["history"] == [{"at_s": 0.0, "start_s": 10.0}]
+    assert told["promise"]["history"] == [{"at_s": 0.0, "start_s": 10.0, "cause": "given"}]
 
 
 def test_a_job_on_whole_nodes_shares_them_with_nobody(simulate):

@@ -47,6 +47,8 @@ PASSES = (
     "preemptive",
     "preemptive:how=checkpoint,overhead=2",
     "preemptive:how=suspend",
+    "relaxed:omega=2,base=walltime,tried=wfp3",
+    "dynamic:delta=2,gain=0.4",
     "2tsb",
     "2tfb:compress=true,victims=any",
     "2tfb-sf:sf=2,pl=1",

@@ -53,7 +53,7 @@ def test_every_schedule_is_lawful(name, case):
     assert verify(workload, platform, schedule, overhead=overhead(name)) == []
 
 
-@every_policy
+@everywhere
 @given(case=limited_cases())
 def test_every_schedule_is_lawful_beside_partitions_and_limits(name, case):
     workload, platform, schedule = scheduled(case, name)

@@ -7,6 +7,7 @@ holds a reservation a job that overtakes says `fit`.
 
 import math
 from collections import deque
+from dataclasses import dataclass
 
 from .limits import held_back
 from .orders import ranked
@@ -63,32 +64,58 @@ def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decis
     """
     if view.windows:
         return several_reservations(view, in_order, tried, 1)
+    starts, blocked = start_heads(view, in_order)
+    if blocked is None:
+        return Decision(starts)
+    starts += blocked.fill(rest_in_order(blocked.rest, tried, view))
+    return Decision(starts, promises={blocked.head.row: blocked.shadow})
+
+
+def start_heads(view: View, in_order: list[Job]) -> tuple[list[Start], "Blocked | None"]:
+    """Start the head while it fits; says who blocks the others then."""
     platform, now = view.platform, view.now
     queue, running, free = deque(in_order), list(view.running), view.free
-    starts, reason, reservation = [], "head", None
-    while queue and reservation is None:
+    starts, reason = [], "head"
+    while queue:
         head = queue.popleft()
         if placement := place_to_start(platform, head, free):
             running.append(Running(head, now, placement, held(platform, head, placement)))
             starts.append(Start(head, placement, reason))
             free = minus(free, running[-1].held)
         elif not held_back(platform, head, free):
-            reason, reservation = "backfill", shadow_time(view, head, running, free)
-    if reservation is None:
-        return Decision(starts)
+            reason = "backfill"
+            if reservation := shadow_time(view, head, running, free):
+                return starts, Blocked(view, head, list(queue), running, free, *reservation)
+    return starts, None
 
-    shadow, room_then = reservation
-    extra = minus(room_then, held(platform, head, shadow.placement))
-    watched = slots_of(platform, head, shadow.placement)
-    for job in rest_in_order(list(queue), tried, view):
-        ends_before_shadow = now + job.estimate <= shadow.start
-        room = free if ends_before_shadow else capped(free, extra, watched)
-        if placement := place_to_start(platform, job, room):
-            starts.append(Start(job, placement, "backfill"))
-            free = minus(free, held(platform, job, placement))
-            if not ends_before_shadow:
-                extra = minus(extra, held(platform, job, placement))
-    return Decision(starts, promises={head.row: shadow})
+
+@dataclass
+class Blocked:
+    """The head waits for its reservation, and others may start beside it."""
+
+    view: View
+    head: Job
+    rest: list[Job]  # behind it, in order
+    running: list[Running]  # with those that were started in this pass
+    free: Room
+    shadow: Reservation
+    then: Room  # free at the shadow time
+
+    def fill(self, jobs: list[Job]) -> list[Start]:
+        """Start whatever cannot delay the head."""
+        platform, now = self.view.platform, self.view.now
+        extra = minus(self.then, held(platform, self.head, self.shadow.placement))
+        watched, starts = slots_of(platform, self.head, self.shadow.placement), []
+        for job in jobs:
+            ends_before_shadow = now + job.estimate <= self.shadow.start
+            room = self.free if ends_before_shadow else capped(self.free, extra, watched)
+            if placement := place_to_start(platform, job, room):
+                starts.append(Start(job, placement, "backfill"))
+                self.running.append(Running(job, now, placement, held(platform, job, placement)))
+                self.free = minus(self.free, self.running[-1].held)
+                if not ends_before_shadow:
+                    extra = minus(extra, self.running[-1].held)
+        return starts
 
 
 def shadow_time(view: View, head: Job, running: list[Running], free: Room) -> tuple[Reservation, Room] | None:

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, floor
+from math import ceil, floor, inf
 from typing import Any
 
 from .balance import backfill_lowest, bb, best_fit, ibb
@@ -18,6 +18,7 @@ from .machine import Machine
 from .orders import SCORES
 from .placement import held, minus, place, plus, whole
 from .preemptive import preemptive
+from .relaxed import dynamic, relaxed
 from .twotier import project_of, two_tier
 from .words import (
     Decision,
@@ -74,6 +75,14 @@ POLICIES: dict[str, Policy] = {
     "preemptive:how=checkpoint,overhead=2": preemptive("checkpoint", "2"),
     "preemptive:how=checkpoint,overhead=0": preemptive("checkpoint", "0"),
     "preemptive:how=suspend": preemptive("suspend"),
+    "relaxed": relaxed(),
+    "relaxed:omega=0": relaxed(0),
+    "relaxed:omega=inf": relaxed(inf),
+    "relaxed:omega=2,base=walltime,tried=wfp3": relaxed(2, "walltime", tried="wfp3"),
+    "relaxed:order=sjf": relaxed(order="sjf"),
+    "dynamic": dynamic(),
+    "dynamic:delta=2,gain=0.4": dynamic(2, 0.4),
+    "dynamic:delta=1,gain=0,order=lxf,tried=saf": dynamic(1, 0, "lxf", "saf"),
     "2tsb": two_tier(),
     "2tsb:compress=true": two_tier(compress=True),
     "2tfb": two_tier(moves=True, pl=0),

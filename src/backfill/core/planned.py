@@ -6,10 +6,12 @@ from typing import Any
 
 from numba import int64
 
+from backfill.core.errors import NONE
 from backfill.core.far import address_of
-from backfill.core.future import book_run, earliest_start, rebuild, settle
+from backfill.core.future import book_job, book_run, earliest_start, rebuild, settle
 from backfill.core.kernel import apart, kernel
-from backfill.core.profile import TAKE
+from backfill.core.profile import FUTURE, GIVE, TAKE
+from backfill.core.search import span
 
 
 def use_plan(state: Any) -> None:
@@ -25,7 +27,7 @@ def _lay_out(state):
     """Make the plan of this pass, where it was not made yet."""
     if not state.plan.live:
         rebuild(state)
-        state.plan.live = 1
+        state.plan.live, state.shadow.booked = 1, NONE
 
 
 @apart()
@@ -37,9 +39,18 @@ def fits(state, job):
 
 @apart()
 def hold_place(state, job):
-    """Book a job at its earliest start; returns that start, FUTURE where it has none."""
+    """Book a job where it fits from shadow.until on, else at its earliest start, FUTURE where it has none.
+
+    Returns that start. What the job has booked in this pass is given back before.
+    """
     _lay_out(state)
-    return settle(state, job, state.now)
+    shadow = state.shadow
+    if shadow.booked == job:
+        book_job(state, job, shadow.begin, shadow.begin + span(state, job), GIVE)
+    then = state.now < shadow.until < FUTURE and earliest_start(state, job, shadow.until) == shadow.until
+    t = settle(state, job, shadow.until if then else state.now)
+    shadow.booked, shadow.begin = job if t < FUTURE else NONE, t
+    return t
 
 
 @apart()

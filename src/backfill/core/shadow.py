@@ -28,6 +28,9 @@ SHADOW = [
     ("job", int64),  # whose reservation that is, of this instant; -1 nobody's
     ("pairs", int64[:, ::1]),  # (m, 2): pairs (node, tasks) of the reservation
     ("count", int64),  # of them
+    ("until", int64),  # no reservation is made before this instant
+    ("booked", int64),  # beside windows: the job whose reservation is booked in the plan of this pass; -1 nobody's
+    ("begin", int64),  # where
 ]
 Shadow, ShadowT = record("Shadow", SHADOW, globals())
 
@@ -40,6 +43,9 @@ def new_shadow(nodes: int, resources: int, licences: int) -> Any:
         job=-1,
         pairs=zeros(nodes, 2),
         count=0,
+        until=0,
+        booked=-1,
+        begin=0,
     )
 
 
@@ -50,8 +56,18 @@ def shadow_time(state, job):
     What is left beside the job at that time goes to shadow.extra and shadow.licences: on the nodes and of the
     licences that it takes; the others have no bound.
     """
+    return shadow_from(state, job, state.now)
+
+
+@verb()
+def shadow_from(state, job, begin):
+    """Like `shadow_time`, and no earlier than `begin`: the more ends until then, the less others are in its way.
+
+    Where a window is in the way of a job that starts at `begin` it is the shadow time.
+    """
     if not is_waiting(state, job, BY_SHADOW_TIME):
         return FUTURE
+    state.shadow.until = begin
     if state.machine.windows > 0:
         return _book_planned(state, job)
     if state.machine.pool:
@@ -84,9 +100,13 @@ def _on_pool(state, job):
         for k in range(resources):
             fits = fits and extra[0, k] >= need[job, k]
         if fits:
+            while i < runs.active and runs.limits[i] <= state.shadow.until:
+                for k in range(resources):
+                    extra[0, k] += runs.amounts[k, i]
+                i += 1
             for k in range(resources):
                 extra[0, k] -= need[job, k]
-            return t
+            return max(t, state.shadow.until)
     forget_reservation(state)
     return FUTURE
 
@@ -115,10 +135,13 @@ def _on_nodes(state, job):
             find_lack(state, job)
             if not move_on(state):
                 return FUTURE
+    while later.count < state.runs.active and state.runs.limits[later.count] <= state.shadow.until:
+        later.lacks = 0
+        move_on(state)
     if not is_suspended(state, job):
         place_later(state, job)
     _remember(state, job)
-    return later.until
+    return max(later.until, state.shadow.until)
 
 
 @kernel()

@@ -14,6 +14,7 @@ _EASY = (
 )
 _FARM = "bf-fcfs bf-mod bf-unmod"
 _BALANCE = "bb backfill-lowest ibb best-fit"
+_RELAXED = "relaxed dynamic"
 _TWO_TIER = "2tsb 2tfb 2tfb-sf 2tpb"
 TABLE = {
     "fcfs": "fcfs",
@@ -24,6 +25,7 @@ TABLE = {
     **dict.fromkeys(_BALANCE.split(), "balance"),
     "preemptive": "preemptive",
     **dict.fromkeys(_TWO_TIER.split(), "twotier"),
+    **dict.fromkeys(_RELAXED.split(), "relaxed"),
 }
 
 

@@ -38,8 +38,14 @@ def easy(state):
 def backfill_behind_head(state):
     """One pass of EASY over the queue as it is ordered. Returns the head that reserves; -1 where nobody does."""
     first, span = reserve_for_head(state)
-    if first < 0:
-        return first
+    if first >= 0:
+        start_all_beside(state, span)
+    return first
+
+
+@kernel()
+def start_all_beside(state, span):
+    """Start whoever does not touch what is reserved `span` from now."""
     tried = state.queue.slots - 1
     rewind(state, tried)
     job = candidate(state, tried, span)
@@ -47,20 +53,28 @@ def backfill_behind_head(state):
         if place_beside(state, job, span):
             start_beside(state, job, span)
         job = candidate(state, tried, span)
-    return first
 
 
 @kernel(inline=True)
 def reserve_for_head(state):
     """Start the first jobs while they fit. Returns the next, and how long it is to its shadow time; -1 without one."""
-    first = start_heads(state)
+    first, shadow = find_head(state)
     if first < 0:
         return first, np.int64(0)
+    reserve(state, first, shadow)
+    return first, shadow - state.now
+
+
+@kernel(inline=True)
+def find_head(state):
+    """Start the first jobs while they fit. Returns the next, and its shadow time; -1 without one."""
+    first = start_heads(state)
+    if first < 0:
+        return first, FUTURE
     shadow = shadow_time(state, first)
     if shadow == FUTURE:
         return pass_over(state)
-    reserve(state, first, shadow)
-    return first, shadow - state.now
+    return first, shadow
 
 
 @kernel()
@@ -74,10 +88,9 @@ def pass_over(state):
         elif not held_back(state, job):
             shadow = shadow_time(state, job)
             if shadow < FUTURE:
-                reserve(state, job, shadow)
-                return job, shadow - state.now
+                return job, shadow
         job = following(state, 0)
-    return job, np.int64(0)
+    return job, FUTURE
 
 
 @kernel(inline=True)
