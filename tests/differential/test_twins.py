@@ -49,6 +49,8 @@ PASSES = (
     "preemptive:how=suspend",
     "relaxed:omega=2,base=walltime,tried=wfp3",
     "dynamic:delta=2,gain=0.4",
+    "selective:rule=differential,order=lxf",
+    "slack:sf=1,base=walltime,best=3,compress=false",
     "2tsb",
     "2tfb:compress=true,victims=any",
     "2tfb-sf:sf=2,pl=1",
@@ -57,8 +59,12 @@ PASSES = (
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 every_pass = pytest.mark.parametrize("name", world.POLICIES if LONG else PASSES)
 # Without the order whose scores are all 1 there, and without those that start as late as they promised.
-NEAR = [name for name in PASSES if "lxf" not in name and (not name.startswith("2t") or "compress" in name)]
-TWO_TIER = [name for name in world.POLICIES if name.startswith("2t")]
+NEAR = [
+    name
+    for name in PASSES
+    if "lxf" not in name and not (name.startswith(("2t", "slack")) and "compress=true" not in name)
+]
+TWO_TIER = [name for name in world.POLICIES if name.startswith(("2t", "slack"))]
 
 
 def compare(case: Case, name: str, ties: str = "batch", overrun: str = "kill", rule: str = "power") -> None:

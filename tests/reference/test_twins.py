@@ -227,6 +227,7 @@ def view_of(queue: list[Job], now: int, first_submit: int) -> View:
     pool = Platform.pool(4)
     return View(
         now=now, platform=pool, capacity=[(now, whole(pool))], free=whole(pool), queue=queue, running=[], ended=False,
+        over=[],
         promises={},
         first_submit=first_submit,
         asked=frozenset([0]),

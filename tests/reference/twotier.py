@@ -20,6 +20,7 @@ from .words import Decision, Job, Placement, Policy, Reservation, Start, Time, V
 
 
 def project_of(job: Job) -> str:
+    """A job without a project is one of its own."""
     return job.project or f"the job of row {job.row} alone"
 
 
@@ -62,6 +63,10 @@ class Pass:
         self.starts: list[Start] = []
         self.given: Promises = {}
 
+    def whose(self, job: Job) -> str:
+        """Jobs of one project do not make way for each other."""
+        return project_of(job)
+
     def note_ends(self) -> None:
         """Every end is followed by a pass at its instant, so who runs no more has ended now."""
         there = {r.job.row for r in self.view.running} | {job.row for job in self.view.queue}
@@ -76,8 +81,8 @@ class Pass:
         self.promises, moved_up = self.keep_promises()
         self.start_due(moved_up)
         new = [job for job in self.waiting if job.row not in self.promises]
-        for project in dict.fromkeys(map(project_of, new)):
-            jobs = [job for job in new if project_of(job) == project]
+        for project in dict.fromkeys(map(self.whose, new)):
+            jobs = [job for job in new if self.whose(job) == project]
             self.promise(project, jobs)
             self.start_due({row for row in self.promises if row not in {job.row for job in jobs}})
         self.view.memory["ran"] = {r.job.row for r in view.running} | {start.job.row for start in self.starts}
@@ -157,7 +162,7 @@ class Pass:
         for begin in self.gaps(job):
             before = copy_of(self.profile), dict(self.promises)
             at = self.profile.book(job, Reservation(begin, on_the_node(job)))
-            if self.check(job, at, departures):
+            if self.check(job, at, departures) is not None:
                 return at
             self.profile, self.promises = before
         return None
@@ -174,29 +179,29 @@ class Pass:
             and profile.times[i] < FUTURE
         ]
 
-    def check(self, job: Job, at: Reservation, departures: dict[str, Time]) -> bool:
-        """Move others until nothing is overbooked while the job runs."""
-        moved: set[int] = set()
+    def check(self, job: Job, at: Reservation, departures: dict[str, Time]) -> list[Job] | None:
+        """Move others until nothing is overbooked while the job runs. Says whom; None where that does not work out."""
+        moved: list[Job] = []
         times: set[Time] = set()
         while (t := self.overbooked(at.start, at.start + span(job))) is not None:
             if (t in times and self.rules.victims != "any") or (moved and self.rules.victims == "one"):
-                return False
+                return None
             times.add(t)
             victim = self.victim(job, t, moved)
             if victim is None:
-                return False
-            moved.add(victim.row)
+                return None
+            moved.append(victim)
             held = self.promises[victim.row]
             self.profile.lift(victim, held)
             begin = self.view.now if self.rules.rebook == "from_now" else held.start
             found = self.earliest(victim, begin)
             if found.start > self.latest[victim.row]:
-                return False
+                return None
             self.promises[victim.row] = self.profile.book(victim, found)
             now = self.departures()
             if sum(now[project] > departures[project] for project in departures if project in now) > self.rules.pl:
-                return False
-        return True
+                return None
+        return moved
 
     def overbooked(self, begin: Time, end: Time) -> Time | None:
         """The first instant in [begin, end) at which more is booked than there is."""
@@ -205,15 +210,15 @@ class Pass:
                 return t
         return None
 
-    def victim(self, job: Job, t: Time, moved: set[int]) -> Job | None:
+    def victim(self, job: Job, t: Time, moved: list[Job]) -> Job | None:
         """Of the others that have t booked, use what is overbooked and may start later: the greatest latest start."""
         room = self.profile.rooms[self.profile._cut(t)]
         found = [
             other
             for other in self.waiting
             if other.row in self.promises
-            and project_of(other) != project_of(job)
-            and other.row not in moved
+            and self.whose(other) != self.whose(job)
+            and other not in moved
             and self.promises[other.row].start <= t < self.promises[other.row].start + span(other)
             and any(there < 0 and asked > 0 for there, asked in zip(room, need(other), strict=True))
             and self.latest[other.row] > self.promises[other.row].start

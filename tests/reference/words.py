@@ -121,6 +121,7 @@ class View:
     queue: list[Job]  # by (submit, row)
     running: list[Running]  # in the order in which they started
     ended: bool  # at least one job ended since the last pass
+    over: list[Running]  # the runs that completed since then, or were killed at their limit
     promises: dict[int, Reservation]  # row -> what the policy said of a job that still waits, in its last pass
     first_submit: Time  # of all jobs so far
     asked: frozenset[int]  # the resources that some job submitted so far asks for, those rejected left out

@@ -19,6 +19,8 @@ from .orders import SCORES
 from .placement import held, minus, place, plus, whole
 from .preemptive import preemptive
 from .relaxed import dynamic, relaxed
+from .selective import selective
+from .slack import slack
 from .twotier import project_of, two_tier
 from .words import (
     Decision,
@@ -83,6 +85,15 @@ POLICIES: dict[str, Policy] = {
     "dynamic": dynamic(),
     "dynamic:delta=2,gain=0.4": dynamic(2, 0.4),
     "dynamic:delta=1,gain=0,order=lxf,tried=saf": dynamic(1, 0, "lxf", "saf"),
+    "selective": selective(),
+    "selective:rule=fixed": selective("fixed"),
+    "selective:rule=fixed,threshold=1": selective("fixed", 1),
+    "selective:rule=fixed,threshold=inf": selective("fixed", inf),
+    "selective:rule=differential,order=lxf": selective("differential", order="lxf"),
+    "slack": slack(),
+    "slack:sf=0": slack(0),
+    "slack:sf=1,base=walltime,best=3,compress=false": slack(1, "walltime", 3, False),
+    "slack:sf=0.5,base=turnaround,best=inf": slack(0.5, "turnaround", inf),
     "2tsb": two_tier(),
     "2tsb:compress=true": two_tier(compress=True),
     "2tfb": two_tier(moves=True, pl=0),
@@ -193,6 +204,7 @@ class World:
         self.promises: dict[int, Reservation] = {}
         self.timers: set[Time] = set()
         self.memory: dict[str, Any] = {}  # the policy's own
+        self.ended_since: list[Running] = []  # the last pass
         self.changed = False  # in this instant something other than a submit or an end
         self.counted = 0  # events that changed nothing, since their job had ended
 
@@ -279,6 +291,7 @@ class World:
 
     def over(self, r: Run) -> None:
         """The run ended by itself, or was killed at its walltime."""
+        self.ended_since.append(self.running(r))
         self.leave(r, r.end, r.how)
         self.finish(r.row, r.how)
 
@@ -438,8 +451,9 @@ class World:
             capacity=capacity,
             free=free,
             queue=[self.job(row) for row in self.queue],
-            running=[Running(self.job(r.row), r.start, r.placement, r.held, r.preemptible) for r in runs],
+            running=[self.running(r) for r in runs],
             ended=ended,
+            over=self.ended_since,
             changed=self.changed,
             paused=dict(self.paused),
             promises=self.promises,
@@ -448,7 +462,12 @@ class World:
             asked=self.asked,
             memory=self.memory,
         )
+        self.ended_since = []
         self.obey(view, self.policy(view))
+
+    def running(self, r: Run) -> Running:
+        """What a policy sees of a run."""
+        return Running(self.job(r.row), r.start, r.placement, r.held, r.preemptible)
 
     def project_submits(self) -> dict[str, Time]:
         """The first submit of each project so far."""

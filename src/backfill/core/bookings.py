@@ -44,6 +44,7 @@ BOOKINGS = [
     ("moves", int64),
     ("tried", int64[:, ::1]),  # (tries, 2): job, and the start that it would get
     ("tries", int64),
+    ("singly", int64),  # 1: jobs of one project make way for each other
     ("lack", int64[::1]),  # (k,): what an instant has too little of
     ("soonest", int64[::1]),  # (n,): no start before it, were the job taken out of the plan;
     ("since", int64[::1]),  # (n,): so it was after so many openings
@@ -73,6 +74,7 @@ def new_bookings(jobs: int, resources: int, kept: bool) -> Any:
         moves=0,
         tried=zeros(SMALL, 2),
         tries=0,
+        singly=0,
         lack=zeros(resources),
         soonest=zeros(n),
         since=np.full(n, -OPENINGS - 1),

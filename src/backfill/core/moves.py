@@ -54,10 +54,29 @@ def settle_with_moves(state, job, most, victims, rebook):
     most: of how many projects the last end may become later since `begin_moves`, -1 as many as there are. victims,
     rebook: see above. Cost: a search of the plan for each instant that is tried in earnest.
     """
+    state.bookings.singly = 0
+    return _settle(state, job, most, victims, rebook, np.int64(1))
+
+
+@verb()
+def settle_at_least_cost(state, job, among):
+    """Book a job where it costs least, of the first so many instants at which it fits once others were moved.
+
+    Any number may move, those of its own project too. A delay costs delay x processors x walltime: that of the job
+    since now, that of the others since the starts which they held. Of equal costs the first instant is taken. Returns
+    that start, FUTURE for none.
+    """
+    state.bookings.singly = 1
+    return _settle(state, job, NONE, ANY, FROM_NOW, among)
+
+
+@kernel()
+def _settle(state, job, most, victims, rebook, among):
     profile, length = state.plan.nodes, span(state, job)
     if state.plan.rooms_kept:
         join_level(state, job)
     t, short, victim = state.now, PAST, NONE
+    best, least, found = FUTURE, np.inf, 0
     d, e = find(profile, ONLY, t)
     while t < FUTURE:
         if _fits(state, job, d, e):
@@ -65,15 +84,61 @@ def settle_with_moves(state, job, most, victims, rebook):
                 short = _next_short(state, job, d, e)
                 victim = _victim_before(state, job, short, victims)
             if short == FUTURE or short - t >= length:
+                if _cost(state, job, t - state.now) >= least:
+                    break
                 book(profile, ONLY, t, t + length, state.jobs.need, job, TAKE)
                 return t
             if victim >= 0:
+                mark = savepoint(profile)
                 if _make_way(state, job, t, short, victim, most, victims, rebook):
-                    return t
+                    if among == 1:
+                        _keep(state, job, mark)
+                        return t
+                    cost = _cost_of_all(state, job, t)
+                    if cost < least:
+                        best, least = t, cost
+                    found += 1
+                rollback(profile, mark)
+                state.bookings.tries = 0
+                if found == among:
+                    break
                 d, e = find(profile, ONLY, t)  # entries may be elsewhere
         d, e = entry_after(profile, ONLY, d, e)
         t = FUTURE if e == NONE else profile.time[e]
-    return FUTURE
+    if best < FUTURE:
+        d, e = find(profile, ONLY, best)
+        short = _next_short(state, job, d, e)
+        victim = _victim_before(state, job, short, victims)
+        mark = savepoint(profile)
+        _make_way(state, job, best, short, victim, most, victims, rebook)
+        _keep(state, job, mark)
+    return best
+
+
+@kernel(inline=True)
+def _cost(state, job, delay):
+    return float(delay) * float(state.jobs.need[job, 0]) * float(state.jobs.walltime[job])
+
+
+@kernel()
+def _cost_of_all(state, job, t):
+    """What it costs to start a job at t, and those that it has moved where they would start then."""
+    bookings, cost = state.bookings, _cost(state, job, t - state.now)
+    for i in range(bookings.tries):
+        other = bookings.tried[i, 0]
+        cost += _cost(state, other, bookings.tried[i, 1] - bookings.begin[other])
+    return cost
+
+
+@kernel()
+def _keep(state, job, mark):
+    """What was tried for a job is done."""
+    bookings = state.bookings
+    commit(state.plan.nodes, mark)
+    for i in range(bookings.tries):
+        _keep_move(state, bookings.tried[i, 0], bookings.tried[i, 1], job)
+    bookings.tries = 0
+    forget_rooms(state)
 
 
 @kernel(inline=True)
@@ -122,7 +187,7 @@ def _victim(state, job, t, victims):
         latest = bookings.latest[other]
         if (
             latest > bookings.begin[other]
-            and state.projects.of[other] != state.projects.of[job]
+            and (bookings.singly or state.projects.of[other] != state.projects.of[job])
             and (best < 0 or latest > bookings.latest[best] or (latest == bookings.latest[best] and other > best))
             and _asks_for_what_lacks(state, other)
             and not _was_tried(state, other)
@@ -153,9 +218,8 @@ def _was_tried(state, job):
 
 @apart()
 def _make_way(state, job, begin, t, victim, most, victims, rebook):
-    """Book a job at `begin`, and move who is in its way, `victim` at t first. If that fails all is as it was."""
+    """Book a job at `begin`, and move who is in its way, `victim` at t first. Whether that has worked out."""
     profile, bookings, end = state.plan.nodes, state.bookings, begin + span(state, job)
-    mark = savepoint(profile)
     bookings.tries = 0
     book(profile, ONLY, begin, end, state.jobs.need, job, TAKE)
     while t < end:
@@ -164,17 +228,10 @@ def _make_way(state, job, begin, t, victim, most, victims, rebook):
             or not _move(state, victim, rebook == LATER_ONLY, begin)
             or (most >= 0 and _delayed(state) > most)
         ):
-            rollback(profile, mark)
-            bookings.tries = 0
             return False
         t = _next_overbooked(state, t, end)
         if t < end:
             victim = NONE if victims == ONE else _victim(state, job, t, victims)
-    commit(profile, mark)
-    for i in range(bookings.tries):
-        _keep_move(state, bookings.tried[i, 0], bookings.tried[i, 1], job)
-    bookings.tries = 0
-    forget_rooms(state)
     return True
 
 

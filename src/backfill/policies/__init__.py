@@ -26,6 +26,8 @@ TABLE = {
     "preemptive": "preemptive",
     **dict.fromkeys(_TWO_TIER.split(), "twotier"),
     **dict.fromkeys(_RELAXED.split(), "relaxed"),
+    "selective": "selective",
+    "slack": "slack",
 }
 
 

@@ -1,0 +1,122 @@
+"""Selective reservations: who has waited long enough gets a reservation, and nobody else does."""
+
+import math
+
+import numpy as np
+
+from backfill.core.future import book_overdue, fits_now, settle
+from backfill.core.kernel import kernel
+from backfill.core.policy import Param, Policy, policy
+from backfill.core.profile import FUTURE, GIVE
+from backfill.core.promises import NO_TIME
+from backfill.core.queue import candidate, following, is_first, rewind
+from backfill.core.transitions import TIMEOUT
+from backfill.core.verbs import BACKFILL, HEAD, start
+from backfill.policies.conservative import conservative, keep_up, promise, start_due
+
+HOUR, TEN_SECONDS = 3_600_000_000, 10_000_000  # in microseconds
+TENTH = 100_000  # stands for a walltime of 0, as in the orders of the queue
+NARROW = 8  # processors
+THOUSAND = 1000  # slowdowns are added up in whole thousandths, so that their order does not matter
+MOST = 1e12  # of them in one job
+ADAPTIVE, FIXED, DIFFERENTIAL = range(3)
+
+
+@policy(
+    "selective",
+    reserve="whoever's expansion factor has reached the threshold; kept, and improved at every end",
+    fill="whoever delays none of them, first fit",
+    source="Srinivasan, Kettimuthu, Subramani and Sadayappan, ICPP 2002 (selective reservations)",
+    binds=True,
+    keeps=True,
+    index=False,
+    settable=("order",),
+    params={
+        "rule": Param.choice(
+            "adaptive",
+            "fixed",
+            "differential",
+            meaning="the threshold: the mean slowdown of the jobs that have ended, `threshold`, or that mean of the "
+            "same category, short or long (1 h) and narrow or wide (8 processors)",
+        ),
+        "threshold": Param(
+            2, 1, math.inf, "", "from which expansion factor on a job gets a reservation, if rule=fixed"
+        ),
+    },
+    memory={**conservative.memory, "slowdown": 4, "ended": 4},
+)
+def selective(state):
+    """Backfill without reservations until a job's expansion factor, (wait + walltime) / walltime, reaches a threshold.
+
+    From then on the job holds a reservation as under conservative backfilling.
+    Promise: no start is later than the first one promised, if walltimes hold.
+    Cost: O(q) per pass, and a search of the profile for each job that fits or is promised a start.
+    Slow twin: tests/reference/selective.py. With rule=fixed, threshold=1 every start is that of conservative, with
+    threshold=inf of first-fit.
+    """
+    keep_up(state, True)
+    note_slowdowns(state)
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if state.promises.reserved[job] == NO_TIME and expansion(state, job) >= threshold_of(state, job):
+            promise(state, job)
+        job = following(state, 0)
+    if state.own.next_due[0] <= state.now:
+        start_due(state)
+    rewind(state, 0)
+    job = candidate(state, 0, FUTURE)
+    while job >= 0:
+        if state.promises.reserved[job] == NO_TIME and fits_now(state, job):
+            settle(state, job, state.now)
+            start(state, job, HEAD if is_first(state, job) else BACKFILL)
+        job = candidate(state, 0, FUTURE)
+    book_overdue(state, GIVE)
+
+
+@kernel()
+def note_slowdowns(state):
+    """Add up the bounded slowdowns (10 s) of the jobs that completed at this instant, or were killed at their limit."""
+    runs = state.runs
+    for i in range(state.batch.ends):
+        run = state.batch.ended[i]
+        if runs.how[run] > TIMEOUT:
+            continue
+        job = runs.job[run]
+        response = float(runs.end[run] - state.jobs.submit[job])
+        slowdown = max(response / float(max(runs.end[run] - runs.start[run], TEN_SECONDS)), 1.0)
+        category = category_of(state, job)
+        state.own.slowdown[category] += np.int64(min(slowdown * THOUSAND, MOST))
+        state.own.ended[category] += 1
+
+
+@kernel()
+def category_of(state, job):
+    """0, or with rule=differential which of four kinds of jobs it is."""
+    if state.own.rule != DIFFERENTIAL:
+        return 0
+    return 2 * (state.jobs.walltime[job] > HOUR) + (state.jobs.need[job, 0] > NARROW)
+
+
+@kernel()
+def threshold_of(state, job):
+    """The expansion factor from which on a job gets a reservation; 1 where no job has ended yet."""
+    own = state.own
+    if own.rule == FIXED:
+        return own.threshold
+    category = category_of(state, job)
+    if own.ended[category] == 0:
+        return 1.0
+    return float(own.slowdown[category]) / float(THOUSAND * own.ended[category])
+
+
+@kernel()
+def expansion(state, job):
+    """(wait + walltime) / walltime."""
+    walltime = float(max(state.jobs.walltime[job], TENTH))
+    return (float(state.now - state.jobs.submit[job]) + walltime) / walltime
+
+
+def family() -> dict[str, Policy]:
+    """Its only member."""
+    return {selective.name: selective}

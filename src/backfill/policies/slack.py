@@ -1,0 +1,106 @@
+"""Slack-based backfilling: every job is promised a start that may be moved later, within a slack of its own."""
+
+import math
+
+import numpy as np
+
+from backfill.core.bookings import allow_until, next_due
+from backfill.core.kernel import kernel
+from backfill.core.moves import begin_moves, settle_at_least_cost
+from backfill.core.policy import Param, Policy, policy
+from backfill.core.promises import NO_TIME
+from backfill.core.verbs import MOVED_UP
+from backfill.policies.conservative import start_where_held
+from backfill.policies.twotier import COMPRESS, MEMORY, MOST, begin_pass, end_pass, promise_booked
+
+AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
+
+
+@policy(
+    "slack",
+    reserve="every job at its submit, at the first start for which others can make way within their slack",
+    fill="whoever's reserved start has come",
+    source="Talby and Feitelson, IPPS 1999",
+    keeps=True,
+    index=False,
+    booked=True,
+    one_node=True,
+    params={
+        "sf": Param(3, 0, 1e9, "times", "slack: by how many times `base` a start may be moved, for a priority of 0"),
+        "base": Param.choice(
+            "average_wait",
+            "walltime",
+            "turnaround",
+            meaning="the mean wait before all runs so far, the walltime of the job, or its promised turn-around",
+        ),
+        "best": Param(
+            1, 1, math.inf, "starts", "the cheapest of so many starts is taken; 1 is the first one", whole=True
+        ),
+        "compress": Param.choice("true", "false", meaning=COMPRESS.meaning),
+    },
+    memory={**MEMORY, "noted": 1, "waited": 1},
+)
+def slack(state):
+    """Promise each job, at its submit, a start for which others may have to make way, each within its own slack.
+
+    The slack of a job is (1 - priority) sf times `base`, with the priority within 0 and 1, and counts from the start
+    that it was first promised. A start costs what it delays, by processors and walltime.
+    Promise: no start is later than first promised and this slack, if walltimes hold.
+    Cost: a search of the profile for each start that is tried.
+    Slow twin: tests/reference/slack.py. With sf = 0 every start is that of conservative.
+    """
+    new = begin_pass(state, 1.0 - state.own.compress)
+    for i in range(len(new)):
+        note_waits(state)
+        begin_moves(state)
+        promise_booked(state, new[i], settle_at_least_cost(state, new[i], most_looks(state.own.best)))
+        if state.promises.reserved[new[i]] != NO_TIME:
+            allow_until(state, new[i], state.promises.reserved[new[i]] + slack_of(state, new[i]))
+        start_beside(state, new[i])
+    end_pass(state)
+
+
+@kernel(inline=True)
+def most_looks(best):
+    """Of how many starts the cheapest is taken."""
+    return np.int64(min(best, MOST))
+
+
+@kernel()
+def note_waits(state):
+    """Add up the waits of all runs so far."""
+    own = state.own
+    while own.noted[0] < state.runs.count:
+        run = own.noted[0]
+        own.waited[0] += state.runs.start[run] - state.jobs.submit[state.runs.job[run]]
+        own.noted[0] += 1
+
+
+@kernel()
+def slack_of(state, job):
+    """By how much the start of a job may be moved, in microseconds."""
+    own = state.own
+    if own.base == AVERAGE_WAIT:
+        base = float(own.waited[0]) / float(max(own.noted[0], 1))
+    elif own.base == WALLTIME:
+        base = float(state.jobs.walltime[job])
+    else:
+        base = float(state.promises.reserved[job] + state.jobs.walltime[job] - state.jobs.submit[job])
+    priority = min(max(state.jobs.priority[job], 0.0), 1.0)
+    return np.int64(np.rint(min((1.0 - priority) * own.sf * base, MOST)))
+
+
+@kernel()
+def start_beside(state, new):
+    """Start a new job if it is to start now, and those that were moved to now for it."""
+    job = next_due(state)
+    while job >= 0:
+        if job != new:
+            state.own.why[job] = MOVED_UP
+        start_where_held(state, job)
+        job = next_due(state)
+
+
+def family() -> dict[str, Policy]:
+    """Its only member."""
+    return {slack.name: slack}

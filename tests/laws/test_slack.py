@@ -1,0 +1,47 @@
+"""Reservations that may slip: at the ends of their parameters, and how late a start may come."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill.worlds.simulated import simulate
+from tests.compiled import policy
+from tests.reference.workloads import as_model, general_cases, pool_cases, project_cases, rich_pool_cases
+
+SAME = {
+    "relaxed:omega=0": "easy",
+    "relaxed:omega=0,base=walltime,tried=sjf": "easy-sjbf",
+    "relaxed:omega=inf": "first-fit",
+    "dynamic:delta=0": "easy",
+    "dynamic:delta=1,gain=1,order=sjf": "easy-sjf",
+    "selective:rule=fixed,threshold=1": "conservative",
+    "selective:rule=fixed,threshold=inf": "first-fit",
+    "slack:sf=0": "conservative",
+}
+on_one_node = st.one_of(pool_cases(honest=True), rich_pool_cases(), project_cases(exact=True))
+anywhere = st.one_of(on_one_node, general_cases(honest=True))
+
+
+def scheduled(case, name):
+    workload, platform, _ = as_model(case.jobs, case.platform)
+    return workload, simulate(workload, platform, *policy(name)).schedule
+
+
+@pytest.mark.parametrize("name", SAME)
+@given(data=st.data())
+def test_at_the_ends_of_their_parameters_they_are_older_policies(name, data):
+    case = data.draw(on_one_node if name.startswith("slack") else anywhere)
+    if "gain=1" in name:  # a job that fills all processors does so only when nothing runs
+        case = data.draw(pool_cases(honest=True))
+    assert scheduled(case, name)[1].start.tolist() == scheduled(case, SAME[name])[1].start.tolist()
+
+
+@pytest.mark.parametrize("base", ["walltime", "turnaround"])
+@given(case=st.one_of(pool_cases(honest=True), project_cases(exact=True)))
+def test_slack_starts_no_job_later_than_promised_and_its_slack(base, case):
+    workload, schedule = scheduled(case, f"slack:sf=2,base={base}")
+    jobs, ran = workload.jobs, np.flatnonzero(schedule.ran)
+    span = schedule.promise - jobs.submit if base == "turnaround" else 0
+    most = (1 - np.clip(jobs.priority, 0, 1)) * 2 * (span + jobs.walltime)
+    assert (schedule.start[ran] <= (schedule.promise + most)[ran]).all()
