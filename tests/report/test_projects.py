@@ -106,6 +106,16 @@ def test_the_page_of_a_saved_result_has_the_projects_too(tmp_path, result):
     assert "class Section" not in alone  # the chart of every job needs the schedule
 
 
+def test_of_many_projects_some_are_shown_and_which_is_said():
+    found = bf.compare("two-tier?projects=40&interarrival=60", None, ["2tsb", "2tfb-sf"], replications=2)
+    kept, moved = projects(found).timelines
+    assert (len(kept.rows), len(moved.rows)) == (30, 30)
+    assert kept.sentences[-2:] == ["Shown are the first 30 projects.", "This is the first replication."]
+    assert moved.sentences[-2] == "Shown are the 30 projects whose departures moved farthest, in order of submit."
+    mean = found.results[1].metrics["mean_departure_move_s"]
+    assert f"by {mean / 60:.1f} min on average" in moved.sentences[1]
+
+
 def told(promises, end=20.0, result="late", name="p"):
     """The JSON of a policy that promised one project these departures."""
     some = [{"at_s": float(i), "departure_s": until, "cause": cause, "job": "a"} | ({"for": "b"} if way else {})

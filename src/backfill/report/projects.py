@@ -1,5 +1,6 @@
 """Projects as the page shows them: rows of a chart over time with every promised departure, and a table of the same."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +12,7 @@ from backfill.model.units import SECOND, counted, span_text
 from backfill.report.chart import Tick
 from backfill.report.values import NONE, cut, texts
 
-ROW = 30  # pixels of a row's height
+ROW = 30  # pixels of a row's height, as in static/projects.css and projects.js
 MOVES_DRAWN, MOVES_TOLD = 50, 3  # of one project
 RESULTS = {
     KEPT: "kept: no later than first promised",
@@ -116,8 +117,13 @@ class Projects:
         return any(row.result is None for each in self.timelines for row in each.rows)
 
     @classmethod
-    def of(cls, names: Sequence[str], results: Sequence[Mapping[str, Any]]) -> "Projects | None":
-        """results: as in the JSON; None where no policy promised a departure to a project."""
+    def of(
+        cls, names: Sequence[str], results: Sequence[Mapping[str, Any]], replicated: bool = False
+    ) -> "Projects | None":
+        """None where no policy promised a departure to a project.
+
+        results: as in the JSON. replicated: they are those of the first of several replications.
+        """
         those = [(name, each) for name, each in zip(names, results, strict=True) if "projects" in each]
         shown = [project for _, each in those for project in each["projects"]["shown"]]
         if not shown:
@@ -130,7 +136,7 @@ class Projects:
             Timeline(
                 cut(name),
                 [axis.row(i, project) for i, project in enumerate(each["projects"]["shown"])],
-                _sentences(each["metrics"], each["projects"]),
+                _sentences(each["metrics"], each["projects"], replicated),
             )
             for name, each in those
         ]
@@ -150,16 +156,12 @@ class _Axis:
 
     @property
     def ticks(self) -> list[Tick]:
-        step = next(
-            (s for s in _STEPS if s >= self.length / _MARKS), _DAY * max(1, -int(-self.length // _MARKS // _DAY))
-        )
-        at = -int(-(self.begin - self.zero) // step) * step
-        found = []
-        while at <= self.begin - self.zero + self.length:
-            place = 100 * (at - self.begin + self.zero) / self.length
-            found.append(Tick(place, f"day {at // _DAY}" if step >= _DAY else instant(at, step < 60)))
-            at += step
-        return found
+        least = self.length / _MARKS
+        step = next((step for step in _STEPS if step >= least), _DAY * math.ceil(least / _DAY))
+        begin = self.begin - self.zero
+        marks = range(math.ceil(begin / step) * step, math.floor(begin + self.length) + 1, step)
+        told = [f"day {at // _DAY}" if step >= _DAY else instant(at, step < 60) for at in marks]
+        return [Tick(100 * (at - begin) / self.length, text) for at, text in zip(marks, told, strict=True)]
 
     def place(self, seconds: float) -> float:
         return round(100 * (seconds - self.begin) / self.length, 4)
@@ -177,7 +179,7 @@ class _Axis:
         changes = [self.move(*two) for two in pairwise(some)]
         moves = [move for move in changes if not move.grown]
         start, end = project["start_s"], project["end_s"]
-        kept = some[:1] + some[1:][-MOVES_DRAWN:]
+        drawn = some[:1] + some[1:][-MOVES_DRAWN:]
         return Row(
             name=project["project"],
             top=ROW * number,
@@ -185,7 +187,7 @@ class _Axis:
             submit=self.place(project["submit_s"]),
             start=None if start is None else self.place(start),
             end=None if end is None else self.place(end),
-            promised=[self.place(each["departure_s"]) for each in kept],
+            promised=[self.place(each["departure_s"]) for each in drawn],
             drawn=changes[-MOVES_DRAWN:],
             moves=moves[:MOVES_TOLD],
             moved=len(moves),
@@ -228,7 +230,7 @@ def _short(name: str) -> str:
     return name if len(name) <= 12 else f"{name[:11]}…"
 
 
-def _sentences(metrics: Mapping[str, Any], projects: Mapping[str, Any]) -> list[str]:
+def _sentences(metrics: Mapping[str, Any], projects: Mapping[str, Any], replicated: bool) -> list[str]:
     """How the promises were kept and moved, and which projects are shown."""
     kept, last, ran = (metrics[name] for name in ("kept_departures", "kept_last_departures", "promised_projects"))
     moved, times = metrics["moved_projects"], metrics["moved_departures"]
@@ -244,6 +246,14 @@ def _sentences(metrics: Mapping[str, Any], projects: Mapping[str, Any]) -> list[
         found.append("No promised departure moved.")
     shown = len(projects["shown"])
     if shown < projects["promised"]:
-        which = "whose departures moved farthest" if moved else "that departed latest after their promise"
-        found.append(f"Shown are the {shown} projects {which}, in order of submit.")
+        if moved:
+            found.append(f"Shown are the {shown} projects whose departures moved farthest, in order of submit.")
+        elif kept < ran:
+            found.append(
+                f"Shown are the {shown} projects that departed latest after their promise, in order of submit."
+            )
+        else:
+            found.append(f"Shown are the first {shown} projects.")
+    if replicated:
+        found.append("This is the first replication.")
     return found
