@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from backfill import __version__
-from backfill.analysis.departures import Departures, departure_metrics, departures, projects_told
+from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, projects_told
 from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, metrics
 from backfill.analysis.promises import Change, history, promise_metrics, subject
@@ -28,7 +28,7 @@ from backfill.model.platform import Platform
 from backfill.model.promises import Promises
 from backfill.model.schedule import NO_TIME, TEXTS, Runs, Schedule
 from backfill.model.units import SECOND, counted
-from backfill.model.workload import Workload
+from backfill.model.workload import Ints, Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
 from backfill.worlds.journal import promises_of
@@ -171,6 +171,11 @@ class Result:
         """Every departure that a project was promised; None where the policy records none, or no job has a project."""
         return _departures(self.workload, self.spec, self.simulation)
 
+    def projects_told(self, codes: Ints) -> dict[str, Any]:
+        """For JSON: what the projects of these codes were promised, where any was promised a departure."""
+        assert self.departures is not None
+        return projects_told(self.departures, self.workload, self.schedule, codes)
+
     def explain(self, job: object) -> "Explanation":
         """Why a job waited: what it lacked and who held that, who passed it, which start it was promised.
 
@@ -283,7 +288,7 @@ class Result:
         if self.replay is not None:
             found["replay"] = self.replay.to_dict()
         if self.departures is not None:
-            found["projects"] = projects_told(self.departures, self.workload, self.schedule)
+            found["projects"] = self.projects_told(farthest([(self.departures, self.schedule)], self.workload))
         if self.watched is not None:
             project = subject(self.workload, self.watched)[0] is None
             told = [each.to_dict(self.workload, project) for each in self.promise_history(self.watched)]

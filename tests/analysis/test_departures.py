@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.analysis.departures import Departures, departure_metrics, departures, projects_told
+from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, projects_told
 from backfill.model.promises import CAUSES, MOVED, Promises
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND
@@ -92,8 +92,12 @@ def test_a_promise_between_which_there_was_none_is_no_move():
     assert [each.tolist() for each in found.promised] == [[6 * SECOND], [9 * SECOND]]
 
 
+def told_of(found, **more):
+    return projects_told(found, LOG, RAN, farthest([(found, RAN)], LOG, **more))
+
+
 def test_projects_are_told_in_order_of_submit_those_that_moved_most_if_there_are_many():
-    told = projects_told(found_of(), LOG, RAN)
+    told = told_of(found_of())
     assert (told["promised"], told["first_submit_s"]) == (3, 0)
     assert [(each["project"], each["jobs"], each["result"]) for each in told["shown"]] == [
         ("p", 2, "later"), ("q", 1, "later"), ("r", 1, "late"),
@@ -101,14 +105,21 @@ def test_projects_are_told_in_order_of_submit_those_that_moved_most_if_there_are
     q = told["shown"][1]
     assert (q["submit_s"], q["start_s"], q["end_s"]) == (1, 7, 8)
     assert [each["departure_s"] for each in q["promises"]] == [6, 10, 8]
-    few = projects_told(found_of(), LOG, RAN, most=2)
+    few = told_of(found_of(), most=2)
     assert [each["project"] for each in few["shown"]] == ["q", "r"]
     assert few["promised"] == 3
 
 
+def test_of_several_runs_the_projects_are_those_that_moved_most_in_any():
+    other = found_of(promises((0, 0, 0, GIVEN, -1), (1, 0, 9, MOVED, 2), (2, 5, 3, GIVEN, -1)))
+    codes = farthest([(found_of(), RAN), (other, RAN)], LOG, most=2)
+    assert [LOG.jobs.project.names[code] for code in codes] == ["p", "q"]  # by 9 and by 6
+    assert [each["project"] for each in projects_told(other, LOG, RAN, codes)["shown"]] == ["p"]
+
+
 def test_a_project_of_which_a_job_never_ran_has_no_result():
     found = found_of(promises((2, 5, 3, GIVEN, -1)))
-    (told,) = projects_told(found, LOG, RAN)["shown"]
+    (told,) = told_of(found)["shown"]
     assert (told["start_s"], told["end_s"], told["result"]) == (None, None, None)
     assert departure_metrics(found, LOG, RAN)["promised_projects"] == 0
 

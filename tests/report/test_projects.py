@@ -108,12 +108,18 @@ def test_the_page_of_a_saved_result_has_the_projects_too(tmp_path, result):
 
 def test_of_many_projects_some_are_shown_and_which_is_said():
     found = bf.compare("two-tier?projects=40&interarrival=60", None, ["2tsb", "2tfb-sf"], replications=2)
-    kept, moved = projects(found).timelines
-    assert (len(kept.rows), len(moved.rows)) == (30, 30)
-    assert kept.sentences[-2:] == ["Shown are the first 30 projects.", "This is the first replication."]
-    assert moved.sentences[-2] == "Shown are the 30 projects whose departures moved farthest, in order of submit."
+    shown = projects(found)
+    kept, moved = shown.timelines
+    assert shown.which == (
+        "Shown are the 30 of 40 projects whose departures moved farthest under any of the policies, in order of "
+        "submit. They are of the first replication."
+    )
+    assert len(kept.rows) == 30
+    assert [row.name for row in kept.rows] == [row.name for row in moved.rows]
     mean = found.results[1].metrics["mean_departure_move_s"]
     assert f"by {mean / 60:.1f} min on average" in moved.sentences[1]
+    alone = projects(found.results[0])
+    assert alone.which == "Shown are the first 30 of 40 projects, in order of submit."
 
 
 def told(promises, end=20.0, result="late", name="p"):

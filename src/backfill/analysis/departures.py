@@ -167,23 +167,35 @@ def _mean_and_most(times: Ints) -> tuple[float | None, float | None]:
     return (float(seconds.mean()), float(seconds.max())) if len(seconds) else (None, None)
 
 
-def projects_told(found: Departures, workload: Workload, schedule: Schedule, most: int = SHOWN) -> dict[str, Any]:
-    """For JSON: the projects whose departures moved farthest in all, at most so many of them, in order of submit.
+def farthest(runs: Sequence[tuple[Departures, Schedule]], workload: Workload, most: int = SHOWN) -> Ints:
+    """Codes of the projects whose departures moved farthest in all in any run, at most so many, in order of submit.
 
     Of those that moved as far, such as those that did not move, the ones that departed latest after the first promise.
-    found: at least one promise.
     """
+    many = len(workload.jobs.project.names)
+    far, slip, promised = np.zeros(many, np.int64), np.full(many, NO_TIME), np.zeros(many, np.bool_)
+    for found, schedule in runs:
+        project = found.project[found.first[:-1]]
+        promised[project] = True
+        far[project] = np.maximum(far[project], np.add.reduceat(np.abs(found.moves), found.first[:-1]))
+        spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
+        late = np.where(spans.whole[project], spans.end[project] - found.promised[0], 0)
+        slip[project] = np.maximum(slip[project], late)
+    codes, submit = np.flatnonzero(promised), _first_submits(workload)
+    chosen = codes[np.lexsort((submit[codes], -slip[codes], -far[codes]))[:most]]
+    ordered: Ints = chosen[np.argsort(submit[chosen], kind="stable")]
+    return ordered
+
+
+def projects_told(found: Departures, workload: Workload, schedule: Schedule, codes: Ints) -> dict[str, Any]:
+    """For JSON: what the projects of these codes were promised. found: at least one promise."""
     spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
-    project, submit = found.project[found.first[:-1]], _first_submits(workload)
-    first, _ = found.promised
-    far = np.add.reduceat(np.abs(found.moves), found.first[:-1])
-    slip = np.where(spans.whole[project], spans.end[project] - first, 0)
-    chosen = np.lexsort((submit[project], -slip, -far))[:most]
-    chosen = chosen[np.argsort(submit[project[chosen]], kind="stable")]
+    submit = _first_submits(workload)
+    row = {code: row for row, code in enumerate(found.project[found.first[:-1]].tolist())}
     return {
-        "promised": len(project),
+        "promised": len(row),
         "first_submit_s": int(workload.jobs.submit.min()) / SECOND,
-        "shown": [_told(found, row, workload, spans, submit) for row in chosen.tolist()],
+        "shown": [_told(found, row[code], workload, spans, submit) for code in codes.tolist() if code in row],
     }
 
 

@@ -110,6 +110,7 @@ class Projects:
     begin: float  # seconds after the first submit of the log
     length: float
     ticks: list[Tick]
+    which: str  # a sentence about which projects these are; empty for all of them
 
     @property
     def open(self) -> bool:
@@ -136,11 +137,12 @@ class Projects:
             Timeline(
                 cut(name),
                 [axis.row(i, project) for i, project in enumerate(each["projects"]["shown"])],
-                _sentences(each["metrics"], each["projects"], replicated),
+                _sentences(each["metrics"]),
             )
             for name, each in those
         ]
-        return cls(timelines, begin - zero, length, axis.ticks)
+        which = _which([each for _, each in those], replicated)
+        return cls(timelines, begin - zero, length, axis.ticks, which)
 
 
 def _instants(project: Mapping[str, Any]) -> list[float]:
@@ -230,8 +232,8 @@ def _short(name: str) -> str:
     return name if len(name) <= 12 else f"{name[:11]}…"
 
 
-def _sentences(metrics: Mapping[str, Any], projects: Mapping[str, Any], replicated: bool) -> list[str]:
-    """How the promises were kept and moved, and which projects are shown."""
+def _sentences(metrics: Mapping[str, Any]) -> list[str]:
+    """How the promises were kept and moved."""
     kept, last, ran = (metrics[name] for name in ("kept_departures", "kept_last_departures", "promised_projects"))
     moved, times = metrics["moved_projects"], metrics["moved_departures"]
     whole = counted(ran, "project")
@@ -244,16 +246,23 @@ def _sentences(metrics: Mapping[str, Any], projects: Mapping[str, Any], replicat
             found.append(f"{counted(metrics['made_way_projects'], 'project')} made way for jobs of others.")
     else:
         found.append("No promised departure moved.")
-    shown = len(projects["shown"])
-    if shown < projects["promised"]:
-        if moved:
-            found.append(f"Shown are the {shown} projects whose departures moved farthest, in order of submit.")
-        elif kept < ran:
-            found.append(
-                f"Shown are the {shown} projects that departed latest after their promise, in order of submit."
-            )
-        else:
-            found.append(f"Shown are the first {shown} projects.")
-    if replicated:
-        found.append("This is the first replication.")
     return found
+
+
+def _which(results: Sequence[Mapping[str, Any]], replicated: bool) -> str:
+    """Which projects are shown, where not all are or these are not all that ran."""
+    promised = max(each["projects"]["promised"] for each in results)
+    shown = max(len(each["projects"]["shown"]) for each in results)
+    numbers = [each["metrics"] for each in results]
+    found = []
+    if shown < promised:
+        under = " under any of the policies" if len(results) > 1 else ""
+        which = f"{shown} of {promised:,} projects"
+        if any(each["moved_projects"] for each in numbers):
+            which += f" whose departures moved farthest{under}"
+        elif any(each["kept_departures"] < each["promised_projects"] for each in numbers):
+            which += f" that departed latest after their promise{under}"
+        else:
+            which = f"first {which}"
+        found.append(f"Shown are the {which}, in order of submit.")
+    return " ".join([*found, *(["They are of the first replication."] if replicated else [])])
