@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from backfill import __version__
+from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, projects_told
 from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, metrics
-from backfill.analysis.promises import Change, departures, history, promise_metrics, subject
+from backfill.analysis.promises import Change, history, promise_metrics, subject
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.explain import NOT_YOURS
@@ -27,7 +28,7 @@ from backfill.model.platform import Platform
 from backfill.model.promises import Promises
 from backfill.model.schedule import NO_TIME, TEXTS, Runs, Schedule
 from backfill.model.units import SECOND, counted
-from backfill.model.workload import Workload
+from backfill.model.workload import Ints, Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
 from backfill.worlds.journal import promises_of
@@ -165,6 +166,16 @@ class Result:
         seen = self.options.estimates.of(self.workload.jobs, self.options.seed)
         return departures(self.simulation.promises, rows, seen)
 
+    @cached_property
+    def departures(self) -> Departures | None:
+        """Every departure that a project was promised; None where the policy records none, or no job has a project."""
+        return _departures(self.workload, self.spec, self.simulation)
+
+    def projects_told(self, codes: Ints) -> dict[str, Any]:
+        """For JSON: what the projects of these codes were promised, where any was promised a departure."""
+        assert self.departures is not None
+        return projects_told(self.departures, self.workload, self.schedule, codes)
+
     def explain(self, job: object) -> "Explanation":
         """Why a job waited: what it lacked and who held that, who passed it, which start it was promised.
 
@@ -276,6 +287,8 @@ class Result:
         }
         if self.replay is not None:
             found["replay"] = self.replay.to_dict()
+        if self.departures is not None:
+            found["projects"] = self.projects_told(farthest([(self.departures, self.schedule)], self.workload))
         if self.watched is not None:
             project = subject(self.workload, self.watched)[0] is None
             told = [each.to_dict(self.workload, project) for each in self.promise_history(self.watched)]
@@ -372,6 +385,8 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
     numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
     if spec.policy.booked:
         numbers |= promise_metrics(done.promises, done.schedule)
+    if (promised := _departures(log, spec, done)) is not None:
+        numbers |= departure_metrics(promised, log, done.schedule)
     return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
 
 
@@ -390,6 +405,14 @@ def _simulation(
         if (blamed := _blamed(policy, error)) is None:
             raise
         raise blamed from error
+
+
+def _departures(log: Workload, spec: RunSpec, done: Simulation) -> Departures | None:
+    codes = log.jobs.project.codes
+    if not spec.policy.booked or not (codes >= 0).any():
+        return None
+    found = Departures.of(done.promises, codes, spec.options.estimates.of(log.jobs, spec.options.seed))
+    return found if len(found) else None
 
 
 def verify(result: Result) -> list[Violation]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from backfill import __version__
 from backfill.analysis.bounds import Bound, Gap, gaps, mean_bounds
+from backfill.analysis.departures import farthest
 from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
 from backfill.analysis.metrics import Counted, Metrics, in_common
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
@@ -19,7 +20,7 @@ from backfill.executors import Executor, Processes, Progress, Where, held_back
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
-from backfill.model.workload import Workload
+from backfill.model.workload import Ints, Workload
 from backfill.runs import Done, Plan, Run, Source, carry_out
 from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
 from backfill.workloads import generate
@@ -161,10 +162,17 @@ class Comparison:
         table = notebook.table(self.title, ["policy", *(head for head, _ in found)], rows)
         return table + notebook.paragraphs([*self.sentences, *self.notes])
 
-    @staticmethod
-    def _named(name: str, result: Result) -> dict[str, Any]:
+    @cached_property
+    def _projects(self) -> Ints:
+        """The projects that are told of, the same under every policy so that they compare."""
+        first = self.results[0].workload
+        return farthest([(r.departures, r.schedule) for r in self.results if r.departures is not None], first)
+
+    def _named(self, name: str, result: Result) -> dict[str, Any]:
         """A result, whose replay is told under the policy's name among the others."""
         found = result.to_dict()
+        if "projects" in found:
+            found["projects"] = result.projects_told(self._projects)
         if "replay" in found:
             found["replay"]["policy"] = name
         return found

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backfill.analysis.projects import project_metrics
-from backfill.analysis.promises import departures, history, promise_metrics, subject
+from backfill.analysis.promises import history, promise_metrics, subject
 from backfill.model.errors import UsageError
 from backfill.model.promises import CAUSES, Promises
 from backfill.model.schedule import NO_TIME
@@ -59,16 +59,8 @@ PROMISES = Promises(
 )
 
 
-def test_a_departure_is_the_last_promised_end_and_says_for_whom_it_was_moved():
+def test_a_promise_that_is_taken_back_says_so():
     log = log_of_projects("p", "p", "q")
-    found = departures(PROMISES, np.array([0, 1]), log.jobs.walltime)
-    assert [each.sentence(log, True) for each in found] == [
-        "at 0 s promised a departure at 9 s",
-        f"at 1 s promised a departure at 10 s: job {log.jobs.job[1]} made way for job {log.jobs.job[2]} of project q",
-    ]
-    assert found[1].to_dict(log, True) == {
-        "at_s": 1, "departure_s": 10, "cause": "moved", "job": str(log.jobs.job[1]), "for": str(log.jobs.job[2]),
-    }  # fmt: skip
     taken_back = history(PROMISES, 2)[1]
     why = "capacity, walltimes or runs changed"
     assert taken_back.sentence(log, False) == f"at 2 s has no promised start any more: {why}"

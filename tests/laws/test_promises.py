@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.analysis.promises import departures
+from backfill.analysis.departures import departures
 from backfill.core import promises as core
 from backfill.model.promises import CAUSES
 from backfill.worlds.simulated import simulate

@@ -3,11 +3,39 @@
 Source: Lin, Thai, Wang and Lai, JNCA 52, 2015, definitions 1 to 5; its MPT and MJT.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.model.schedule import NO_TIME, Schedule
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Floats, Ints, Workload
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Spans:
+    """First submit, first start and last end of each project; all of shape (projects,), times in microseconds."""
+
+    whole: NDArray[np.bool_]  # all of its jobs are among those that were looked at
+    jobs: Ints  # how many of these it has
+    submit: Ints
+    start: Ints
+    end: Ints
+
+    @classmethod
+    def of(cls, workload: Workload, schedule: Schedule, rows: Ints) -> "Spans":
+        """rows: the jobs to look at, all of which ran."""
+        codes, many = workload.jobs.project.codes, len(workload.jobs.project.names)
+        mine = rows[codes[rows] >= 0]
+        of = codes[mine]
+        count = np.bincount(of, minlength=many)
+        whole = (count > 0) & (count == np.bincount(codes[codes >= 0], minlength=many))
+        submit, start, end = np.full(many, NEVER), np.full(many, NEVER), np.full(many, NO_TIME)
+        np.minimum.at(submit, of, workload.jobs.submit[mine])
+        np.minimum.at(start, of, schedule.start[mine])
+        np.maximum.at(end, of, schedule.end[mine])
+        return cls(whole, count, submit, start, end)
 
 
 def project_metrics(workload: Workload, schedule: Schedule, rows: Ints) -> dict[str, float | int | None]:
@@ -20,18 +48,11 @@ def project_metrics(workload: Workload, schedule: Schedule, rows: Ints) -> dict[
     codes = workload.jobs.project.codes
     if not (codes >= 0).any():
         return {}
-    many = len(workload.jobs.project.names)
-    mine = rows[codes[rows] >= 0]
-    of = codes[mine]
-    count = np.bincount(of, minlength=many)
-    whole = (count > 0) & (count == np.bincount(codes[codes >= 0], minlength=many))
-    submit, start, end = np.full(many, NEVER), np.full(many, NEVER), np.full(many, NO_TIME)
-    np.minimum.at(submit, of, workload.jobs.submit[mine])
-    np.minimum.at(start, of, schedule.start[mine])
-    np.maximum.at(end, of, schedule.end[mine])
+    spans = Spans.of(workload, schedule, rows)
+    whole, mine = spans.whole, rows[codes[rows] >= 0]
     turnaround = (schedule.end[mine] - workload.jobs.submit[mine]).astype(np.float64)
-    of_jobs = np.bincount(of, turnaround, many)[whole] / count[whole]
-    submit, start, end = submit[whole], start[whole], end[whole]
+    of_jobs = np.bincount(codes[mine], turnaround, len(whole))[whole] / spans.jobs[whole]
+    submit, start, end = spans.submit[whole], spans.start[whole], spans.end[whole]
 
     def mean(values: Floats | Ints) -> float | None:
         return float(values.astype(np.float64).mean()) / SECOND if len(values) else None

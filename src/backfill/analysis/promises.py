@@ -1,8 +1,6 @@
 """What was promised to jobs and projects, every change of it, and how the promises were kept."""
 
-from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import itemgetter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,6 +53,8 @@ class Change:
             found["job"] = str(log.jobs.job[self.job])
         if self.by >= 0:
             found["for"] = str(log.jobs.job[self.by])
+            if project:
+                found["for_project"] = log.jobs.project[self.by] or None
         return found
 
 
@@ -75,36 +75,9 @@ def history(promises: Promises, job: int) -> list[Change]:
     return [_change(row) for row in promises.take(np.flatnonzero(promises.job == job)).rows()]
 
 
-def departures(promises: Promises, rows: Ints, seen: Ints) -> list[Change]:
-    """The promised departures of a project: the last end of its jobs, by promised starts and expected run times.
-
-    promises: those of all jobs. rows: of the project's jobs. seen: the walltimes that policies saw, shape (jobs,).
-    A departure is that of the end of an instant; jobs that were promised nothing yet do not count.
-    """
-    mine = promises.take(np.flatnonzero(np.isin(promises.job, rows)))
-    ends: dict[int, int] = {}
-    found: list[Change] = []
-    for _, each in groupby(mine.rows(), key=itemgetter(0)):
-        changes = [*each]
-        for _, job, start, _, _ in changes:
-            ends.pop(job, None)
-            if start != NO_TIME:
-                ends[job] = start + max(int(seen[job]), 1)
-        until = max(ends.values(), default=NO_TIME)
-        if not found or until != found[-1].until:
-            found.append(replace(_change(_reason(changes)), until=until))
-    return found
-
-
 def _change(row: Row) -> Change:
     at, job, start, cause, by = row
     return Change(at, start, CAUSES[cause], job, by)
-
-
-def _reason(changes: list[Row]) -> Row:
-    """Of the changes of one instant the last that made way for another job, or the last."""
-    moved = [change for change in changes if change[3] == MOVED]
-    return (moved or changes)[-1]
 
 
 def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float | int | None]:

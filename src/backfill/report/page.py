@@ -25,6 +25,7 @@ from backfill.report.chart import SIDE, count_chart, ratio_chart, share_chart, t
 from backfill.report.differences import Differences
 from backfill.report.findings import Findings
 from backfill.report.gantt import pack
+from backfill.report.projects import RESULTS, ROW, Projects
 from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.rows import licence_lanes
 from backfill.report.sentences import chance, one_by_one
@@ -34,6 +35,7 @@ from backfill.report.values import EXPLAINED, NONE, UNTIL, columns, cut, heading
 from backfill.traces.files import written
 
 FIGURES, AT_ONCE = 100, 8  # so many licences have a figure, and these are seen at once; the table has all
+PROJECTS = ("words", "hand", "projects")  # scripts of the timelines of projects
 SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
 CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
     "reality": ("against reality", "reality"),
@@ -43,6 +45,7 @@ CONTENTS = {  # id of a section -> its name, and the value without which the pag
     "distributions": ("waits and slowdowns", "lines"),
     "time": ("over time", "lines"),
     "losers": ("who loses", "groups"),
+    "projects": ("projects", "projects"),
     "gantt": ("every job", "gantt"),
     "metrics": ("all metrics", None),
     "provenance": ("where this comes from", None),
@@ -85,6 +88,7 @@ class Page:
     events: BoundEvents | None = None  # whose outages the chart shades
     explained: Sequence[Mapping[int, str]] = ()  # of each run: row of the workload -> why that job waited
     asked: int | None = None  # the row of the job that the chart tells of at first
+    projects: Projects | None = None  # where policies promised them departures
 
     @classmethod
     def of(
@@ -102,6 +106,7 @@ class Page:
         events: BoundEvents | None = None,
         explained: Sequence[Mapping[int, str]] = (),
         asked: int | None = None,
+        projects: Projects | None = None,
     ) -> "Page":
         """The page of runs over one workload; without workload, platform or schedules it has tables only.
 
@@ -110,7 +115,8 @@ class Page:
         """
         schedules = [(run.policy, run.schedule) for run in runs if run.schedule is not None]
         if workload is None or platform is None or len(schedules) < len(runs):
-            return cls(title, runs, provenance, findings or Findings([], []), sentences, reality=reality)
+            found = findings or Findings([], [])
+            return cls(title, runs, provenance, found, sentences, reality=reality, projects=projects)
         span = window(*(schedule for _, schedule in schedules))
         shown = [
             Shown.of(workload, platform, schedule, Counted.of(workload, schedule, *trims), span)
@@ -118,7 +124,7 @@ class Page:
         ]
         found = findings or Findings.of(workload, schedules, *trims)
         both = (workload, platform)
-        return cls(title, runs, provenance, found, sentences, shown, both, reality, events, explained, asked)
+        return cls(title, runs, provenance, found, sentences, shown, both, reality, events, explained, asked, projects)
 
 
 def write_page(path: str | Path, page: Page) -> None:
@@ -133,7 +139,8 @@ def render(page: Page) -> str:
     metrics = [run.metrics for run in page.runs]
     nothing = _nothing(page)
     chart = _jobs(page)
-    script = _script() if chart["gantt"] else ""
+    projects = page.projects if not nothing else None
+    script = _script([*(SCRIPTS if chart["gantt"] else ()), *(PROJECTS if projects else ())])
     values: dict[str, Any] = {
         "title": page.title,
         "policies": [run.policy for run in page.runs],
@@ -145,11 +152,14 @@ def render(page: Page) -> str:
         "lines": _lines(page) if page.shown and not nothing else None,
         "until": UNTIL,
         "side": SIDE,
-        "style": Markup(_static("report.css")),
+        "style": Markup(_static("report.css") + (_static("projects.css") if projects else "")),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         **(_found(page) if not nothing else _NOTHING_FOUND),
         **chart,
+        "projects": projects,
+        "results": RESULTS,
+        "row_height": ROW,
     }
     values["contents"] = [(at, name) for at, (name, need) in CONTENTS.items() if not need or values[need]]
     return _TEMPLATES.get_template("page.html.j2").render(values)
@@ -343,9 +353,10 @@ def _static(name: str) -> str:
     return (files(__package__) / "static" / name).read_text(encoding="utf-8")
 
 
-def _script() -> str:
-    """All of the page's own JavaScript, in a scope of its own."""
-    return "".join(['"use strict";\n(() => {\n', *(_static(f"{name}.js") for name in SCRIPTS), "})();\n"])
+def _script(names: Sequence[str]) -> str:
+    """The page's own JavaScript, each file once, in a scope of its own; empty where it needs none."""
+    each = [_static(f"{name}.js") for name in dict.fromkeys(names)]
+    return "".join(['"use strict";\n(() => {\n', *each, "})();\n"]) if each else ""
 
 
 _TEMPLATES = templates("backfill.report")

@@ -13,6 +13,7 @@ from backfill.report.explained import explained
 from backfill.report.findings import Findings
 from backfill.report.outcome import Outcome
 from backfill.report.page import Page, Provenance, Run, write_page
+from backfill.report.projects import Projects
 from backfill.report.reality import Reality
 
 NO_WAITS = "the log has no recorded waits, so nothing says how near these policies come to what really happened"
@@ -48,6 +49,7 @@ def page_of(outcome: Outcome) -> Page:
     schedules: Sequence[Schedule | None] = details.schedules if details else [None] * len(results)
     runs = [Run(*each) for each in zip(names, metrics, schedules, strict=True)]
     said: dict[str, Any] = {"findings": Findings.told(told), "sentences": told.get("sentences", []), "reality": real}
+    said["projects"] = Projects.of(names, results, replicated=bool(means))
     if details is None:
         return Page.of(title, runs, made, **said)
     jobs, machines, events = details.workload, details.platform, details.events

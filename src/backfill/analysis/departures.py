@@ -1,0 +1,229 @@
+"""The departures that projects were promised, every change of them, and how they were kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.analysis.projects import Spans
+from backfill.analysis.promises import Change
+from backfill.model.promises import CAUSES, MOVED, Promises
+from backfill.model.schedule import NO_TIME, Schedule
+from backfill.model.units import NEVER, SECOND
+from backfill.model.workload import Ints, Workload
+
+Codes = NDArray[np.int32]  # of Labels
+
+SHOWN = 30  # projects that are told one by one
+KEPT, LATER, LATE = "kept", "later", "late"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Departures:
+    """One row per promised departure, project by project in the order in which they were made; times in microseconds.
+
+    A departure is the last end of a project's jobs, by promised starts and expected run times, as it is at the end of
+    an instant; jobs that were promised nothing yet do not count.
+    """
+
+    project: Ints  # code of the project
+    at: Ints  # when it was promised
+    until: Ints  # the promised departure; NO_TIME: none any more
+    cause: Ints  # index in CAUSES; of several jobs the last that made way for another, or the last
+    job: Ints  # row of the job of that cause
+    by: Ints  # row of the job that it made way for; -1 none
+    first: Ints  # row here of the first promise of each project that has one, then the number of rows
+
+    @classmethod
+    def of(cls, promises: Promises, codes: Ints | Codes, seen: Ints) -> "Departures":
+        """promises: those of all jobs. codes: each job's project, -1 none. seen: the walltimes that policies saw."""
+        rows = np.argsort(codes[promises.job], kind="stable")
+        mine = promises.take(rows[codes[promises.job[rows]] >= 0])
+        project, many = codes[mine.job].astype(np.int64), len(mine)
+        ends = np.where(mine.start == NO_TIME, NO_TIME, mine.start + np.maximum(seen[mine.job], 1))
+        highest = _highest(_until_the_next(mine.job, project), ends)
+        last = np.flatnonzero(_changes(project, mine.at, at_end=True))  # of the rows of one project at one instant
+        begin = np.append(0, last[:-1] + 1)[: len(last)]
+        moved = np.maximum.reduceat(np.where(mine.cause == MOVED, np.arange(many), -1), begin) if many else last
+        new = _changes(project[last])
+        told = np.flatnonzero(_changes(project[last], highest[last]) & ~(new & (highest[last] == NO_TIME)))
+        why = np.where(moved >= 0, moved, last)[told]
+        of, until = project[last][told], highest[last][told]
+        first = np.append(np.flatnonzero(_changes(of)), len(of))
+        return cls(of, mine.at[why], until, mine.cause[why], mine.job[why], mine.by[why], first)
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def changes(self, row: int) -> list[Change]:
+        """The promises of a project; row: where its first one is in `first`."""
+        span = slice(self.first[row], self.first[row + 1])
+        columns = (each[span].tolist() for each in (self.at, self.until, self.cause, self.job, self.by))
+        return [Change(at, until, CAUSES[cause], job, by) for at, until, cause, job, by in zip(*columns, strict=True)]
+
+    @property
+    def moves(self) -> Ints:
+        """How far each promise lies from the one before: later above 0, earlier below; 0 for that which is none's move.
+
+        What another departure only because more jobs of the project came is no move.
+        """
+        far = np.diff(self.until, prepend=0)
+        there = self.until != NO_TIME
+        far[(self.cause == 0) | ~there | ~np.append(False, there[:-1])] = 0
+        far[self.first[:-1]] = 0
+        return far
+
+    @property
+    def promised(self) -> tuple[Ints, Ints]:
+        """The first and the last departure that each project was promised."""
+        begin = self.first[:-1]
+        last = np.maximum.reduceat(np.where(self.until != NO_TIME, np.arange(len(self)), 0), begin)
+        return self.until[begin], self.until[last]
+
+
+def _changes(*columns: Ints, at_end: bool = False) -> Any:
+    """Where any of the columns differs from the row before, or at_end from the next; the first, or the last, does."""
+    differs = np.zeros(max(len(columns[0]) - 1, 0), np.bool_)
+    for column in columns:
+        differs |= column[1:] != column[:-1]
+    edge = np.ones(min(len(columns[0]), 1), np.bool_)
+    return np.concatenate([differs, edge] if at_end else [edge, differs])
+
+
+def _until_the_next(job: Ints, project: Ints) -> Ints:
+    """The next row of the same job, or that behind the last of its project; projects are in order."""
+    past = np.searchsorted(project, project, side="right")
+    order = np.argsort(job, kind="stable")
+    again = np.flatnonzero(job[order[1:]] == job[order[:-1]])
+    past[order[again]] = order[again + 1]
+    return past
+
+
+def _highest(past: Ints, values: Ints) -> Ints:
+    """At each place the greatest value that holds there, where values[i] holds from i until before past[i].
+
+    As in a sparse table: two spans of 2^k places cover where a value holds, and are halved until they are one long.
+    """
+    found = np.full(len(values), NO_TIME)
+    first = np.arange(len(values))
+    size = np.log2(np.maximum(past - first, 1)).astype(np.int64)
+    for k in range(int(size.max(initial=0)), -1, -1):
+        here = np.flatnonzero(size == k)
+        np.maximum.at(found, here, values[here])
+        np.maximum.at(found, past[here] - (1 << k), values[here])
+        if k:
+            half = 1 << (k - 1)
+            found[half:] = np.maximum(found[half:], found.copy()[:-half])
+    return found
+
+
+def departures(promises: Promises, rows: Ints, seen: Ints) -> list[Change]:
+    """The promised departures of the project of these jobs. seen: the walltimes that policies saw, shape (jobs,)."""
+    codes = np.full(len(seen), -1)
+    codes[rows] = 0
+    found = Departures.of(promises, codes, seen)
+    return found.changes(0) if len(found) else []
+
+
+def departure_metrics(found: Departures, workload: Workload, schedule: Schedule) -> dict[str, float | int | None]:
+    """How the promised departures of projects were changed and kept; empty where none was promised.
+
+    promised_projects: those that were promised a departure and all of whose jobs ran. moved_departures: how often a
+    promised departure became another one, but for jobs of the project that came later. moved_projects: projects of
+    which it did, made_way_projects: of which it did for another job. mean_departure_move_s, max_departure_move_s: how
+    far, earlier or later. kept_departures: projects whose last job ended no later than first promised,
+    kept_last_departures: no later than last promised. mean_departure_slip_s, max_departure_slip_s: last end - first
+    promise of those that departed later.
+    """
+    if not len(found):
+        return {}
+    spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
+    project = found.project[found.first[:-1]]
+    first, last = found.promised
+    whole = spans.whole[project]
+    slip = (spans.end[project] - first)[whole]
+    far = found.moves
+    moved = np.flatnonzero(far)
+    mean_move, max_move = _mean_and_most(np.abs(far[moved]))
+    mean_slip, max_slip = _mean_and_most(slip[slip > 0])
+    return {
+        "promised_projects": int(whole.sum()),
+        "moved_departures": len(moved),
+        "moved_projects": len(np.unique(found.project[moved])),
+        "made_way_projects": len(np.unique(found.project[moved][found.cause[moved] == MOVED])),
+        "mean_departure_move_s": mean_move,
+        "max_departure_move_s": max_move,
+        "kept_departures": int((slip <= 0).sum()),
+        "kept_last_departures": int((spans.end[project] <= last)[whole].sum()),
+        "mean_departure_slip_s": mean_slip,
+        "max_departure_slip_s": max_slip,
+    }
+
+
+def _mean_and_most(times: Ints) -> tuple[float | None, float | None]:
+    seconds = times / SECOND
+    return (float(seconds.mean()), float(seconds.max())) if len(seconds) else (None, None)
+
+
+def farthest(runs: Sequence[tuple[Departures, Schedule]], workload: Workload, most: int = SHOWN) -> Ints:
+    """Codes of the projects whose departures moved farthest in all in any run, at most so many, in order of submit.
+
+    Of those that moved as far, such as those that did not move, the ones that departed latest after the first promise.
+    """
+    many = len(workload.jobs.project.names)
+    far, slip, promised = np.zeros(many, np.int64), np.full(many, NO_TIME), np.zeros(many, np.bool_)
+    for found, schedule in runs:
+        project = found.project[found.first[:-1]]
+        promised[project] = True
+        far[project] = np.maximum(far[project], np.add.reduceat(np.abs(found.moves), found.first[:-1]))
+        spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
+        late = np.where(spans.whole[project], spans.end[project] - found.promised[0], 0)
+        slip[project] = np.maximum(slip[project], late)
+    codes, submit = np.flatnonzero(promised), _first_submits(workload)
+    chosen = codes[np.lexsort((submit[codes], -slip[codes], -far[codes]))[:most]]
+    ordered: Ints = chosen[np.argsort(submit[chosen], kind="stable")]
+    return ordered
+
+
+def projects_told(found: Departures, workload: Workload, schedule: Schedule, codes: Ints) -> dict[str, Any]:
+    """For JSON: what the projects of these codes were promised. found: at least one promise."""
+    spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
+    submit = _first_submits(workload)
+    row = {code: row for row, code in enumerate(found.project[found.first[:-1]].tolist())}
+    return {
+        "promised": len(row),
+        "first_submit_s": int(workload.jobs.submit.min()) / SECOND,
+        "shown": [_told(found, row[code], workload, spans, submit) for code in codes.tolist() if code in row],
+    }
+
+
+def _first_submits(workload: Workload) -> Ints:
+    """Of each project, those included of which no job ran."""
+    codes = workload.jobs.project.codes
+    some = codes >= 0
+    found = np.full(len(workload.jobs.project.names), NEVER)
+    np.minimum.at(found, codes[some], workload.jobs.submit[some])
+    return found
+
+
+def _told(found: Departures, row: int, workload: Workload, spans: Spans, submits: Ints) -> dict[str, Any]:
+    code = int(found.project[found.first[row]])
+    promises = found.changes(row)
+    began, departed = spans.jobs[code] > 0, bool(spans.whole[code])
+    end = int(spans.end[code])
+    return {
+        "project": workload.jobs.project.names[code],
+        "jobs": int((workload.jobs.project.codes == code).sum()),
+        "submit_s": int(submits[code]) / SECOND,
+        "start_s": int(spans.start[code]) / SECOND if began else None,
+        "end_s": end / SECOND if departed else None,
+        "result": verdict([each.until for each in promises if each.until != NO_TIME], end) if departed else None,
+        "promises": [each.to_dict(workload, project=True) for each in promises],
+    }
+
+
+def verdict(promised: Sequence[int], end: int) -> str:
+    """Of the first and the last promise, which one the departure at `end` kept."""
+    return KEPT if end <= promised[0] else LATER if end <= promised[-1] else LATE

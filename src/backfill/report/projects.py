@@ -1,0 +1,268 @@
+"""Projects as the page shows them: rows of a chart over time with every promised departure, and a table of the same."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from backfill.analysis.departures import KEPT, LATE, LATER
+from backfill.analysis.promises import WHY
+from backfill.model.units import SECOND, counted, span_text
+from backfill.report.chart import Tick
+from backfill.report.values import NONE, cut, texts
+
+ROW = 30  # pixels of a row's height, as in static/projects.css and projects.js
+MOVES_DRAWN, MOVES_TOLD = 50, 3  # of one project
+RESULTS = {
+    KEPT: "kept: no later than first promised",
+    LATER: "later than first promised, no later than last promised",
+    LATE: "late: later than last promised",
+    None: "not departed: a job never ran",
+}
+_WHY = {**WHY, "given": "more jobs of the project came"}
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200)  # as static/words.js
+_DAY = 86_400
+_MARKS = 7  # of the axis, at most
+_TURN = 60  # percent of the axis; behind it a row's label stands to the left
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A promised departure that became another one."""
+
+    begin: float  # percent of the axis
+    end: float
+    at: str  # when
+    far: str
+    job: str  # what it made way for, or empty
+    project: str  # of that job, or empty
+    why: str  # else
+    grown: bool  # only because more jobs of the project came
+
+    @property
+    def told(self) -> str:
+        """For people."""
+        return f"{self.at}: departure moved by {self.far}{self.whom}"
+
+    @property
+    def whom(self) -> str:
+        """For which job, or why else."""
+        if not self.job:
+            return f": {self.why}" if self.why else ""
+        return f" for project {self.project} (job {self.job})" if self.project else f" for job {self.job}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One project; places are in percent of the axis, instants as text."""
+
+    name: str
+    top: int  # pixels
+    result: str | None
+    submit: float
+    start: float | None
+    end: float | None
+    promised: list[float]
+    drawn: list[Move]
+    moves: list[Move]  # those that the table tells
+    moved: int  # how many there are
+    cells: list[str]  # submit, first and last promise, departure
+    label: tuple[float, str, str] | None  # where a text about for whom it was moved begins or ends, and the text
+
+    @property
+    def until(self) -> float:
+        """To where it waited for its first start."""
+        return self.submit if self.start is None else self.start
+
+    @property
+    def last(self) -> float:
+        """The end of all that is drawn of it."""
+        return max(each for each in (self.submit, self.end, *self.promised) if each is not None)
+
+    @property
+    def told(self) -> str:
+        """For people, in a line."""
+        submit, first, last, end = self.cells
+        again = f", last {last}" if self.moved else ""
+        return f"{cut(self.name)}: submit {submit}, promised {first}{again}, departed {end} ({RESULTS[self.result]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The projects of one policy."""
+
+    policy: str
+    rows: list[Row]
+    sentences: list[str]
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return ROW * len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Projects:
+    """The timelines of all policies that promise departures, on one axis."""
+
+    timelines: list[Timeline]
+    begin: float  # seconds after the first submit of the log
+    length: float
+    ticks: list[Tick]
+    which: str  # a sentence about which projects these are; empty for all of them
+
+    @property
+    def open(self) -> bool:
+        """Whether some project never departed."""
+        return any(row.result is None for each in self.timelines for row in each.rows)
+
+    @classmethod
+    def of(
+        cls, names: Sequence[str], results: Sequence[Mapping[str, Any]], replicated: bool = False
+    ) -> "Projects | None":
+        """None where no policy promised a departure to a project.
+
+        results: as in the JSON. replicated: they are those of the first of several replications.
+        """
+        those = [(name, each) for name, each in zip(names, results, strict=True) if "projects" in each]
+        shown = [project for _, each in those for project in each["projects"]["shown"]]
+        if not shown:
+            return None
+        zero = those[0][1]["projects"]["first_submit_s"]
+        begin = min(each["submit_s"] for each in shown)
+        length = max(max(_instants(each)) for each in shown) - begin or 1.0
+        axis = _Axis(zero, begin, length)
+        timelines = [
+            Timeline(
+                cut(name),
+                [axis.row(i, project) for i, project in enumerate(each["projects"]["shown"])],
+                _sentences(each["metrics"]),
+            )
+            for name, each in those
+        ]
+        which = _which([each for _, each in those], replicated)
+        return cls(timelines, begin - zero, length, axis.ticks, which)
+
+
+def _instants(project: Mapping[str, Any]) -> list[float]:
+    found = [project["submit_s"], project["end_s"], *(each["departure_s"] for each in project["promises"])]
+    return [each for each in found if each is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    zero: float  # the first submit of the log, from which instants are told
+    begin: float
+    length: float  # seconds
+
+    @property
+    def ticks(self) -> list[Tick]:
+        least = self.length / _MARKS
+        step = next((step for step in _STEPS if step >= least), _DAY * math.ceil(least / _DAY))
+        begin = self.begin - self.zero
+        marks = range(math.ceil(begin / step) * step, math.floor(begin + self.length) + 1, step)
+        told = [f"day {at // _DAY}" if step >= _DAY else instant(at, step < 60) for at in marks]
+        return [Tick(100 * (at - begin) / self.length, text) for at, text in zip(marks, told, strict=True)]
+
+    def place(self, seconds: float) -> float:
+        return round(100 * (seconds - self.begin) / self.length, 4)
+
+    def text(self, seconds: float | None) -> str:
+        if seconds is None:
+            return NONE
+        alone = self.begin - self.zero + self.length < _DAY  # then the day would be the same everywhere
+        told = instant(seconds - self.zero)
+        return told.partition(", ")[2] if alone else told
+
+    def row(self, number: int, project: Mapping[str, Any]) -> Row:
+        some = [each for each in project["promises"] if each["departure_s"] is not None]
+        departures = [each["departure_s"] for each in some]
+        changes = [self.move(*two) for two in pairwise(some)]
+        moves = [move for move in changes if not move.grown]
+        start, end = project["start_s"], project["end_s"]
+        drawn = some[:1] + some[1:][-MOVES_DRAWN:]
+        return Row(
+            name=project["project"],
+            top=ROW * number,
+            result=project["result"],
+            submit=self.place(project["submit_s"]),
+            start=None if start is None else self.place(start),
+            end=None if end is None else self.place(end),
+            promised=[self.place(each["departure_s"]) for each in drawn],
+            drawn=changes[-MOVES_DRAWN:],
+            moves=moves[:MOVES_TOLD],
+            moved=len(moves),
+            cells=[self.text(each) for each in (project["submit_s"], departures[0], departures[-1], end)],
+            label=self.label(moves, [self.place(each) for each in departures]),
+        )
+
+    def move(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Move:
+        far = after["departure_s"] - before["departure_s"]
+        sign = "+" if far > 0 else "\N{MINUS SIGN}"
+        return Move(
+            begin=self.place(before["departure_s"]),
+            end=self.place(after["departure_s"]),
+            at=self.text(after["at_s"]),
+            far=sign + span_text(abs(far) * SECOND),
+            job=cut(after.get("for", "")),
+            project=cut(after.get("for_project") or ""),
+            why=_WHY.get(after["cause"], ""),
+            grown=after["cause"] == "given",
+        )
+
+    @staticmethod
+    def label(moves: Sequence[Move], places: Sequence[float]) -> tuple[float, str, str] | None:
+        whom = [*dict.fromkeys(move.project or move.job for move in moves if move.job)]
+        if not whom:
+            return None
+        text = f"for {', '.join(map(_short, whom[:2]))}" + (f" and {len(whom) - 2} more" if whom[2:] else "")
+        right = max(places)
+        return (right, "start", text) if right < _TURN else (min(places), "end", text)
+
+
+def instant(seconds: float, with_seconds: bool = True) -> str:
+    """Time since the first submit, as static/words.js tells it: `day 12, 03:04:05`."""
+    days, rest = divmod(int(seconds // 1), _DAY)
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}"
+    return f"day {days}, {clock}" + (f":{rest % 60:02}" if with_seconds else "")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 12 else f"{name[:11]}…"
+
+
+def _sentences(metrics: Mapping[str, Any]) -> list[str]:
+    """How the promises were kept and moved."""
+    kept, last, ran = (metrics[name] for name in ("kept_departures", "kept_last_departures", "promised_projects"))
+    moved, times = metrics["moved_projects"], metrics["moved_departures"]
+    whole = counted(ran, "project")
+    found = [f"{kept:,} of {whole} departed no later than first promised, {last:,} no later than last promised."]
+    if moved:
+        mean, most = (texts(name, [metrics[name]])[0] for name in ("mean_departure_move_s", "max_departure_move_s"))
+        often = f"{counted(times, 'time')}, by {mean} on average and {most} at most"
+        found.append(f"The promised departures of {counted(moved, 'project')} moved {often}.")
+        if metrics["made_way_projects"]:
+            found.append(f"{counted(metrics['made_way_projects'], 'project')} made way for jobs of others.")
+    else:
+        found.append("No promised departure moved.")
+    return found
+
+
+def _which(results: Sequence[Mapping[str, Any]], replicated: bool) -> str:
+    """Which projects are shown, where not all are or these are not all that ran."""
+    promised = max(each["projects"]["promised"] for each in results)
+    shown = max(len(each["projects"]["shown"]) for each in results)
+    numbers = [each["metrics"] for each in results]
+    found = []
+    if shown < promised:
+        under = " under any of the policies" if len(results) > 1 else ""
+        which = f"{shown} of {promised:,} projects"
+        if any(each["moved_projects"] for each in numbers):
+            which += f" whose departures moved farthest{under}"
+        elif any(each["kept_departures"] < each["promised_projects"] for each in numbers):
+            which += f" that departed latest after their promise{under}"
+        else:
+            which = f"first {which}"
+        found.append(f"Shown are the {which}, in order of submit.")
+    return " ".join([*found, *(["They are of the first replication."] if replicated else [])])
