@@ -18,6 +18,7 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.read import read
 from backfill.workloads import generate
+from backfill.workloads.twotier import two_tier
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import simulate
 from workloads import (
@@ -42,6 +43,7 @@ COMMAND = Path(sys.executable).with_name("backfill")
 LOG = SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"
 LANL = SHARED / "traces" / "LANL-CM5-1994-4.1-cln.swf.gz"
 HONEST = {"MALLOC_MMAP_THRESHOLD_": "65536"}  # glibc gives every larger array back, so none hides in freed memory
+STABLE = 320  # mean time between projects that the node of the two-tier model can serve
 Rows = Iterator[Result | str]
 
 
@@ -222,7 +224,7 @@ def curves(quick: bool) -> Rows:
 
 
 def exponent(what: str, took: list[tuple[int, float]]) -> Result:
-    """Of the seconds per job, over the ends of a curve of (size, seconds)."""
+    """Of the seconds for each job or project, over the ends of a curve of (size, seconds)."""
     (first, least), (last, most) = took[0], took[-1]
     found = np.log(most / least) / np.log(last / first)
     return Result(f"exponent with {what}", "", [float(found)], less=True, note=f"{first:,} to {last:,}")
@@ -248,6 +250,34 @@ def edges(quick: bool) -> Rows:
         cost = [10_000 / speed for speed in found]
         note = f"{len(workload):,} jobs"
         yield Result(f"{name}, {title}", "s/10,000", cost, less=True, facts=work(done), note=note)
+
+
+def projects(quick: bool) -> Rows:
+    """Projects that are promised a departure: the paper's, many at a stable load, and behind ever longer queues."""
+    for name, gap, most in (("2tsb", 10, 0.1), ("2tfb-sf", 10, 4), ("2tfb-sf", 160, 0.15)):
+        title = f"{name}, 1,000 projects, inter-arrival {gap}"
+        yield of_projects(title, name, 1000, gap, Target(most, most=True), 1 if quick else 3)
+    many = 10_000 if quick else 100_000
+    for name in ("2tsb", "2tfb-sf"):
+        title = f"{name}, {many:,} projects, inter-arrival {STABLE}"
+        yield of_projects(title, name, many, STABLE, Target(60, most=True))
+        took = []
+        for count in (125, 250, 500) if quick else (250, 500, 1000, 2000):
+            row = of_projects(f"{name}, {count:,} projects, inter-arrival 10", name, count, 10)
+            took.append((int(row.facts["most_waiting"]), row.best / count))
+            yield row
+        yield exponent(f"reservations, {name}", took)
+
+
+def of_projects(
+    title: str, name: str, count: int, gap: float, target: Target | None = None, repeats: int = 1
+) -> Result:
+    """The seconds of a run of the two-tier model."""
+    workload = two_tier(count, interarrival=gap)
+    assert workload.platform is not None
+    found, done = speeds(workload, workload.platform, policies.get(name), repeats)
+    seconds = [len(workload) / speed for speed in found]
+    return Result(title, "s", seconds, target, less=True, facts=work(done), note=f"{len(workload):,} jobs")
 
 
 def farm(quick: bool) -> Rows:
@@ -368,6 +398,7 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "nodes": nodes,
     "machines": machines,
     "curves": curves,
+    "projects": projects,
     "edges": edges,
     "farm": farm,
     "resources": resources,

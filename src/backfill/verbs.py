@@ -27,7 +27,7 @@ from backfill.core.promises import NO_TIME
 from backfill.core.queue import arrange_by, candidate, following, head, is_first, rewind
 from backfill.core.random import pick
 from backfill.core.runs import CHECKPOINT, REQUEUE, SUSPEND
-from backfill.core.shadow import place_beside, shadow_time, use_extra
+from backfill.core.shadow import place_beside, shadow_from, shadow_time, use_extra
 from backfill.core.verbs import (
     BACKFILL,
     FIT,
@@ -78,6 +78,7 @@ __all__ = [
     "rewind",
     "rounded",
     "settle",
+    "shadow_from",
     "shadow_time",
     "start",
     "start_heads",
