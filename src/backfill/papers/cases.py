@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from backfill.papers.claims import Claim, Estimate
 
+SHOWN = 10  # cases in a note
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -26,16 +28,26 @@ class Case:
 def judged(name: str, claim: str, expected: str, cases: Sequence[Case], share: bool = True) -> Claim:
     """A claim that holds where every interval lies within its bounds; shares are told in percent.
 
-    All cases are told in its note, with the first seeds alone, as many as the paper has.
+    Its note has all cases, or of many the first and the last. Beside each stands what the first seeds alone give.
     """
     worst = min(cases, key=lambda case: case.margin)
     scale = 100 if share else 1
     low, high = (scale * worst.found.low, scale * worst.found.high) if worst.found.bounded else (None, None)
-    told = "; ".join(f"{case.where}: {_short(case.found, share)} ({_mean(case.few, share)})" for case in cases)
-    measured = f"{_short(worst.found, share)}, {worst.where}; the first {worst.few.count} seeds: "
-    measured += _mean(worst.few, share)
-    note = f"{told}; in brackets the first {worst.few.count} seeds" if len(cases) > 1 else ""
-    return Claim(name, claim, expected, measured, worst.margin > 0, low, high, note)
+    measured = f"{_short(worst.found, share)}, {worst.where}"
+    if worst.few.count < worst.found.count:
+        measured += f"; the first {worst.few.count} seeds: {_mean(worst.few, share)}"
+    return Claim(name, claim, expected, measured, worst.margin > 0, low, high, _note(cases, share))
+
+
+def _note(cases: Sequence[Case], share: bool) -> str:
+    if len(cases) == 1:
+        return ""
+    shown = cases if len(cases) <= SHOWN else (cases[0], cases[-1])
+    few = {case.few.count for case in shown if case.few.count < case.found.count}
+    told = "; ".join(
+        f"{case.where}: {_short(case.found, share)}" + (f" ({_mean(case.few, share)})" if few else "") for case in shown
+    )
+    return told + "".join(f"; in brackets the first {count} seeds" for count in few)
 
 
 def _short(found: Estimate, share: bool) -> str:

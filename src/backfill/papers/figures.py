@@ -19,7 +19,7 @@ STYLES = ("-", "-", "-", (0, (4, 4)))  # where two lines lie on each other both 
 
 
 class Drawing(Protocol):
-    """What is written as PNG, SVG and CSV, and shown on the page with a table."""
+    """What is written as PNG, SVG and CSV. The page asks it for x, y, at, lines, text and table too, as of a Figure."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -138,7 +138,7 @@ def _draw(figure: Figure, ax: Any) -> None:
     ax.set_title(figure.title, fontsize=12)
     if figure.log:
         ax.set_yscale("log")
-    elif any(each is not None and each.mean < 0 for line in figure.lines.values() for each in line):
+    elif any(row[2].startswith("-") or row[3].startswith("-") for row in figure.rows):  # some mean or low is below 0
         ax.axhline(0, color="black", linewidth=0.8)
     else:
         ax.set_ylim(bottom=0)

@@ -131,11 +131,12 @@ def _beside(sweep: Sweep, more: Mapping[int, list[Mapping[str, Numbers]]]) -> Sw
 def _sentences(asked: Asked, projects: int) -> list[str]:
     """What was run."""
     few = len(asked.seeds[:AT_HIGH_LOAD])
+    beside = f"; beside each value stands that of our first {SEEDS} alone" if few > SEEDS else ""
     told = [
         f"{projects:,} projects of about 5 jobs each on one node with five resource types; {asked.replications} seeds, "
-        f"and the same projects for all policies. Figure 10 has {few} seeds at an inter-arrival time of {BUSIEST} s. "
-        f"The paper has {SEEDS} seeds: beside each value stands that of our first {min(SEEDS, few)} alone. Intervals "
-        "by Student's t; changes are ratios of means over the same seeds (delta method).",
+        f"{few} in Figure 10 at a mean inter-arrival time of {BUSIEST} s, and the same projects for all policies. The "
+        f"paper has {SEEDS} seeds{beside}. Intervals by Student's t; changes are ratios of means over the same seeds "
+        f'(delta method). In the claims "at {BUSIEST}" means that a project comes every {BUSIEST} s, on average.',
         "The paper does not say which jobs make way, or where they go. All claims are judged with the defaults of the "
         f"policies; the last two figures have other readings, at an inter-arrival time of {CALMEST} s, beside what the "
         "paper prints.",
