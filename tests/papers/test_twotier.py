@@ -139,13 +139,13 @@ def test_numbers_of_fewer_projects_are_not_held_against_the_paper():
 
 
 def test_a_claim_tells_its_worst_case_and_the_few_seeds_beside():
-    good, bad = Estimate(-0.1, -0.12, -0.08, 30), Estimate(-0.02, -0.05, 0.01, 30)
+    good, bad = Estimate(-0.1, -0.12, -0.08, 30), Estimate(-0.02, -0.05, 0.01018, 30)
     few = Estimate(-0.03, -0.2, 0.1, 5)
     claim = judged("x", "", "", [Case("at 10", good, few, most=0), Case("at 20", bad, few, most=0)])
-    assert (claim.held, claim.low, claim.high) == (False, -5, 1)
-    assert claim.measured == "-2.0% [-5.0, 1.0], at 20; the first 5 seeds: -3.0%"
+    assert (claim.held, claim.low, claim.high) == (False, -5, 1.018)
+    assert claim.measured == "-2% [-5, 1.02], at 20; the first 5 seeds: -3%"
     assert claim.note == (
-        "at 10: -10.0% [-12.0, -8.0] (-3.0%); at 20: -2.0% [-5.0, 1.0] (-3.0%); in brackets the first 5 seeds"
+        "at 10: -10% [-12, -8] (-3%); at 20: -2% [-5, 1.02] (-3%); in brackets the first 5 seeds"
     )
 
 

@@ -53,9 +53,13 @@ def _note(cases: Sequence[Case], share: bool) -> str:
 def _short(found: Estimate, share: bool) -> str:
     if not found.bounded:
         return _mean(found, share)
-    low, high = (f"{100 * x:.1f}" if share else f"{x:,.0f}" for x in (found.low, found.high))
+    low, high = (f"{_percent(x):.3g}" if share else f"{x:,.0f}" for x in (found.low, found.high))
     return f"{_mean(found, share)} [{low}, {high}]"
 
 
 def _mean(found: Estimate, share: bool) -> str:
-    return f"{100 * found.mean:+.1f}%" if share else f"{found.mean:,.0f} s"
+    return f"{_percent(found.mean):+.3g}%" if share else f"{found.mean:,.0f} s"
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 2)

@@ -132,7 +132,8 @@ def _draw(figure: Figure, ax: Any) -> None:
             capsize=3,
         )
     shown = range(0, len(figure.at), 1 + len(figure.at) // MANY_TICKS)
-    ax.set_xticks(shown, [figure.at[place] for place in shown], rotation=90 if many else 0)
+    texts = [figure.at[place].replace(" ", "\n") if figure.points else figure.at[place] for place in shown]
+    ax.set_xticks(shown, texts, rotation=90 if many else 0)
     ax.set_xlabel(figure.x)
     ax.set_ylabel(figure.y)
     ax.set_title(figure.title, fontsize=12)

@@ -102,6 +102,6 @@ def _readings(
     }
     lines[PAPER] = [Estimate.of([value]) for value in printed.values()]
     short = {HIGH: "high priority", LOW: "low priority", PROJECT: "all projects" if HIGH in printed else PROJECT}
-    at = [short.get(metric, metric).replace("project ", "project\n").replace("job ", "job\n") for metric in printed]
+    at = [short.get(metric, metric) for metric in printed]
     return Figure(name, title, "turn-around" if HIGH in printed else "metric", CHANGE, at, lines, percent=True,
                   table=True, of="reading", points=True)  # fmt: skip
