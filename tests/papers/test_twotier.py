@@ -144,9 +144,7 @@ def test_a_claim_tells_its_worst_case_and_the_few_seeds_beside():
     claim = judged("x", "", "", [Case("at 10", good, few, most=0), Case("at 20", bad, few, most=0)])
     assert (claim.held, claim.low, claim.high) == (False, -5, 1.018)
     assert claim.measured == "-2% [-5, 1.02], at 20; the first 5 seeds: -3%"
-    assert claim.note == (
-        "at 10: -10% [-12, -8] (-3%); at 20: -2% [-5, 1.02] (-3%); in brackets the first 5 seeds"
-    )
+    assert claim.note == ("at 10: -10% [-12, -8] (-3%); at 20: -2% [-5, 1.02] (-3%); in brackets the first 5 seeds")
 
 
 @pytest.fixture(scope="module")

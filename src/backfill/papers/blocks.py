@@ -30,6 +30,7 @@ class Blocks:
     x: str = "job"
     y: str = "start to end, s"
     table: bool = True
+    points: bool = True  # as wide as the page
 
     @property
     def size(self) -> tuple[float, float]:

@@ -19,7 +19,7 @@ STYLES = ("-", "-", "-", (0, (4, 4)))  # where two lines lie on each other both 
 
 
 class Drawing(Protocol):
-    """What is written as PNG, SVG and CSV. The page asks it for x, y, at, lines, text and table too, as of a Figure."""
+    """What is written as PNG, SVG and CSV. The page asks it for x, y, at, lines, text, table and points too."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -49,7 +49,8 @@ class Figure:
     table: bool = False  # the paper prints it as a table
     log: bool = False  # values that span decades
     of: str = "policy"  # what a line is
-    points: bool = False  # x has names: points beside each other, no lines
+    points: bool = False  # x has names: points beside each other, no lines; as wide as the page, for its table
+    apart: bool = False  # the legend stands below the lines
 
     def text(self, estimate: Estimate | None) -> str:
         """A point in the unit of the axis."""
@@ -60,7 +61,7 @@ class Figure:
     @property
     def crowded(self) -> bool:
         """Whether a legend among the lines would hide some."""
-        return len(self.lines) > MANY_LINES or len(self.at) > MANY_TICKS
+        return self.apart or len(self.lines) > MANY_LINES or len(self.at) > MANY_TICKS
 
     @property
     def size(self) -> tuple[float, float]:

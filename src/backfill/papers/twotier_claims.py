@@ -188,10 +188,16 @@ def of_limits(sweep: Sweep) -> list[Claim]:
             for pl in LIMITS
         ]
 
-    def more(metric: str, least: float, most: float) -> list[Case]:
+    def more(which: str, metric: str, least: float, most: float) -> list[Case]:
         few, many = with_priority(pl=LIMITS[0]), with_priority(pl=LIMITS[-1])
         return [
-            _case(f"{metric} at {ia}", sweep.changes(ia, many, few, metric), sweep.values(ia, TSB, metric), least, most)
+            _case(
+                f"{which} priority at {ia}",
+                sweep.changes(ia, many, few, metric),
+                sweep.values(ia, TSB, metric),
+                least,
+                most,
+            )
             for ia in INTERARRIVALS
         ]
 
@@ -213,7 +219,7 @@ def of_limits(sweep: Sweep) -> list[Claim]:
             "F4.8c",
             f"{what}: the larger PL, the larger the effect",
             "PL inf less PL 1, in shares of 2TSB's: below 0 for high-priority projects, above 0 for the others",
-            [*more(HIGH, -math.inf, 0), *more(LOW, 0, math.inf)],
+            [*more("high", HIGH, -math.inf, 0), *more("low", LOW, 0, math.inf)],
         ),
     ]
 

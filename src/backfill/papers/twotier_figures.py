@@ -40,7 +40,7 @@ def of_moves(sweep: Sweep) -> list[Figure]:
     ]  # fmt: skip
     lines = {metric: [change(sweep, ia, with_slack(), metric) for ia in INTERARRIVALS] for _, metric, _ in drawn}
     title = "What 2TFB-SF (SF 0.5) changes in Figures 8 and 9"
-    return [*metrics, Figure("figure-8-9-changes", title, X, CHANGE, AT, lines, percent=True, of="metric")]
+    return [*metrics, Figure("figure-8-9-changes", title, X, CHANGE, AT, lines, True, of="metric", apart=True)]
 
 
 def of_slack(sweep: Sweep) -> list[Figure]:
@@ -63,9 +63,9 @@ def of_priority(sweep: Sweep) -> list[Figure]:
     )  # fmt: skip
     return [
         Figure(f"figure-{number}{letter}", f"Figure {number}{letter}: 2TPB, {fixed}, {which} projects", X,
-               f"project turn-around, {CHANGE}", AT,
+               f"turn-around, {CHANGE}", AT,
                {label: [change(sweep, ia, policy, metric) for ia in INTERARRIVALS] for label, policy in chosen.items()},
-               percent=True, of=of)
+               percent=True, of=of, apart=True)
         for number, fixed, chosen, of in swept
         for letter, which, metric in (("a", "high-priority", HIGH), ("b", "low-priority", LOW), ("c", "all", PROJECT))
     ]  # fmt: skip
@@ -81,9 +81,9 @@ def of_use(sweep: Sweep) -> Figure:
 def of_readings(sweep: Sweep, readings: Mapping[str, str]) -> list[Figure]:
     """The tables of other readings of who makes way, and where to: label -> parameters."""
     return [
-        _readings(sweep, readings, "readings-2tfb-sf", "Who makes way, and where to: 2TFB-SF, SF 0.5, at 160",
+        _readings(sweep, readings, "readings-2tfb-sf", "Who makes way, where to: 2TFB-SF, SF 0.5, inter-arrival 160 s",
                   [with_slack(reading=each) for each in readings.values()], PRINTED),
-        _readings(sweep, readings, "readings-2tpb", "Who makes way, and where to: 2TPB, SF 1, at 160",
+        _readings(sweep, readings, "readings-2tpb", "Who makes way, where to: 2TPB, SF 1, inter-arrival 160 s",
                   [with_priority(1, reading=each) for each in readings.values()], PRINTED_PRIORITY),
     ]  # fmt: skip
 
