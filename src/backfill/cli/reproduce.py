@@ -31,6 +31,7 @@ def known_papers(incomplete: str) -> list[str]:
     "backfill reproduce farm --out farm --workers 4",
     "backfill reproduce farm --quick",
     "backfill reproduce farm --sensitivity --cluster tcp://127.0.0.1:8786",
+    "backfill reproduce two-tier --workers 2",
     "backfill reproduce ibb --log LANL-CM5-1994-4.1-cln.swf.gz --log METACENTRUM-2009-2.swf.gz --workers 2",
 )
 def reproduce(

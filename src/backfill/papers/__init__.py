@@ -8,4 +8,8 @@ PAPERS = {
         "ibb",
         "backfilling that balances cpus and memory: BFF, BL, BB, IBB on LANL-CM5 and MetaCentrum (NPC 2016)",
     ),
+    "two-tier": (
+        "twotier",
+        "projects that are promised a departure: 2TSB, 2TFB, 2TFB-SF, 2TPB on a cloud's node (JNCA 2015)",
+    ),
 }

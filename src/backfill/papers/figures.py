@@ -4,7 +4,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from backfill.model.errors import MissingExtra
 from backfill.papers.claims import Estimate
@@ -14,7 +14,24 @@ from backfill.traces.files import written, written_text
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MANY_LINES, MANY_TICKS = 5, 18  # beyond, the legend stands below the lines; not every tick has its text then
+ASIDE = 0.8  # of the way to the next name that points beside each other take
 STYLES = ("-", "-", "-", (0, (4, 4)))  # where two lines lie on each other both are seen
+
+
+class Drawing(Protocol):
+    """What is written as PNG, SVG and CSV. The page asks it for x, y, at, lines, text, table and points too."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
+    def size(self) -> tuple[float, float]: ...  # noqa: D102
+    @property
+    def header(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def rows(self) -> Sequence[tuple[str, ...]]: ...  # noqa: D102
+    def draw(self, drawn: Any) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,6 +49,8 @@ class Figure:
     table: bool = False  # the paper prints it as a table
     log: bool = False  # values that span decades
     of: str = "policy"  # what a line is
+    points: bool = False  # x has names: points beside each other, no lines; as wide as the page, for its table
+    apart: bool = False  # the legend stands below the lines
 
     def text(self, estimate: Estimate | None) -> str:
         """A point in the unit of the axis."""
@@ -42,7 +61,17 @@ class Figure:
     @property
     def crowded(self) -> bool:
         """Whether a legend among the lines would hide some."""
-        return len(self.lines) > MANY_LINES or len(self.at) > MANY_TICKS
+        return self.apart or len(self.lines) > MANY_LINES or len(self.at) > MANY_TICKS
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """In inches."""
+        return 6.4, 5.0 if self.crowded else 4.2
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """Of `rows`."""
+        return (self.x, self.of, "mean", "low", "high", "replications")
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
@@ -54,6 +83,10 @@ class Figure:
             if (p := each[i]) is not None
         ]
 
+    def draw(self, drawn: Any) -> None:
+        """On an empty figure of matplotlib."""
+        _draw(self, drawn.subplots())
+
 
 def check_plot() -> None:
     """Raise MissingExtra where no figure can be drawn, before the work rather than after it."""
@@ -63,18 +96,18 @@ def check_plot() -> None:
         raise MissingExtra("a figure", "plot") from None
 
 
-def write_figure(figure: Figure, folder: Path) -> None:
+def write_figure(figure: Drawing, folder: Path) -> None:
     """NAME.png, NAME.svg and NAME.csv; the same numbers give the same bytes with one version of matplotlib."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Drawn
 
     with written_text(folder / f"{figure.name}.csv") as out:
         sheet = csv.writer(out, lineterminator="\n")
-        sheet.writerow((figure.x, figure.of, "mean", "low", "high", "replications"))
+        sheet.writerow(figure.header)
         sheet.writerows(figure.rows)
     with mpl.rc_context({"svg.hashsalt": figure.name, "font.size": 11, "svg.fonttype": "none"}):
-        drawn = Drawn(figsize=(6.4, 5.0 if figure.crowded else 4.2), layout="constrained")
-        _draw(figure, drawn.subplots())
+        drawn = Drawn(figsize=figure.size, layout="constrained")
+        figure.draw(drawn)
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             with written(folder / f"{figure.name}.{suffix}") as file:
                 drawn.savefig(file, format=suffix, dpi=150, metadata=metadata)
@@ -85,25 +118,29 @@ def _draw(figure: Figure, ax: Any) -> None:
     many = len(figure.at) > MANY_TICKS  # then whiskers would hide the points
     for number, (label, line) in enumerate(figure.lines.items(), figure.first):
         there = [(place, each) for place, each in enumerate(line) if each is not None]
+        aside = (
+            (number - figure.first - (len(figure.lines) - 1) / 2) * ASIDE / len(figure.lines) if figure.points else 0
+        )
         reach = [(e.mean - e.low, e.high - e.mean) if e.bounded and not many else (0.0, 0.0) for _, e in there]
         ax.errorbar(
-            [place for place, _ in there],
+            [place + aside for place, _ in there],
             [scale * each.mean for _, each in there],
             [[scale * side for side in sides] for sides in zip(*reach, strict=True)],
             label=label,
             color=COLOURS[number % len(COLOURS)],
             marker=MARKERS[number % len(MARKERS)],
-            linestyle=STYLES[number % len(STYLES)],
+            linestyle="none" if figure.points else STYLES[number % len(STYLES)],
             capsize=3,
         )
     shown = range(0, len(figure.at), 1 + len(figure.at) // MANY_TICKS)
-    ax.set_xticks(shown, [figure.at[place] for place in shown], rotation=90 if many else 0)
+    texts = [figure.at[place].replace(" ", "\n") if figure.points else figure.at[place] for place in shown]
+    ax.set_xticks(shown, texts, rotation=90 if many else 0)
     ax.set_xlabel(figure.x)
     ax.set_ylabel(figure.y)
     ax.set_title(figure.title, fontsize=12)
     if figure.log:
         ax.set_yscale("log")
-    elif any(each is not None and each.mean < 0 for line in figure.lines.values() for each in line):
+    elif any(row[2].startswith("-") or row[3].startswith("-") for row in figure.rows):  # some mean or low is below 0
         ax.axhline(0, color="black", linewidth=0.8)
     else:
         ax.set_ylim(bottom=0)

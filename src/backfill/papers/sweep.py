@@ -9,6 +9,13 @@ from backfill.papers.claims import Estimate
 Numbers = dict[str, float]  # metric -> value
 
 
+def ratio(p: Sequence[float], q: Sequence[float]) -> Estimate:
+    """The ratio of the means of paired values, with the interval of the delta method."""
+    mean = sum(p) / sum(q)
+    spread = Estimate.of([(one - mean * other) * len(q) / sum(q) for one, other in zip(p, q, strict=True)])
+    return Estimate(mean, mean + spread.low, mean + spread.high, spread.count)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Sweep:
     """The results of one sweep: for every x, one result per replication."""
@@ -32,8 +39,5 @@ class Sweep:
         return Estimate.of(self.changes(x, a, b, metric))
 
     def ratio(self, x: Any, a: str, b: str, metric: str) -> Estimate:
-        """The ratio of the means of a and b, with the interval of the delta method."""
-        p, q = self.values(x, a, metric), self.values(x, b, metric)
-        mean = sum(p) / sum(q)
-        spread = Estimate.of([(one - mean * other) * len(q) / sum(q) for one, other in zip(p, q, strict=True)])
-        return Estimate(mean, mean + spread.low, mean + spread.high, spread.count)
+        """The ratio of the means of a and b."""
+        return ratio(self.values(x, a, metric), self.values(x, b, metric))

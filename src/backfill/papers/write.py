@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backfill.papers.claims import Claim
-from backfill.papers.figures import Figure, write_figure
+from backfill.papers.figures import Drawing, write_figure
 from backfill.report.templating import templates
 from backfill.traces.files import make_folder, written_text
 
@@ -18,7 +18,7 @@ class Reproduction:
     paper: str  # full reference
     setting: Sequence[str]  # what was run, one sentence each
     claims: Sequence[Claim]
-    figures: Sequence[Figure]
+    figures: Sequence[Drawing]
     provenance: dict[str, str] = field(default_factory=dict)
 
 

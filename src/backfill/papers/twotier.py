@@ -1,0 +1,148 @@
+"""Lin, Thai, Wang and Lai, JNCA 52, 2015: projects with promised departures, Figures 6 and 8 to 12, and the claims.
+
+One task is the projects of one seed, under all policies that are compared: common random numbers.
+docs/decisions/0020-two-tier-readings.md has the readings taken where the paper is silent.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from backfill import __version__, policies
+from backfill.papers import case_study, twotier_claims, twotier_figures
+from backfill.papers.asked import Asked, Plan
+from backfill.papers.figures import Drawing
+from backfill.papers.sweep import Numbers, Sweep
+from backfill.papers.twotier_claims import (
+    BUSIEST,
+    CALMEST,
+    FACTORS,
+    INTERARRIVALS,
+    LIMITS,
+    PB_FACTORS,
+    PROJECTS,
+    SEEDS,
+    SF,
+    TSB,
+    feedback,
+    with_priority,
+    with_slack,
+)
+from backfill.papers.twotier_runs import Cell, run
+from backfill.papers.write import Reproduction
+
+TITLE = (
+    "Lin, Thai, Wang, Lai: Two-tier project and job scheduling for SaaS cloud service providers, "
+    "Journal of Network and Computer Applications 52, 2015"
+)
+REPLICATIONS = 30  # the paper has 5
+AT_HIGH_LOAD = 10  # at most, of the sweep over SF at an inter-arrival time of 10, and of second readings
+LOGS = ()  # it needs none
+QUICK_PROJECTS = 250
+HIGH = 0.2  # of the projects have a high priority
+NAMES = ("2tsb", "2tfb", "2tfb-sf", "2tpb")
+READINGS = {  # who makes way, and where to
+    "per_time (default)": "",
+    "one": "victims=one",
+    "any": "victims=any",
+    "per_time, later_only": "rebook=later_only",
+    "any, later_only": "victims=any,rebook=later_only",
+    "per_time, compress": "compress=true",
+    "any, compress": "victims=any,compress=true",
+}
+AFFORDABLE = {label: text for label, text in READINGS.items() if text and "compress" not in text}  # at high load
+Swept = tuple[Iterable[str], Iterable[int]]  # policies, seeds
+
+
+def prepare() -> None:
+    """Compile what the experiments need, once, before processes would all do it."""
+    for name in NAMES:
+        _ = policies.get(name).entry
+
+
+def reproduce(asked: Asked) -> Reproduction:
+    """All experiments: figures and claims; with `sensitivity` also the claims F4.1 to F4.5 in other readings."""
+    plan, projects = Plan(asked, run), QUICK_PROJECTS if asked.quick else PROJECTS
+    few = asked.seeds[:AT_HIGH_LOAD]
+
+    def add(swept: Mapping[int, Swept]) -> dict[int, range]:
+        return plan.add({
+            ia: [Cell.of(chosen, projects=projects, interarrival=ia, high=HIGH, seed=seed) for seed in seeds]
+            for ia, (chosen, seeds) in swept.items()
+        })  # fmt: skip
+
+    second = add({ia: (_in_other_readings(), few) for ia in INTERARRIVALS} if asked.sensitivity else {})
+    by_slack = add({BUSIEST: (_over_slack(), few), CALMEST: (_over_slack(), asked.seeds)})
+    main = add({ia: (_main(), asked.seeds) for ia in INTERARRIVALS})
+    by_reading = add({CALMEST: (_over_readings(), asked.seeds)})
+    done = plan.carry_out()
+    sweep = Sweep(done(main))
+    slack, readings, others = (_beside(sweep, done(each)) for each in (by_slack, by_reading, second))
+    claims = [
+        *twotier_claims.calibration(sweep, projects),
+        *twotier_claims.of_moves(sweep),
+        *twotier_claims.of_slack(slack),
+        *twotier_claims.of_priority(sweep),
+        *twotier_claims.of_limits(sweep),
+        twotier_claims.of_use(sweep),
+        twotier_claims.of_laws(Sweep(done(each)) for each in (main, by_slack, by_reading, second)),
+        *case_study.claims(),
+    ]
+    if others.found:
+        for label, text in AFFORDABLE.items():
+            claims += [replace(each, id=f"{each.id}, {label}") for each in twotier_claims.of_moves(others, text)]
+    figures: list[Drawing] = [
+        case_study.figure(),
+        *twotier_figures.of_moves(sweep),
+        *twotier_figures.of_slack(slack),
+        *twotier_figures.of_priority(sweep),
+        twotier_figures.of_use(sweep),
+        *twotier_figures.of_readings(readings, READINGS),
+    ]
+    return Reproduction(TITLE, _sentences(asked, projects), claims, figures, {"version": f"backfill {__version__}"})
+
+
+def _main() -> list[str]:
+    """Figures 8, 9, 11 and 12. What two figures share is run once."""
+    by_priority = [*(with_priority(sf) for sf in PB_FACTORS), *(with_priority(pl=pl) for pl in LIMITS)]
+    return [*dict.fromkeys((TSB, feedback(), with_slack(), *by_priority))]
+
+
+def _over_slack() -> list[str]:
+    return [with_slack(sf) for sf in FACTORS if sf != SF]
+
+
+def _over_readings() -> list[str]:
+    return [
+        policy for text in READINGS.values() for policy in (with_slack(reading=text), with_priority(1, reading=text))
+    ]
+
+
+def _in_other_readings() -> list[str]:
+    return [policy for text in AFFORDABLE.values() for policy in (feedback(text), with_slack(reading=text))]
+
+
+def _beside(sweep: Sweep, more: Mapping[int, list[Mapping[str, Numbers]]]) -> Sweep:
+    """What other policies made of the same projects, maybe of the first seeds only, beside the policies of a sweep."""
+    return Sweep({
+        ia: [{**one, **other} for one, other in zip(sweep.found[ia], rows, strict=False)] for ia, rows in more.items()
+    })  # fmt: skip
+
+
+def _sentences(asked: Asked, projects: int) -> list[str]:
+    """What was run."""
+    few = len(asked.seeds[:AT_HIGH_LOAD])
+    beside = f"; beside each value stands that of our first {SEEDS} alone" if few > SEEDS else ""
+    told = [
+        f"{projects:,} projects of about 5 jobs each on one node with five resource types; {asked.replications} seeds, "
+        f"{few} in Figure 10 at a mean inter-arrival time of {BUSIEST} s, and the same projects for all policies. The "
+        f"paper has {SEEDS} seeds{beside}. Intervals by Student's t; changes are ratios of means over the same seeds "
+        f'(delta method). In the claims "at {BUSIEST}" means that a project comes every {BUSIEST} s, on average.',
+        "The paper does not say which jobs make way, or where they go. All claims are judged with the defaults of the "
+        f"policies; the last two figures have other readings, at an inter-arrival time of {CALMEST} s, beside what the "
+        "paper prints.",
+    ]
+    if asked.quick:
+        told.append(f"Quick look: {projects} projects instead of {PROJECTS:,}; no claim rests on it.")
+    if asked.replications < REPLICATIONS:
+        told.append(f"Quick look: {asked.replications} replications instead of {REPLICATIONS}; no claim rests on it.")
+    return told

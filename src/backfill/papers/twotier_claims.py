@@ -1,0 +1,249 @@
+"""The claims of the two-tier paper, one function each, judged by the case that speaks most against it."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from backfill.papers.cases import Case, judged
+from backfill.papers.claims import Claim, Estimate
+from backfill.papers.sweep import Sweep, ratio
+from backfill.papers.twotier_runs import BROKEN, HIGH, JOB, LOW, MOVED, PROJECT, PROMISED, RUN, USED, WAIT
+
+INTERARRIVALS = (10, 20, 40, 80, 160)
+BUSIEST, CALMEST = INTERARRIVALS[0], INTERARRIVALS[-1]
+FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0)  # SF of Figure 10
+PB_FACTORS = (0.2, 0.5, 1.0)  # SF of Figure 11
+LIMITS = (1.0, 4.0, math.inf)  # PL of Figure 12
+SF = 0.5  # where it is not swept
+PROJECTS, SEEDS = 1000, 5  # of the paper
+TSB = "2tsb"
+
+
+def feedback(reading: str = "") -> str:
+    """2TFB. reading: parameters that set another one, such as `victims=any`."""
+    return ":".join(filter(None, ("2tfb", reading)))
+
+
+def with_slack(sf: float = SF, reading: str = "") -> str:
+    """2TFB-SF with PL infinite."""
+    return "2tfb-sf:" + ",".join(filter(None, (f"sf={sf:g}", reading)))
+
+
+def with_priority(sf: float = SF, pl: float = math.inf, reading: str = "") -> str:
+    """2TPB."""
+    return "2tpb:" + ",".join(filter(None, (f"sf={sf:g},pl={pl:g}", reading)))
+
+
+def change(sweep: Sweep, ia: int, policy: str, metric: str) -> Estimate:
+    """By which share a metric differs from that of 2TSB."""
+    return sweep.ratio(ia, policy, TSB, metric).plus(-1)
+
+
+def _change(where: str, sweep: Sweep, ia: int, policy: str, metric: str, least: float, most: float) -> Case:
+    return _case(where, sweep.changes(ia, policy, TSB, metric), sweep.values(ia, TSB, metric), least, most)
+
+
+def _case(where: str, p: Sequence[float], q: Sequence[float], least: float, most: float) -> Case:
+    """The ratio of the means of paired values."""
+    return Case(where, ratio(p, q), ratio(p[:SEEDS], q[:SEEDS]), least, most)
+
+
+def _changes(sweep: Sweep, policy: str, metric: str, least: float = -math.inf, most: float = math.inf) -> list[Case]:
+    """At every inter-arrival time, against 2TSB."""
+    return [_change(f"at {ia}", sweep, ia, policy, metric, least, most) for ia in INTERARRIVALS]
+
+
+def calibration(sweep: Sweep, projects: int) -> list[Claim]:
+    """F4.0. With fewer projects than the paper has, queues grow less: the numbers cannot be compared then."""
+
+    def case(ia: int, metric: str, least: float, most: float) -> Case:
+        values = sweep.values(ia, TSB, metric)
+        return Case(f"at {ia}", Estimate.of(values), Estimate.of(values[:SEEDS]), least, most)
+
+    busy = case(BUSIEST, JOB, 0.85 * 53_300, 1.15 * 53_300)
+    calm = case(CALMEST, JOB, -math.inf, math.inf)
+    wait, run = case(BUSIEST, WAIT, 0, 30_000), case(BUSIEST, RUN, 0, 60_000)
+    held = calm.found.low <= 4_500 <= calm.found.high
+    claims = [
+        judged("F4.0a", "2TSB at 10: mean job turn-around about 53,300", "within 15% of it", [busy], False),
+        replace(
+            judged("F4.0b", "2TSB at 160: mean job turn-around about 4,500", "the interval has it", [calm], False),
+            held=held,
+        ),
+        judged("F4.0c", "2TSB at 10: projects wait at most 30,000", "the interval below it", [wait], False),
+        judged("F4.0d", "2TSB at 10: projects run for at most 60,000", "the interval below it", [run], False),
+    ]
+    return claims if projects == PROJECTS else [replace(claim, held=None) for claim in claims]
+
+
+def of_moves(sweep: Sweep, reading: str = "") -> list[Claim]:
+    """F4.1 to F4.5."""
+    slack, none = with_slack(reading=reading), feedback(reading)
+    jobs = "Figure 8a, job turn-around: 2TFB-SF (SF 0.5, PL inf) below 2TSB"
+    both = [
+        replace(case, where=f"{label} {case.where}")
+        for label, policy in (("2TFB", none), ("2TFB-SF", slack))
+        for case in _changes(sweep, policy, PROJECT, -0.08, 0.08)
+    ]
+    return [
+        judged("F4.1a", jobs, "at every inter-arrival", _changes(sweep, slack, JOB, most=0)),
+        judged(
+            "F4.1b", f"{jobs} by 7.5% at 10 to 15.5% at 160", "by 3 to 25%", _changes(sweep, slack, JOB, -0.25, -0.03)
+        ),
+        judged(
+            "F4.2",
+            "Figure 8a, job turn-around: 2TFB almost that of 2TSB",
+            "within 4%",
+            _changes(sweep, none, JOB, -0.04, 0.04),
+        ),
+        judged("F4.3", "Figure 8b, project turn-around: 2TFB and 2TFB-SF roughly that of 2TSB", "within 8%", both),
+        judged(
+            "F4.4a",
+            "Figure 9a, project waiting: 2TFB-SF below 2TSB",
+            "at every inter-arrival",
+            _changes(sweep, slack, WAIT, most=0),
+        ),
+        judged(
+            "F4.4b",
+            "Figure 9a, project waiting: 2TFB-SF below 2TSB by 5% at 10 to 33% at 160",
+            "by 20 to 50% at 160",
+            _changes(sweep, slack, WAIT, -0.5, -0.2)[-1:],
+        ),
+        judged(
+            "F4.5",
+            "Figure 9b, project running: 2TFB-SF above 2TSB by 0.7% at 10 to 7% at 160",
+            "above it at every inter-arrival, by at most 20%",
+            _changes(sweep, slack, RUN, 0, 0.2),
+        ),
+    ]
+
+
+def of_slack(sweep: Sweep) -> list[Claim]:
+    """F4.6: the least-squares slope over log2 SF, in shares of 2TSB for each doubling."""
+    logs = [math.log2(sf) for sf in FACTORS]
+    centre = sum(logs) / len(logs)
+    weights = [(x - centre) / sum((y - centre) ** 2 for y in logs) for x in logs]
+
+    def case(ia: int, metric: str, least: float, most: float) -> Case:
+        rows = zip(*(sweep.values(ia, with_slack(sf), metric) for sf in FACTORS), strict=True)
+        slopes = [sum(w * value for w, value in zip(weights, row, strict=True)) for row in rows]
+        where = f"at {ia}, {len(slopes)} replications"
+        return _case(where, slopes, sweep.values(ia, TSB, metric), least, most)
+
+    what = "Figure 10: with larger SF, 0.1 to 2,"
+    return [
+        judged(
+            "F4.6a",
+            f"{what} job turn-around falls",
+            "per doubling of SF, in shares of 2TSB's, below 0 at 10 and 160",
+            [case(ia, JOB, -math.inf, 0) for ia in (BUSIEST, CALMEST)],
+        ),
+        judged(
+            "F4.6b",
+            f"{what} project turn-around rises modestly",
+            "the same, above 0",
+            [case(ia, PROJECT, 0, math.inf) for ia in (BUSIEST, CALMEST)],
+        ),
+    ]
+
+
+def of_priority(sweep: Sweep) -> list[Claim]:
+    """F4.7."""
+
+    def cases(metric: str, least: float = -math.inf, most: float = math.inf) -> list[Case]:
+        return [
+            _change(f"at {ia}, SF {sf:g}", sweep, ia, with_priority(sf), metric, least, most)
+            for ia in INTERARRIVALS
+            for sf in PB_FACTORS
+        ]
+
+    *unchanged, _ = cases(PROJECT, -0.08, 0.08)
+    raised = cases(PROJECT, 0)[-1]
+    what = "Figure 11, 2TPB (PL inf, high priority with probability 1/5)"
+    return [
+        judged(
+            "F4.7a",
+            f"{what}: turn-around of high-priority projects below 2TSB by 6 to 27%",
+            "by 4 to 65%, everywhere",
+            cases(HIGH, -0.65, -0.04),
+        ),
+        judged(
+            "F4.7b",
+            f"{what}: turn-around of low-priority projects above 2TSB by 1 to 26%",
+            "above it, everywhere",
+            cases(LOW, 0),
+        ),
+        judged("F4.7c", f"{what}: turn-around of all projects unchanged but at 160 with SF 1", "within 8%", unchanged),
+        judged("F4.7d", f"{what}: turn-around of all projects 16% above 2TSB at 160 with SF 1", "above it", [raised]),
+    ]
+
+
+def of_limits(sweep: Sweep) -> list[Claim]:
+    """F4.8."""
+
+    def cases(metric: str, least: float = -math.inf, most: float = math.inf) -> list[Case]:
+        return [
+            _change(f"at {ia}, PL {pl:g}", sweep, ia, with_priority(pl=pl), metric, least, most)
+            for ia in INTERARRIVALS
+            for pl in LIMITS
+        ]
+
+    def more(which: str, metric: str, least: float, most: float) -> list[Case]:
+        few, many = with_priority(pl=LIMITS[0]), with_priority(pl=LIMITS[-1])
+        return [
+            _case(
+                f"{which} priority at {ia}",
+                sweep.changes(ia, many, few, metric),
+                sweep.values(ia, TSB, metric),
+                least,
+                most,
+            )
+            for ia in INTERARRIVALS
+        ]
+
+    what = "Figure 12, 2TPB (SF 0.5)"
+    return [
+        judged(
+            "F4.8a",
+            f"{what}: turn-around of high-priority projects below 2TSB by 1.5 to 20%",
+            "below it, everywhere",
+            cases(HIGH, most=0),
+        ),
+        judged(
+            "F4.8b",
+            f"{what}: turn-around of low-priority projects above 2TSB by 0.01 to 10.7%",
+            "above it, everywhere",
+            cases(LOW, 0),
+        ),
+        judged(
+            "F4.8c",
+            f"{what}: the larger PL, the larger the effect",
+            "PL inf less PL 1, in shares of 2TSB's: below 0 for high-priority projects, above 0 for the others",
+            [*more("high", HIGH, -math.inf, 0), *more("low", LOW, 0, math.inf)],
+        ),
+    ]
+
+
+def of_use(sweep: Sweep) -> Claim:
+    """F4.9."""
+    cases = [
+        replace(case, where=f"{label} {case.where}")
+        for label, policy in (("2TFB", feedback()), ("2TFB-SF", with_slack()), ("2TPB", with_priority()))
+        for case in _changes(sweep, policy, USED, -0.03, 0.03)
+    ]
+    what = "the utilization of resources does not differ notably between the policies"
+    return judged("F4.9", what, "within 3% of that of 2TSB", cases)
+
+
+def of_laws(sweeps: Iterable[Sweep]) -> Claim:
+    """F4.10, in every run."""
+    every = [numbers for sweep in sweeps for rows in sweep.found.values() for row in rows for numbers in row.values()]
+    promised, moved, broken = (sum(each[name] for each in every) for name in (PROMISED, MOVED, BROKEN))
+    return Claim(
+        "F4.10",
+        "2TSB never changes a departure; 2TFB moves none to later; 2TFB-SF none by more than SF turn-around times of "
+        "its project; 2TPB none of a project of priority 1",
+        "in every run: no project ends later than that, or is ever promised to",
+        f"{broken:,.0f} of {promised:,.0f} projects in {len(every):,} runs, in which {moved:,.0f} promises were moved",
+        broken == 0,
+    )

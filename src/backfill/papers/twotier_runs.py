@@ -1,0 +1,120 @@
+"""The runs of the two-tier reproduction: projects under several policies, and the laws that each run must keep."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backfill.api import Result, run_spec
+from backfill.model.errors import BackfillError
+from backfill.model.promises import CAUSES
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import SECOND
+from backfill.model.workload import Ints
+from backfill.papers.sweep import Numbers
+from backfill.spec import RunSpec
+from backfill.workloads.twotier import two_tier
+
+GIVEN = CAUSES.index("given")
+JOB, PROJECT, WAIT, RUN = "job turn-around", "project turn-around", "project waiting", "project running"
+HIGH, LOW = "turn-around of high-priority projects", "turn-around of low-priority projects"
+USED = "utilization"
+KEPT = {
+    JOB: "mean_project_job_turnaround_s",
+    PROJECT: "mean_project_turnaround_s",
+    WAIT: "mean_project_wait_s",
+    RUN: "mean_project_run_s",
+}
+PROMISED, MOVED, BROKEN = "promised projects", "moved promises", "broken laws"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The projects of one seed under several policies. It can be sent anywhere."""
+
+    arguments: Mapping[str, Any]  # of the two-tier model
+    specs: Mapping[str, RunSpec]  # by policy
+
+    @classmethod
+    def of(cls, policies: Iterable[str], **arguments: Any) -> "Cell":
+        """With policies by their texts."""
+        return cls(arguments, {text: RunSpec.of(text) for text in policies})
+
+
+def run(cell: Cell) -> dict[str, Numbers]:
+    """The numbers of each policy."""
+    log = two_tier(**cell.arguments)
+    return {policy: _numbers(run_spec(log, None, spec)) for policy, spec in cell.specs.items()}
+
+
+def _numbers(result: Result) -> Numbers:
+    found: Numbers = {}
+    for name, metric in KEPT.items():
+        if (value := result.metrics[metric]) is None:
+            raise BackfillError(f"{result.name} with seed {result.seed}: {metric} has no value")
+        found[name] = float(value)
+    used = [float(value) for name, value in result.metrics.items() if name.startswith("utilization_r") and value]
+    promised, moved, broken = laws(result)
+    return (
+        found
+        | _by_priority(result)
+        | {USED: sum(used) / len(used), PROMISED: float(promised), MOVED: float(moved), BROKEN: float(broken)}
+    )
+
+
+def _by_priority(result: Result) -> Numbers:
+    """Mean turn-around time of the projects of high priority, and of the others; NaN where there are none."""
+    submit, end = _submits(result), _last(result, result.schedule.end, np.arange(len(result.workload)))
+    high = _priority(result) > 0
+    return {name: _mean((end - submit)[which]) for name, which in ((HIGH, high), (LOW, ~high))}
+
+
+def _mean(times: Ints) -> float:
+    return float(times.mean()) / SECOND if len(times) else float("nan")
+
+
+def laws(result: Result) -> tuple[int, int, int]:
+    """How many projects were promised a departure, how many promises of jobs were moved, how many projects had wrong.
+
+    A project has wrong if it ends later than its first promised departure and its slack, or was ever promised such an
+    end; under 2tsb also if any promise of a job of it became another one.
+    """
+    log, promises = result.workload, result.simulation.promises
+    given = promises.cause == GIVEN
+    rows = promises.job
+    ends = promises.start + np.maximum(log.jobs.walltime[rows], 1)
+    first = _last(result, ends[given], rows[given])
+    slack = np.rint((first - _submits(result)) * _factor(result)).astype(np.int64)
+    latest = np.maximum(_last(result, ends, rows), _last(result, result.schedule.end, np.arange(len(log))))
+    wrong = (first == NO_TIME) | (latest > first + slack)
+    if result.policy.name == "2tsb":
+        wrong[log.jobs.project.codes[rows[~given]]] = True
+    return int((first != NO_TIME).sum()), int((~given).sum()), int(wrong.sum())
+
+
+def _factor(result: Result) -> Any:
+    """By how many of its turn-around times the departure of each project may be moved."""
+    sf = float(result.params.get("sf", 0))
+    return sf * (1 - _priority(result)) if result.policy.name == "2tpb" else sf
+
+
+def _submits(result: Result) -> Ints:
+    jobs = result.workload.jobs
+    found = np.zeros(len(jobs.project.names), np.int64)
+    found[jobs.project.codes] = jobs.submit  # all jobs of a project come at once
+    return found
+
+
+def _priority(result: Result) -> Any:
+    jobs = result.workload.jobs
+    found = np.zeros(len(jobs.project.names))
+    found[jobs.project.codes] = jobs.priority
+    return found
+
+
+def _last(result: Result, times: Ints, rows: Ints) -> Ints:
+    """The last of the times of each project's jobs."""
+    found = np.full(len(result.workload.jobs.project.names), NO_TIME)
+    np.maximum.at(found, result.workload.jobs.project.codes[rows], times)
+    return found
