@@ -21,6 +21,7 @@ Task = TypeVar("Task")
 Found = TypeVar("Found")
 Progress = Callable[[float], None]  # is told how many tasks are done, with the shares of those under way
 PATIENCE_S = 10  # with a cluster that does not answer
+WORKER_S = 20  # for a first worker
 TICK_S = 0.2  # seconds between two looks at what is done
 
 
@@ -224,8 +225,11 @@ def _dask(address: str) -> Iterator[Executor]:
     except (OSError, ValueError, TimeoutError) as problem:
         raise BackfillError(f"the Dask cluster at {address} does not answer: {problem}") from problem
     try:
-        if not client.scheduler_info()["workers"]:
-            raise BackfillError(f"the Dask cluster at {address} has no worker: start one with `dask worker {address}`")
+        try:
+            client.wait_for_workers(1, timeout=WORKER_S)  # it may have been started only just now
+        except TimeoutError:
+            told = f"the Dask cluster at {address} has no worker: start one with `dask worker {address}`"
+            raise BackfillError(told) from None
         yield client.get_executor(pure=False)
     except KilledWorker as problem:
         raise BackfillError(f"a task ended its worker again and again; memory may have run out: {problem}") from None

@@ -168,11 +168,12 @@ def test_a_cluster_whose_scheduler_goes_away_is_told(cluster):
         carry_out(waits_and_runs, cells, dask, kill_it)
 
 
-def test_a_cluster_without_workers_is_told(cluster):
+def test_a_cluster_without_workers_is_told(cluster, monkeypatch):
     address, _, *workers = cluster
     for worker in workers:
         worker.terminate()
         worker.wait()
+    monkeypatch.setattr("backfill.executors.WORKER_S", 0.5)
     with pytest.raises(BackfillError, match="has no worker: start one with"), executor(cluster=address):
         pass
 
