@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import resource
 import subprocess
 import time
 from types import SimpleNamespace
@@ -197,6 +198,25 @@ def test_a_full_disk_behind_standard_output_is_one_line_and_exit_1():
     with open("/dev/full", "w") as full:
         done = subprocess.run([*COMMAND, "policies", "easy"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (1, "backfill: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["generate", "lublin", "--jobs", "3000", "--out", "out.parquet"], "out.parquet"),
+        (["generate", "lublin", "--jobs", "3000", "--out", "out.csv.gz"], "out.csv.gz"),
+        (["simulate", "model:lublin?jobs=3000", "--policy", "fcfs", "--schedule", "out.csv"], "out.csv"),
+        (["simulate", "model:lublin?jobs=3000", "--policy", "fcfs", "--save", "out"], "out/jobs.csv.gz"),
+    ],
+)
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, words, name):
+    def small():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))  # a write beyond it fails as on a full disk
+
+    done = subprocess.run([*COMMAND, *words, "-q"], cwd=tmp_path, preexec_fn=small, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"backfill: {name}: cannot be written: File too large"
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_whole_number_may_be_infinite_where_its_bound_is():

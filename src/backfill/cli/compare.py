@@ -25,7 +25,7 @@ from backfill.cli.options import (
 )
 from backfill.cli.output import keep, print_json, print_lines, print_used
 from backfill.model.errors import BadArgument, NotLawful, UsageError
-from backfill.traces.files import make_folder
+from backfill.traces.files import check_folder
 
 if TYPE_CHECKING:
     from backfill.comparison import Comparison
@@ -76,7 +76,7 @@ def compare(
         raise UsageError(f"--replications {replications} needs a workload that can be drawn anew, model:NAME?...")
     check_outputs({"the log": log, "the events": options.events}, report=report)
     if save is not None:
-        make_folder(save)
+        check_folder(save)
 
     from backfill.cli.run import all_described, compare_all
     from backfill.executors import executor

@@ -25,7 +25,7 @@ from backfill.cli.options import (
 )
 from backfill.cli.output import keep, print_json, print_table
 from backfill.model.errors import NotLawful, UsageError
-from backfill.traces.files import make_folder
+from backfill.traces.files import check_folder
 
 if TYPE_CHECKING:
     from backfill.api import Result
@@ -89,7 +89,7 @@ def simulate(
     read = {"the log": log, "the events": options.events}
     check_outputs(read, schedule=None if schedule == "-" else schedule, runs=runs, report=report)
     if save is not None:
-        make_folder(save)
+        check_folder(save)
 
     from backfill.analysis.promises import subject
     from backfill.cli.run import described, run

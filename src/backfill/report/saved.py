@@ -24,7 +24,7 @@ from backfill.report.outcome import Details, Outcome
 from backfill.report.page import Page, write_page
 from backfill.report.write import page_of
 from backfill.traces.events import read_events, write_events
-from backfill.traces.files import make_folder, written_text
+from backfill.traces.files import filled_folder, written_text
 from backfill.traces.schedules import read_runs, read_schedule, write_runs, write_schedule
 from backfill.traces.table import read_table, write_csv
 
@@ -39,27 +39,27 @@ class SavedError(InputError):
 
 def save(folder: str | Path, outcome: Outcome) -> None:
     """Write an outcome with its details into a folder. `result.json` comes last."""
-    folder, details = Path(folder), outcome.details
+    details = outcome.details
     assert details is not None
-    make_folder(folder)
-    write_csv(details.workload, folder / JOBS)
-    with written_text(folder / PLATFORM) as out:
-        out.write(details.platform.to_toml())
-    for number, schedule in enumerate(details.schedules, 1):
-        write_schedule(schedule, folder / _schedule(number))
-    files = [JOBS, PLATFORM, *(_schedule(number) for number in range(1, len(details.schedules) + 1))]
-    for number, schedule in enumerate(details.schedules, 1):
-        if schedule.runs is not None:
-            write_runs(schedule, folder / _runs(number))
-            files.append(_runs(number))
-    if details.events is not None:
-        write_events(details.events, folder / EVENTS)
-        files.append(EVENTS)
-    head = {name: outcome.told[name] for name in HEAD}
-    hashes = {name: _sha256(folder / name) for name in files}
-    with written_text(folder / RESULT) as out:
-        json.dump({**head, "files": hashes, **outcome.told}, out, indent=2, allow_nan=False, ensure_ascii=False)
-        out.write("\n")
+    with filled_folder(folder) as inside:
+        write_csv(details.workload, inside / JOBS)
+        with written_text(inside / PLATFORM) as out:
+            out.write(details.platform.to_toml())
+        for number, schedule in enumerate(details.schedules, 1):
+            write_schedule(schedule, inside / _schedule(number))
+        files = [JOBS, PLATFORM, *(_schedule(number) for number in range(1, len(details.schedules) + 1))]
+        for number, schedule in enumerate(details.schedules, 1):
+            if schedule.runs is not None:
+                write_runs(schedule, inside / _runs(number))
+                files.append(_runs(number))
+        if details.events is not None:
+            write_events(details.events, inside / EVENTS)
+            files.append(EVENTS)
+        head = {name: outcome.told[name] for name in HEAD}
+        hashes = {name: _sha256(inside / name) for name in files}
+        with written_text(inside / RESULT) as out:
+            json.dump({**head, "files": hashes, **outcome.told}, out, indent=2, allow_nan=False, ensure_ascii=False)
+            out.write("\n")
 
 
 def outcome_of(path: str | Path) -> Outcome:

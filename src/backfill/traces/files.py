@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import secrets
+import shutil
 import sys
 import zlib
 from collections.abc import Iterator
@@ -130,6 +131,27 @@ def make_folder(path: str | Path) -> None:
             raise OSError(errno.EINVAL, "it is not the name of a folder")
         Path(path).mkdir(exist_ok=True)
     check_writable(Path(path) / "x")
+
+
+def check_folder(path: str | Path) -> None:
+    """Raise what `make_folder` would raise, and leave nothing."""
+    there = Path(path).exists()
+    make_folder(path)
+    if not there:
+        Path(path).rmdir()
+
+
+@contextmanager
+def filled_folder(path: str | Path) -> Iterator[Path]:
+    """A folder to write into. If that fails and there was none before, there is none behind it."""
+    there = Path(path).exists()
+    make_folder(path)
+    try:
+        yield Path(path)
+    except BaseException:
+        if not there:
+            shutil.rmtree(path)
+        raise
 
 
 @contextmanager
