@@ -288,3 +288,21 @@ def test_deadlines_before_the_submit_are_bad_input(backfill, tmp_path):
     done = backfill("simulate", "late.csv", "--cpus", "4")
     assert done.code == 3
     assert done.complaint == "late.csv:2: deadline is '50'; expected the submit, 100 s, or a later time"
+
+
+def test_on_very_slow_nodes_bounds_lie_below_what_comes_out(backfill, tmp_path):
+    (tmp_path / "slow.toml").write_text('[[node]]\nname = "a"\ncpus = 4\nspeed = 0.000001\n')
+    (tmp_path / "short.csv").write_text("job,submit,runtime,walltime,procs\n0,0,60,100,4\n1,0,60,1e8,4\n2,0,5,5,1\n")
+    args = ("short.csv", "--platform", "slow.toml", "--policy", "easy", "--policy", "fcfs", "--verify", "--json", "-q")
+    found = json.loads(backfill("compare", *args).out)
+    metrics = [result["metrics"] for result in found["results"]]
+    assert {bound["metric"] for bound in found["bounds"]} == {"makespan_s", "mean_wait_s"}
+    assert all(bound["value"] <= each[bound["metric"]] for bound in found["bounds"] for each in metrics)
+    assert metrics[0]["makespan_s"] > 60_000_000  # 60 s of work
+
+
+def test_a_schedule_beyond_the_largest_time_of_a_log_is_read_and_checked(backfill, tmp_path):
+    (tmp_path / "long.csv").write_text("job,submit,runtime,procs\n" + "".join(f"{i},0,6e10,4\n" for i in range(3)))
+    backfill("simulate", "long.csv", "--cpus", "4", "--policy", "fcfs", "--schedule", "s.csv", "-q")
+    assert "2,0,120000000000,180000000000," in (tmp_path / "s.csv").read_text()
+    assert backfill("verify", "long.csv", "s.csv", "--cpus", "4").out == "lawful: 3 jobs checked\n"
