@@ -8,6 +8,7 @@ import pytest
 from backfill import policies
 from backfill.model.constraint import alternatives
 from backfill.model.errors import PlatformError
+from backfill.model.partitions import Limit
 from backfill.model.platform import Platform
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.worlds.simulated import simulate
@@ -44,6 +45,7 @@ def test_a_platform_of_two_nodes():
         ("features", (("ssd",),), "features of 1 nodes; expected 2"),
         ("features", ((), ("a b",)), "'a b' is no feature; expected a text without spaces"),
         ("features", ((), ("!ssd",)), "'!ssd' is no feature"),
+        ("limits", (Limit("few", running={"gpu": 1}),), "limit 'few': 'gpu' is no resource of a node; expected cpus"),
     ],
 )
 def test_what_cannot_be_is_refused(column, value, message):
