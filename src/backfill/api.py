@@ -14,18 +14,18 @@ from backfill import __version__
 from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, projects_told
 from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, metrics
-from backfill.analysis.promises import Change, history, promise_metrics, subject
+from backfill.analysis.promises import Change, history, promise_metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.explain import NOT_YOURS
 from backfill.core.order import FCFS
 from backfill.core.policy import Policy, json_value
 from backfill.model import frames, notebook
-from backfill.model.errors import BackfillError, PolicyError, at
+from backfill.model.errors import BackfillError, PolicyError, UsageError, at
 from backfill.model.events import Events, events_of
 from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
-from backfill.model.promises import Promises
+from backfill.model.promises import Promises, subject
 from backfill.model.schedule import NO_TIME, TEXTS, Runs, Schedule
 from backfill.model.units import SECOND, counted
 from backfill.model.workload import Ints, Workload
@@ -163,8 +163,7 @@ class Result:
         job, rows = subject(self.workload, name)
         if job is not None:
             return history(self.simulation.promises, job)
-        seen = self.options.estimates.of(self.workload.jobs, self.options.seed)
-        return departures(self.simulation.promises, rows, seen)
+        return departures(self.simulation.promises, rows, len(self.workload))
 
     @cached_property
     def departures(self) -> Departures | None:
@@ -381,6 +380,9 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
     """Run what was described, over one workload. The other arguments are those of `simulate`."""
     pool = Platform.of(log) if pool is None else pool
     log = with_default_walltimes(log, pool)
+    if spec.watched is not None and subject(log, spec.watched)[0] is None and not spec.policy.keeps:
+        told = "projects are promised departures by 2tsb, 2tfb, 2tfb-sf, 2tpb, slack and conservative"
+        raise UsageError(f"policy {spec.policy.name} promises no departures; {told}")
     done = _simulation(log, pool, spec, progress, journal=spec.explained is not None)
     numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
     if spec.policy.booked:
@@ -411,7 +413,7 @@ def _departures(log: Workload, spec: RunSpec, done: Simulation) -> Departures | 
     codes = log.jobs.project.codes
     if not spec.policy.booked or not (codes >= 0).any():
         return None
-    found = Departures.of(done.promises, codes, spec.options.estimates.of(log.jobs, spec.options.seed))
+    found = Departures.of(done.promises, codes)
     return found if len(found) else None
 
 

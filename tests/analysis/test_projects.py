@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from backfill.analysis.projects import project_metrics
-from backfill.analysis.promises import history, promise_metrics, subject
+from backfill.analysis.promises import history, promise_metrics
 from backfill.model.errors import UsageError
-from backfill.model.promises import CAUSES, Promises
+from backfill.model.promises import CAUSES, Promises, subject
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND
 from backfill.model.workload import Labels
@@ -53,6 +53,7 @@ PROMISES = Promises(
     at=np.array([0, 0, 1, 1, 2]) * SECOND,
     job=np.array([0, 1, 1, 2, 2]),
     start=np.array([0, 3 * SECOND, 4 * SECOND, 7 * SECOND, NO_TIME]),
+    end=np.array([2 * SECOND, 9 * SECOND, 10 * SECOND, 8 * SECOND, NO_TIME]),
     cause=np.array([GIVEN, GIVEN, MOVED, GIVEN, CHANGED]),
     by=np.array([-1, -1, 2, -1, -1]),
     kept=True,
@@ -62,7 +63,7 @@ PROMISES = Promises(
 def test_a_promise_that_is_taken_back_says_so():
     log = log_of_projects("p", "p", "q")
     taken_back = history(PROMISES, 2)[1]
-    why = "capacity, walltimes or runs changed"
+    why = "capacity, walltimes or jobs changed"
     assert taken_back.sentence(log, False) == f"at 2 s has no promised start any more: {why}"
     assert taken_back.to_dict(log, False) == {"at_s": 2, "start_s": None, "cause": "changed"}
 

@@ -70,7 +70,7 @@ def test_with_chains_limits_and_lost_jobs_every_start_equals_the_twin(name, lost
 
 
 @every_pass
-@given(happening=cases_with_events(chained_cases()))
+@given(happening=cases_with_events(st.one_of(chained_cases(), project_cases())))
 def test_with_overrun_extend_every_start_equals_the_twin(name, happening):
     compare(happening, name, overrun="extend")
 

@@ -45,7 +45,11 @@ def test_a_platform_of_two_nodes():
         ("features", (("ssd",),), "features of 1 nodes; expected 2"),
         ("features", ((), ("a b",)), "'a b' is no feature; expected a text without spaces"),
         ("features", ((), ("!ssd",)), "'!ssd' is no feature"),
-        ("limits", (Limit(name="few", running={"gpu": 1}),), "limit 'few': 'gpu' is no resource of a node; expected cpus"),
+        (
+            "limits",
+            (Limit(name="few", running={"gpu": 1}),),
+            "limit 'few': 'gpu' is no resource of a node; expected cpus",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(column, value, message):

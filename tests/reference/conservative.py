@@ -70,7 +70,7 @@ def rebuilt(view: View, profile: Profile) -> tuple[Promises, set[int]]:
     for job in view.queue:
         if before := view.promises.get(job.row):
             if before.start >= view.now and profile.fits(job, before):
-                promises[job.row] = profile.book(job, before)
+                promises[job.row] = replace(profile.book(job, before), late=False)
             else:
                 others.append(job)
     for job in others:

@@ -16,7 +16,7 @@ from .lanes import FUTURE
 from .limits import held_back
 from .placement import held, minus
 from .profile import Profile, span
-from .words import Decision, Job, Placement, Policy, Reservation, Start, Time, View
+from .words import Decision, Job, Placement, Policy, Reservation, Room, Start, Time, View
 
 
 def project_of(job: Job) -> str:
@@ -175,7 +175,7 @@ class Pass:
             profile.times[i]
             for i in range(first, len(profile.times))
             if (i == first or profile.rooms[i] != profile.rooms[i - 1])
-            and all(there >= asked for there, asked in zip(profile.rooms[i], need(job), strict=True))
+            and is_room(profile.rooms[i], job)
             and profile.times[i] < FUTURE
         ]
 
@@ -183,7 +183,7 @@ class Pass:
         """Move others until nothing is overbooked while the job runs. Says whom; None where that does not work out."""
         moved: list[Job] = []
         times: set[Time] = set()
-        while (t := self.overbooked(at.start, at.start + span(job))) is not None:
+        while (t := self.overbooked(job, at)) is not None:
             if (t in times and self.rules.victims != "any") or (moved and self.rules.victims == "one"):
                 return None
             times.add(t)
@@ -199,14 +199,17 @@ class Pass:
                 return None
             self.promises[victim.row] = self.profile.book(victim, found)
             now = self.departures()
-            if sum(now[project] > departures[project] for project in departures if project in now) > self.rules.pl:
+            others = [project for project in departures if project in now and project != self.whose(job)]
+            if sum(now[project] > departures[project] for project in others) > self.rules.pl:
                 return None
         return moved
 
-    def overbooked(self, begin: Time, end: Time) -> Time | None:
-        """The first instant in [begin, end) at which more is booked than there is."""
+    def overbooked(self, job: Job, at: Reservation) -> Time | None:
+        """The first instant while the job runs at which more is booked than there is of what it asks for."""
         for t, room in zip(self.profile.times, self.profile.rooms, strict=True):
-            if begin <= t < end and min(room) < 0:
+            if at.start <= t < at.start + span(job) and any(
+                there < 0 < asked for there, asked in zip(room, need(job), strict=True)
+            ):
                 return t
         return None
 
@@ -220,7 +223,7 @@ class Pass:
             and self.whose(other) != self.whose(job)
             and other not in moved
             and self.promises[other.row].start <= t < self.promises[other.row].start + span(other)
-            and any(there < 0 and asked > 0 for there, asked in zip(room, need(other), strict=True))
+            and any(there < 0 < min(a, b) for there, a, b in zip(room, need(job), need(other), strict=True))
             and self.latest[other.row] > self.promises[other.row].start
         ]
         return max(found, key=lambda other: (self.latest[other.row], other.submit, other.row), default=None)
@@ -230,7 +233,7 @@ class Pass:
         profile, length = self.profile, span(job)
         for t in profile.times[profile._cut(begin) :]:
             rooms = [room for at, room in zip(profile.times, profile.rooms, strict=True) if t <= at < t + length]
-            if all(there >= asked for room in rooms for there, asked in zip(room, need(job), strict=True)):
+            if all(is_room(room, job) for room in rooms):
                 return Reservation(t, on_the_node(job))
         return Reservation(FUTURE, on_the_node(job))
 
@@ -241,6 +244,11 @@ def on_the_node(job: Job) -> Placement:
 
 def need(job: Job) -> tuple[int, ...]:
     return tuple(job.tasks * amount for amount in job.demand)
+
+
+def is_room(room: Room, job: Job) -> bool:
+    """Of what a job does not ask for there may be less than nothing: a window takes what runs hold, too."""
+    return all(there >= asked for there, asked in zip(room, need(job), strict=True) if asked)
 
 
 def copy_of(profile: Profile) -> Profile:

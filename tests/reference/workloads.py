@@ -151,14 +151,16 @@ def project_case(dice: Dice, projects_max: int = 10, exact: bool = False) -> Cas
     """
     capacity = [dice.between(1, 4) for _ in range(dice.between(1, 3))]
     seen, horizon, jobs = "walltime" if exact else dice.of(ESTIMATES), dice.of(HORIZONS), []
+    again = not exact and dice.of(SELDOM)  # more jobs of a project come later
     for number in range(dice.between(1, projects_max)):
         submit, priority = dice.between(0, horizon) * SECOND, dice.of([0.0, 0.0, 0.25, 0.5, 1.0])
+        project = "" if not exact and dice.of(SELDOM) else f"p{number // 2 if again else number}"
         for _ in range(dice.of([1, 1, 2, 3, 4])):
             told = times(dice, seen, horizon) | {"submit": submit, "priority": priority, "deadline": NEVER}
             if exact:
                 told["runtime"] = told["walltime"]
             demand = tuple(dice.between(0, amount) for amount in capacity)
-            jobs.append(Job(row=len(jobs), name=f"j{len(jobs)}", project=f"p{number}", demand=demand, **told))
+            jobs.append(Job(row=len(jobs), name=f"j{len(jobs)}", project=project, demand=demand, **told))
     if dice.of(SELDOM):  # in the order of the file the jobs of a project need not follow each other
         jobs = [replace(job, row=row, name=f"j{row}") for row, job in enumerate(jobs[::2] + jobs[1::2])]
     return Case(jobs, Platform.pool(*capacity))

@@ -37,13 +37,12 @@ class Departures:
     first: Ints  # row here of the first promise of each project that has one, then the number of rows
 
     @classmethod
-    def of(cls, promises: Promises, codes: Ints | Codes, seen: Ints) -> "Departures":
-        """promises: those of all jobs. codes: each job's project, -1 none. seen: the walltimes that policies saw."""
+    def of(cls, promises: Promises, codes: Ints | Codes) -> "Departures":
+        """promises: those of all jobs. codes: each job's project, -1 none."""
         rows = np.argsort(codes[promises.job], kind="stable")
         mine = promises.take(rows[codes[promises.job[rows]] >= 0])
         project, many = codes[mine.job].astype(np.int64), len(mine)
-        ends = np.where(mine.start == NO_TIME, NO_TIME, mine.start + np.maximum(seen[mine.job], 1))
-        highest = _highest(_until_the_next(mine.job, project), ends)
+        highest = _highest(_until_the_next(mine.job, project), mine.end)
         last = np.flatnonzero(_changes(project, mine.at, at_end=True))  # of the rows of one project at one instant
         begin = np.append(0, last[:-1] + 1)[: len(last)]
         moved = np.maximum.reduceat(np.where(mine.cause == MOVED, np.arange(many), -1), begin) if many else last
@@ -119,11 +118,11 @@ def _highest(past: Ints, values: Ints) -> Ints:
     return found
 
 
-def departures(promises: Promises, rows: Ints, seen: Ints) -> list[Change]:
-    """The promised departures of the project of these jobs. seen: the walltimes that policies saw, shape (jobs,)."""
-    codes = np.full(len(seen), -1)
+def departures(promises: Promises, rows: Ints, jobs: int) -> list[Change]:
+    """The promised departures of the project of these of so many jobs."""
+    codes = np.full(jobs, -1)
     codes[rows] = 0
-    found = Departures.of(promises, codes, seen)
+    found = Departures.of(promises, codes)
     return found.changes(0) if len(found) else []
 
 

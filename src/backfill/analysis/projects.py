@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model.schedule import NO_TIME, Schedule
+from backfill.model.schedule import CANCELLED, NO_TIME, Schedule
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Floats, Ints, Workload
 
@@ -17,7 +17,7 @@ from backfill.model.workload import Floats, Ints, Workload
 class Spans:
     """First submit, first start and last end of each project; all of shape (projects,), times in microseconds."""
 
-    whole: NDArray[np.bool_]  # all of its jobs are among those that were looked at
+    whole: NDArray[np.bool_]  # all of its jobs are among those that were looked at, but who left before it started
     jobs: Ints  # how many of these it has
     submit: Ints
     start: Ints
@@ -30,7 +30,8 @@ class Spans:
         mine = rows[codes[rows] >= 0]
         of = codes[mine]
         count = np.bincount(of, minlength=many)
-        whole = (count > 0) & (count == np.bincount(codes[codes >= 0], minlength=many))
+        counts = (codes >= 0) & ~((schedule.state == CANCELLED) & ~schedule.ran)  # who left before it started does not
+        whole = (count > 0) & (count == np.bincount(codes[counts], minlength=many))
         submit, start, end = np.full(many, NEVER), np.full(many, NEVER), np.full(many, NO_TIME)
         np.minimum.at(submit, of, workload.jobs.submit[mine])
         np.minimum.at(start, of, schedule.start[mine])

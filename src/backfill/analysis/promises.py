@@ -5,16 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from backfill.model.errors import BadArgument
 from backfill.model.promises import CAUSES, MOVED, Promises
 from backfill.model.schedule import NO_TIME, Schedule
 from backfill.model.units import SECOND, seconds_text
-from backfill.model.workload import Ints, Workload
+from backfill.model.workload import Workload
 
 WHY = {
     "moved-up": "room appeared",
     "overrun": "a job ran over its limit",
-    "changed": "capacity, walltimes or runs changed",
+    "changed": "capacity, walltimes or jobs changed",
 }
 
 Row = tuple[int, int, int, int, int]  # of Promises.rows
@@ -58,21 +57,9 @@ class Change:
         return found
 
 
-def subject(log: Workload, name: str) -> tuple[int | None, Ints]:
-    """Whom a name means: the row of a job, or None for a project; and the rows of its jobs. Raises UsageError."""
-    rows = np.flatnonzero(log.jobs.job.astype(str) == name)
-    if len(rows):
-        return int(rows[0]), rows[:1]
-    if name in log.jobs.project.names:
-        return None, np.flatnonzero(log.jobs.project.codes == log.jobs.project.names.index(name))
-    many = len(set(log.jobs.project.codes.tolist()) - {-1})
-    projects = f" or {many} projects" if many else ""
-    raise BadArgument("promise", name, f"the id of one of the {len(log)} jobs{projects} of {log.name}")
-
-
 def history(promises: Promises, job: int) -> list[Change]:
     """The promises of one job, in order."""
-    return [_change(row) for row in promises.take(np.flatnonzero(promises.job == job)).rows()]
+    return [_change(row) for row in promises.of(job).rows()]
 
 
 def _change(row: Row) -> Change:
@@ -90,7 +77,10 @@ def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float |
     ran = np.flatnonzero((schedule.promise != NO_TIME) & schedule.ran)
     slip = (schedule.start - schedule.promise)[ran]
     late = slip[slip > 0] / SECOND
-    changed = promises.take(np.flatnonzero(promises.cause > 0))
+    order = np.argsort(promises.job, kind="stable")
+    again = np.diff(promises.job[order], prepend=-1) == 0
+    moved = np.diff(promises.start[order], prepend=0) != 0
+    changed = promises.take(order[again & moved & (promises.cause[order] > 0)])
     return {
         "promised_jobs": len(ran),
         "moved_promises": len(changed),

@@ -91,8 +91,8 @@ def simulate(
     if save is not None:
         check_folder(save)
 
-    from backfill.analysis.promises import subject
     from backfill.cli.run import described, run
+    from backfill.model.promises import subject
     from backfill.traces.schedules import write_runs, write_schedule
 
     spec = described(policy, options, settings or [], promise, explain)
@@ -142,10 +142,11 @@ def _print(result: "Result") -> None:
     if result.replay is not None:
         print(f"\n{result.replay.short}")
     if result.watched is not None:
-        from backfill.analysis.promises import subject
+        from backfill.model.promises import OF_PROJECT, subject
 
         project = subject(result.workload, result.watched)[0] is None
-        who, told = f"{'project' if project else 'job'} {result.watched}", result.promise_history(result.watched)
+        who = f"project {result.watched.removeprefix(OF_PROJECT)}" if project else f"job {result.watched}"
+        told = result.promise_history(result.watched)
         for change in told:
             print(f"{who}: {change.sentence(result.workload, project)}")
         if not told:

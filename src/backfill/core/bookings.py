@@ -36,6 +36,7 @@ BOOKINGS = [
     ("next", int64[::1]),  # (n,)
     ("before", int64[::1]),  # (n,)
     ("found", int64[::1]),  # what `booked_at` found
+    ("due", int64[::1]),  # (n,): 1 where `next_booked` may tell of the begin
     ("due_time", int64[::1]),  # heap of begins; one that is not that of its job any more is void
     ("due_job", int64[::1]),
     ("dues", int64),
@@ -67,6 +68,7 @@ def new_bookings(jobs: int, resources: int, kept: bool) -> Any:
         next=zeros(n),
         before=zeros(n),
         found=zeros(SMALL),
+        due=zeros(n),
         due_time=zeros(SMALL),
         due_job=zeros(SMALL),
         dues=0,
@@ -104,7 +106,7 @@ def book_in(state, job, t, due):
     length = span(state, job)
     c = _class_of(length)
     h = _head_of(bookings, c, t >> c)
-    bookings.begin[job], bookings.length[job] = t, length
+    bookings.begin[job], bookings.length[job], bookings.due[job] = t, length, due
     bookings.many[c] += 1
     first = bookings.head[h]
     bookings.next[job], bookings.before[job] = first, NONE
@@ -176,11 +178,16 @@ def next_due(state):
     return job
 
 
+@kernel(inline=True)
+def _is_due(bookings, job, t):
+    return bookings.begin[job] == t and bookings.due[job] == 1
+
+
 @verb()
 def next_booked(state):
     """The next reserved start; FUTURE for none. Those that an overdue job has broken are not among them."""
     bookings = state.bookings
-    while bookings.dues > 0 and bookings.begin[bookings.due_job[0]] != bookings.due_time[0]:
+    while bookings.dues > 0 and not _is_due(bookings, bookings.due_job[0], bookings.due_time[0]):
         bookings.dues = pop_end(bookings.due_time, bookings.due_job, bookings.dues)
     return bookings.due_time[0] if bookings.dues > 0 else FUTURE
 

@@ -273,14 +273,14 @@ def fits_where_held(state, job, t):
     if state.machine.pool:
         least_over(state.plan.nodes, ONLY, t, end, state.scratch.room, ONLY)
         for k in range(state.machine.resources):
-            if state.scratch.room[0, k] < state.jobs.need[job, k]:
+            if 0 < state.jobs.need[job, k] > state.scratch.room[0, k]:
                 return False
         return True
     for pair in range(state.plan.first[job], state.plan.first[job] + state.plan.many[job]):
         node = state.plan.pairs[pair, 0]
         least_over(state.plan.nodes, node, t, end, state.scratch.room, node)
         for k in range(state.machine.resources):
-            if state.scratch.room[node, k] < state.plan.pairs[pair, 1] * state.jobs.demand[job, k]:
+            if 0 < state.plan.pairs[pair, 1] * state.jobs.demand[job, k] > state.scratch.room[node, k]:
                 return False
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
         least_over(state.plan.licences, state.jobs.licence[item], t, end, state.scratch.least, ONLY)

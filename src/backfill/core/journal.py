@@ -26,7 +26,7 @@ from backfill.core.record import doubled_rows, record, zeros
     DECIDE,  # the policy
     START,  # job, reason, run
     ON,  # node, tasks; of the start above it, not on a pool
-    RESERVE,  # job, start, cause, for which job
+    RESERVE,  # job, start, cause, for which job, end by walltime
     WITHDRAW,  # job
     WAKE,  # instant
     PREEMPT,  # job, how, overhead

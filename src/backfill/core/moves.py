@@ -26,6 +26,7 @@ from backfill.core.profile import (
     earliest_of_many,
     entry_after,
     find,
+    least_for,
     rollback,
     savepoint,
 )
@@ -144,7 +145,7 @@ def _keep(state, job, mark):
 @kernel(inline=True)
 def _fits(state, job, d, e):
     for k in range(state.machine.resources):
-        if available(state.plan.nodes, ONLY, d, e, k) < state.jobs.need[job, k]:
+        if available(state.plan.nodes, ONLY, d, e, k) < least_for(state.jobs.need, job, k, TAKE):
             return False
     return True
 
@@ -158,7 +159,7 @@ def _next_short(state, job, d, e):
         b = profile.lane[ONLY, d]
         everywhere = True
         for k in range(profile.columns):
-            everywhere = everywhere and profile.least[k, b] >= need[job, k]
+            everywhere = everywhere and profile.least[k, b] >= least_for(need, job, k, TAKE)
         if everywhere:
             e = b * BLOCK + profile.count[b] - 1
         elif not _fits(state, job, d, e):
@@ -174,7 +175,8 @@ def _victim_before(state, job, t, victims):
         return NONE
     d, e = find(state.plan.nodes, ONLY, t)
     for k in range(state.machine.resources):
-        state.bookings.lack[k] = state.jobs.need[job, k] - available(state.plan.nodes, ONLY, d, e, k)
+        there = available(state.plan.nodes, ONLY, d, e, k)
+        state.bookings.lack[k] = least_for(state.jobs.need, job, k, TAKE) - there
     return _victim(state, job, t, victims)
 
 
@@ -229,7 +231,7 @@ def _make_way(state, job, begin, t, victim, most, victims, rebook):
             or (most >= 0 and _delayed(state) > most)
         ):
             return False
-        t = _next_overbooked(state, t, end)
+        t = _next_overbooked(state, job, t, end)
         if t < end:
             victim = NONE if victims == ONE else _victim(state, job, t, victims)
     return True
@@ -298,14 +300,17 @@ def forget_soonest(state):
 
 
 @kernel()
-def _next_overbooked(state, t, end):
-    """The first instant of [t, end) at which there is less than nothing, with `lack` of then; `end` for none."""
+def _next_overbooked(state, job, t, end):
+    """The first instant of [t, end) at which there is less than nothing of what a job asks for; `end` for none.
+
+    So much lacks then stands in `lack`.
+    """
     profile, lack = state.plan.nodes, state.bookings.lack
     d, e = find(profile, ONLY, t)
     while e != NONE and t < end:
         over = False
         for k in range(state.machine.resources):
-            lack[k] = -available(profile, ONLY, d, e, k)
+            lack[k] = -available(profile, ONLY, d, e, k) if state.jobs.need[job, k] > 0 else np.int64(0)
             over = over or lack[k] > 0
         if over:
             return t

@@ -389,6 +389,13 @@ def book(profile, lane, begin, end, matrix, row, factor):
     _join(profile, lane, place, entry)
 
 
+@kernel(inline=True)
+def least_for(matrix, row, c, factor):
+    """How much of a resource must be free; if none is asked for less than nothing, as windows take what runs hold."""
+    amount = matrix[row, c] * factor
+    return amount if amount > 0 else PAST
+
+
 @apart(matrix=int64[:, ::1])
 def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
     """The first s in [begin, before) with the amount free on [s, min(s + length, until)); FUTURE where there is none.
@@ -405,7 +412,7 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
         first, last = b * BLOCK, b * BLOCK + profile.count[b]
         somewhere = everywhere = True
         for c in range(profile.columns):
-            amount = matrix[row, c] * factor
+            amount = least_for(matrix, row, c, factor)
             somewhere = somewhere and profile.most[c, b] >= amount
             everywhere = everywhere and profile.least[c, b] >= amount
         if not somewhere:
@@ -415,14 +422,14 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
                 start = profile.time[first]
                 blocked = False
         else:
-            floor = matrix[row, 0] * factor - profile.lift[0, b]
+            floor = least_for(matrix, row, 0, factor) - profile.lift[0, b]
             while e < last:
                 t = profile.time[e]
                 if t >= until or (not blocked and t - start >= length):
                     break
                 fits = profile.room[0, e] >= floor
                 for c in range(1, profile.columns):
-                    fits = fits and profile.room[c, e] + profile.lift[c, b] >= matrix[row, c] * factor
+                    fits = fits and profile.room[c, e] + profile.lift[c, b] >= least_for(matrix, row, c, factor)
                 if not fits:
                     blocked = True
                     if t >= before:
@@ -465,12 +472,12 @@ def earliest_of_many(profile, lane, matrix, row, factor, begin, before, length):
             if entered:
                 everywhere = True
                 for c in range(profile.columns):
-                    everywhere = everywhere and profile.least[c, b] >= matrix[row, c] * factor
+                    everywhere = everywhere and profile.least[c, b] >= least_for(matrix, row, c, factor)
             if everywhere:
                 e = b * BLOCK
             else:
                 for c in range(profile.columns):
-                    blocked = blocked or profile.room[c, e] + profile.lift[c, b] < matrix[row, c] * factor
+                    blocked = blocked or profile.room[c, e] + profile.lift[c, b] < least_for(matrix, row, c, factor)
             if blocked or profile.time[e] <= known:
                 break
             ahead_place, ahead = d, e
@@ -542,7 +549,7 @@ def free_since(profile, lane, matrix, row, factor, t):
     since = t
     while True:
         for c in range(profile.columns):
-            if available(profile, lane, d, e, c) < matrix[row, c] * factor:
+            if available(profile, lane, d, e, c) < least_for(matrix, row, c, factor):
                 return since
         since = profile.time[e]
         if since <= profile.horizon:

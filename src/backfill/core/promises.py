@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numba import int64
 
+from backfill.core.errors import NONE
 from backfill.core.kernel import apart, kernel
 from backfill.core.profile import PAST
 from backfill.core.record import SMALL, doubled_rows, record, zeros
@@ -27,7 +28,8 @@ PROMISES = [
     ("first", int64[::1]),  # the first that it held
     ("watched", int64),  # job whose promises are recorded; -1 none
     ("recorded", int64),  # 1: those of all jobs are
-    ("record", int64[:, ::1]),  # (rows, 5): instant, job, promised start (NO_TIME = none), cause, for which job (-1)
+    # (rows, 6): instant, job, promised start and end by walltime (NO_TIME = none), cause, for which job (-1)
+    ("record", int64[:, ::1]),
     ("rows", int64),
 ]
 Promises, PromisesT = record("Promises", PROMISES, globals())
@@ -40,7 +42,7 @@ def new_promises(jobs: int, watched: int, recorded: bool) -> Any:
         first=np.full(jobs, NO_TIME),
         watched=watched,
         recorded=int(recorded),
-        record=zeros(SMALL, 5),
+        record=zeros(SMALL, 6),
         rows=0,
     )
 
@@ -53,11 +55,32 @@ def note_promise(state, job, t, cause, by):
         _append(state, job, t, cause, by)
 
 
+@kernel()
+def take_back(state, job):
+    """A job goes away, and so does what it was promised."""
+    note_promise(state, job, NO_TIME, CHANGED, NONE)
+    state.promises.reserved[job] = NO_TIME
+
+
+@kernel()
+def note_walltime(state, job):
+    """Record that a job with a promised start, that waits or runs, is expected to end at another time."""
+    promises = state.promises
+    if (promises.recorded or job == promises.watched) and promises.reserved[job] != NO_TIME:
+        _append(state, job, promises.reserved[job], CHANGED, NONE)
+
+
+@kernel(inline=True)
+def end_of(state, job, t):
+    """When a job ends that starts at t, by its walltime; NO_TIME if t is that."""
+    return t + max(state.jobs.walltime[job], 1) if t != NO_TIME else NO_TIME
+
+
 @apart()
 def _append(state, job, t, cause, by):
     promises = state.promises
     if promises.rows == len(promises.record):
         promises.record = doubled_rows(promises.record)
     row = promises.record[promises.rows]
-    row[0], row[1], row[2], row[3], row[4] = state.now, job, t, cause, by
+    row[0], row[1], row[2], row[3], row[4], row[5] = state.now, job, t, end_of(state, job, t), cause, by
     promises.rows += 1

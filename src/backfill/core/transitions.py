@@ -31,7 +31,7 @@ from backfill.core.journal import (
 )
 from backfill.core.kernel import apart, kernel
 from backfill.core.projects import join_project
-from backfill.core.promises import NO_TIME
+from backfill.core.promises import NO_TIME, note_walltime, take_back
 from backfill.core.queue import dequeue, enqueue
 from backfill.core.record import doubled_rows
 from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, take
@@ -117,6 +117,7 @@ def leave(state, job):
     """A waiting job goes away unstarted."""
     note(state, LEAVE, job)
     dequeue(state, job)
+    take_back(state, job)
     if state.bookings.kept:
         drop_booking(state, job)
     note_leave(state.batch, job)
@@ -154,6 +155,8 @@ def change(state, job, what, walltime, priority):
         if runs:
             drop_by_limit(state, run)
             add_by_limit(state, run, state.runs.start[run] + state.jobs.walltime[job])
+        if waits or runs:
+            note_walltime(state, job)
     else:
         state.jobs.priority[job] = priority
     if waits:

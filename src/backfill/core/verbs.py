@@ -34,7 +34,7 @@ from backfill.core.journal import PREEMPT, RESERVE, WAKE, WITHDRAW, note, note_r
 from backfill.core.kernel import apart, kernel
 from backfill.core.placement import holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
-from backfill.core.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, RENEWED, note_promise
+from backfill.core.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, RENEWED, end_of, note_promise
 from backfill.core.queue import dequeue, enqueue, head, is_held_back, is_waiting, take_in
 from backfill.core.record import doubled
 from backfill.core.runs import (
@@ -260,7 +260,7 @@ def promise_start(state, job, t, cause, by):
     if t < state.now:
         fail(state, IN_THE_PAST, job, NONE, t, state.now)
         return
-    note(state, RESERVE, job, t, cause, by)
+    note(state, RESERVE, job, t, cause, by, end_of(state, job, t))
     if state.promises.first[job] == NO_TIME:
         state.promises.first[job] = t
     note_promise(state, job, t, cause, by)

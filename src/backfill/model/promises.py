@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from backfill.model.errors import BadArgument
 from backfill.model.schedule import NO_TIME
-from backfill.model.workload import Ints
+from backfill.model.workload import Ints, Workload
 
 # Why a promise is given, or becomes another one; by the numbers of core/promises.py.
 CAUSES = ("given", "renewed", "moved-up", "moved", "overrun", "changed")
@@ -20,6 +21,7 @@ class Promises:
     at: Ints  # when it was made
     job: Ints  # row of the workload
     start: Ints  # the promised start; NO_TIME: the job has none from now on
+    end: Ints  # when the job was to end then, by its walltime; NO_TIME
     cause: Ints  # index in CAUSES
     by: Ints  # row of the job that it made way for; -1 none
     kept: bool  # a promise holds until it is changed; else until the next pass, which makes all of them anew
@@ -39,4 +41,22 @@ class Promises:
 
     def take(self, rows: Ints) -> "Promises":
         """These rows, in this order."""
-        return Promises(self.at[rows], self.job[rows], self.start[rows], self.cause[rows], self.by[rows], self.kept)
+        at, job, start, end, cause, by = self.at, self.job, self.start, self.end, self.cause, self.by
+        return Promises(at[rows], job[rows], start[rows], end[rows], cause[rows], by[rows], self.kept)
+
+
+OF_PROJECT = "project:"  # before the name of a project that is also the id of a job
+
+
+def subject(log: Workload, name: str) -> tuple[int | None, Ints]:
+    """Whom a name means: the row of a job, or None for a project; and the rows of its jobs. Raises UsageError."""
+    rows = np.flatnonzero(log.jobs.job.astype(str) == name)
+    if len(rows):
+        return int(rows[0]), rows[:1]
+    projects = log.jobs.project
+    project = name if name in projects.names else name.removeprefix(OF_PROJECT)
+    if project in projects.names:
+        return None, np.flatnonzero(projects.codes == projects.names.index(project))
+    many = len(set(projects.codes.tolist()) - {-1})
+    or_one = f" or {many} projects" if many else ""
+    raise BadArgument("promise", name, f"the id of one of the {len(log)} jobs{or_one} of {log.name}")

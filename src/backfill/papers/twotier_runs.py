@@ -75,9 +75,9 @@ def _mean(times: Ints) -> float:
 
 
 def laws(result: Result) -> tuple[int, int, int]:
-    """How many projects were promised a departure, how many promises of jobs were moved, how many projects had wrong.
+    """How many projects were promised a departure, how many promises of jobs moved, how many projects were wronged.
 
-    A project has wrong if it ends later than its first promised departure and its slack, or was ever promised such an
+    A project is wronged if it ends later than its first promised departure and its slack, or was ever promised such an
     end; under 2tsb also if any promise of a job of it became another one.
     """
     log, promises = result.workload, result.simulation.promises

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from backfill.core.journal import DECIDE, PREEMPT, RELEASE, RESERVE, TICK, WITHDRAW
+from backfill.core.journal import DECIDE, LEAVE, PREEMPT, RELEASE, RESERVE, TICK, WITHDRAW
 from backfill.core.loop import decide_once, take_in
 from backfill.core.policy import Policy
 from backfill.core.transitions import do_again
@@ -48,13 +48,14 @@ def promises_of(journal: Ints, submit: Ints, kept: bool) -> Promises:
     """The promises in a journal of a workload with these submits. kept: whether they hold beyond the pass."""
     code = journal[:, 0]
     ticks = np.flatnonzero(code == TICK)
-    rows = np.flatnonzero(np.isin(code, (RESERVE, WITHDRAW, RELEASE, PREEMPT)))
+    rows = np.flatnonzero(np.isin(code, (RESERVE, WITHDRAW, LEAVE, RELEASE, PREEMPT)))
     place = np.argsort(submit, kind="stable")  # the core numbers jobs in the order of the queue
     given, by = code[rows] == RESERVE, journal[rows, 4]
     return Promises(
         at=journal[ticks[np.searchsorted(ticks, rows) - 1], 1],
         job=place[journal[rows, 1]],
         start=np.where(given, journal[rows, 2], NO_TIME),
+        end=np.where(given, journal[rows, 5], NO_TIME),
         cause=np.where(given, journal[rows, 3], CHANGED),
         by=np.where(given & (by >= 0), place[by], -1),
         kept=kept,

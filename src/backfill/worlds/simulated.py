@@ -30,7 +30,7 @@ from backfill.model.errors import PolicyError, UsageError, at
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
-from backfill.model.promises import Promises
+from backfill.model.promises import Promises, subject
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
 from backfill.model.units import NEVER, counted, seconds_text
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
@@ -131,10 +131,11 @@ def begin(
     values = policy.values(params)
     jobs, machine, whole, causes = as_run(workload, platform, policy.place)
     if policy.one_node and not machine.is_pool:
-        there = (counted(len(getattr(platform, f"{name}s")), name) for name in ("node", "licence", "limit"))
+        there = {name: len(getattr(platform, f"{name}s")) for name in ("node", "licence", "limit")}
+        much = " and ".join(counted(many, name) for name, many in there.items() if many > (name == "node"))
         raise UsageError(
             f"policy {policy.name} schedules one node, without floating licences and limits on what runs; "
-            f"{platform.name} has {', '.join(there)}"
+            f"{platform.name} has {much}; 2tsb and conservative take it"
         )
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
@@ -170,15 +171,14 @@ def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, 
     """The job whose promises are recorded, -1 for none; and whether those of all are, as a project is watched."""
     if watched is None:
         return -1, False
-    if watched in workload.jobs.project.names and watched not in workload.jobs.job.astype(str):
-        return -1, True
-    return int(np.argmax(rows == workload.row_of(watched))), False
+    job, _ = subject(workload, watched)
+    return (-1, True) if job is None else (int(np.argmax(rows == job)), False)
 
 
 def _promises(state: Any, rows: Ints, kept: bool) -> Promises:
     """The record of promises, with jobs by their rows in the workload."""
-    at, job, start, cause, by = state.promises.record[: state.promises.rows].T.copy()
-    return Promises(at, rows[job], start, cause, np.where(by >= 0, rows[by], -1), kept)
+    at, job, start, end, cause, by = state.promises.record[: state.promises.rows].T.copy()
+    return Promises(at, rows[job], start, end, cause, np.where(by >= 0, rows[by], -1), kept)
 
 
 def _ascend(rows: Ints) -> bool:
