@@ -50,7 +50,7 @@ PASSES = (
     "relaxed:omega=2,base=walltime,tried=wfp3",
     "dynamic:delta=2,gain=0.4",
     "selective:rule=differential,order=lxf",
-    "slack:sf=1,base=walltime,best=3,compress=false",
+    "slack:sf=1,slack_base=walltime,best=3,compress=false",
     "2tsb",
     "2tfb:compress=true,victims=any",
     "2tfb-sf:sf=2,pl=1",

@@ -40,7 +40,7 @@ def test_at_the_ends_of_their_parameters_they_are_older_policies(name, data):
 @pytest.mark.parametrize("base", ["walltime", "turnaround"])
 @given(case=st.one_of(pool_cases(honest=True), project_cases(exact=True)))
 def test_slack_starts_no_job_later_than_promised_and_its_slack(base, case):
-    workload, schedule = scheduled(case, f"slack:sf=2,base={base}")
+    workload, schedule = scheduled(case, f"slack:sf=2,slack_base={base}")
     jobs, ran = workload.jobs, np.flatnonzero(schedule.ran)
     span = schedule.promise - jobs.submit if base == "turnaround" else 0
     most = (1 - np.clip(jobs.priority, 0, 1)) * 2 * (span + jobs.walltime)

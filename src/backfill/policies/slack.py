@@ -26,8 +26,10 @@ AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
     booked=True,
     one_node=True,
     params={
-        "sf": Param(3, 0, 1e9, "times", "slack: by how many times `base` a start may be moved, for a priority of 0"),
-        "base": Param.choice(
+        "sf": Param(
+            3, 0, 1e9, "times", "slack: by how many times `slack_base` a start may be moved, for a priority of 0"
+        ),
+        "slack_base": Param.choice(
             "average_wait",
             "walltime",
             "turnaround",
@@ -43,8 +45,8 @@ AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
 def slack(state):
     """Promise each job, at its submit, a start for which others may have to make way, each within its own slack.
 
-    The slack of a job is (1 - priority) sf times `base`, with the priority within 0 and 1, and counts from the start
-    that it was first promised. A start costs what it delays, by processors and walltime.
+    The slack of a job is (1 - priority) sf times `slack_base`, with the priority within 0 and 1, and counts from the
+    start that it was first promised. A start costs what it delays, by processors and walltime.
     Promise: no start is later than first promised and this slack, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
     Slow twin: tests/reference/slack.py. With sf = 0 every start is that of conservative.
@@ -80,9 +82,9 @@ def note_waits(state):
 def slack_of(state, job):
     """By how much the start of a job may be moved, in microseconds."""
     own = state.own
-    if own.base == AVERAGE_WAIT:
+    if own.slack_base == AVERAGE_WAIT:
         base = float(own.waited[0]) / float(max(own.noted[0], 1))
-    elif own.base == WALLTIME:
+    elif own.slack_base == WALLTIME:
         base = float(state.jobs.walltime[job])
     else:
         base = float(state.promises.reserved[job] + state.jobs.walltime[job] - state.jobs.submit[job])
