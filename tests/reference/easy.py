@@ -38,15 +38,17 @@ def rest_in_order(jobs: list[Job], tried: str | None, view: View) -> list[Job]:
 
 
 def first_fit(view: View, queue: list[Job]) -> Decision:
-    """Everything that fits starts, in order."""
-    profile, starts, waiting = Profile.of_running(view), [], []
+    """Everything that fits starts, in order.
+
+    `fit` says that an earlier job has no room, and that it is no limit that holds it back.
+    """
+    profile, starts, reason = Profile.of_running(view), [], "head"
     for job in queue:
-        placement = profile.place_now(job)
-        if placement is None:
-            waiting.append(job)
-        else:
-            starts.append(Start(job, placement, "fit" if any_waits(waiting, profile) else "head"))
+        if placement := profile.place_now(job):
+            starts.append(Start(job, placement, reason))
             profile.book(job, Reservation(view.now, placement))
+        elif not profile.held_back(job):
+            reason = "fit"
     return Decision(starts)
 
 
