@@ -17,7 +17,7 @@ from backfill.core.errors import NONE
 from backfill.core.heaps import pop_end, push_end
 from backfill.core.kernel import apart, kernel
 from backfill.core.profile import FUTURE
-from backfill.core.promises import NO_TIME
+from backfill.core.promises import CHANGED, NO_TIME, note_promise
 from backfill.core.record import SMALL, doubled, record, zeros
 from backfill.core.search import span
 from backfill.core.wall import verb
@@ -136,6 +136,15 @@ def drop_booking(state, job):
     else:
         bookings.head[_head_of(bookings, c, t >> c)] = behind
     bookings.begin[job] = NO_TIME
+
+
+@kernel()
+def take_back(state, job):
+    """A waiting job has no promised start any more, and nothing booked."""
+    note_promise(state, job, NO_TIME, CHANGED, NONE)
+    state.promises.reserved[job] = NO_TIME
+    if state.bookings.kept:
+        drop_booking(state, job)
 
 
 @verb()

@@ -56,13 +56,6 @@ def note_promise(state, job, t, cause, by):
 
 
 @kernel()
-def take_back(state, job):
-    """A job goes away, and so does what it was promised."""
-    note_promise(state, job, NO_TIME, CHANGED, NONE)
-    state.promises.reserved[job] = NO_TIME
-
-
-@kernel()
 def note_walltime(state, job):
     """Record that a job with a promised start, that waits or runs, is expected to end at another time."""
     promises = state.promises

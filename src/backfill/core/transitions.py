@@ -8,7 +8,7 @@ import numpy as np
 from numba import int64
 
 from backfill.core.batch import clear_batch, note_arrival, note_end, note_leave
-from backfill.core.bookings import drop_booking
+from backfill.core.bookings import take_back
 from backfill.core.errors import NONE
 from backfill.core.heaps import pop_timer
 from backfill.core.journal import (
@@ -31,7 +31,7 @@ from backfill.core.journal import (
 )
 from backfill.core.kernel import apart, kernel
 from backfill.core.projects import join_project
-from backfill.core.promises import NO_TIME, note_walltime, take_back
+from backfill.core.promises import NO_TIME, note_walltime
 from backfill.core.queue import dequeue, enqueue
 from backfill.core.record import doubled_rows
 from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, take
@@ -118,8 +118,6 @@ def leave(state, job):
     note(state, LEAVE, job)
     dequeue(state, job)
     take_back(state, job)
-    if state.bookings.kept:
-        drop_booking(state, job)
     note_leave(state.batch, job)
 
 

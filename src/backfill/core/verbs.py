@@ -4,7 +4,7 @@ import numpy as np
 from numba import int64
 
 from backfill.core.batch import note_preemption, note_start
-from backfill.core.bookings import book_in, drop_booking
+from backfill.core.bookings import book_in, drop_booking, take_back
 from backfill.core.errors import (
     BY_HELD_BACK,
     BY_PLACE,
@@ -34,7 +34,7 @@ from backfill.core.journal import PREEMPT, RESERVE, WAKE, WITHDRAW, note, note_r
 from backfill.core.kernel import apart, kernel
 from backfill.core.placement import holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
-from backfill.core.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, RENEWED, end_of, note_promise
+from backfill.core.promises import GIVEN, NO_TIME, OVERRUN, RENEWED, end_of, note_promise
 from backfill.core.queue import dequeue, enqueue, head, is_held_back, is_waiting, take_in
 from backfill.core.record import doubled
 from backfill.core.runs import (
@@ -312,10 +312,7 @@ def withdraw(state, job):
     """Take back the start that a waiting job was promised, for want of capacity."""
     if is_waiting(state, job, BY_WITHDRAW):
         note(state, WITHDRAW, job)
-        note_promise(state, job, NO_TIME, CHANGED, NONE)
-        state.promises.reserved[job] = NO_TIME
-        if state.bookings.kept:
-            drop_booking(state, job)
+        take_back(state, job)
 
 
 @verb()

@@ -83,10 +83,9 @@ def laws(result: Result) -> tuple[int, int, int]:
     log, promises = result.workload, result.simulation.promises
     given = promises.cause == GIVEN
     rows = promises.job
-    ends = promises.start + np.maximum(log.jobs.walltime[rows], 1)
-    first = _last(result, ends[given], rows[given])
+    first = _last(result, promises.end[given], rows[given])
     slack = np.rint((first - _submits(result)) * _factor(result)).astype(np.int64)
-    latest = np.maximum(_last(result, ends, rows), _last(result, result.schedule.end, np.arange(len(log))))
+    latest = np.maximum(_last(result, promises.end, rows), _last(result, result.schedule.end, np.arange(len(log))))
     wrong = (first == NO_TIME) | (latest > first + slack)
     if result.policy.name == "2tsb":
         wrong[log.jobs.project.codes[rows[~given]]] = True

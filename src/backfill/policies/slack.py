@@ -4,14 +4,12 @@ import math
 
 import numpy as np
 
-from backfill.core.bookings import allow_until, next_due
+from backfill.core.bookings import allow_until
 from backfill.core.kernel import kernel
 from backfill.core.moves import begin_moves, settle_at_least_cost
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.promises import NO_TIME
-from backfill.core.verbs import MOVED_UP
-from backfill.policies.conservative import start_where_held
-from backfill.policies.twotier import COMPRESS, MEMORY, MOST, begin_pass, end_pass, promise_booked
+from backfill.policies.twotier import COMPRESS, MEMORY, MOST, begin_pass, end_pass, promise_booked, start_new
 
 AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
 
@@ -58,7 +56,7 @@ def slack(state):
         promise_booked(state, new[i], settle_at_least_cost(state, new[i], most_looks(state.own.best)))
         if state.promises.reserved[new[i]] != NO_TIME:
             allow_until(state, new[i], state.promises.reserved[new[i]] + slack_of(state, new[i]))
-        start_beside(state, new[i])
+        start_new(state)
     end_pass(state)
 
 
@@ -90,17 +88,6 @@ def slack_of(state, job):
         base = float(state.promises.reserved[job] + state.jobs.walltime[job] - state.jobs.submit[job])
     priority = min(max(state.jobs.priority[job], 0.0), 1.0)
     return np.int64(np.rint(min((1.0 - priority) * own.sf * base, MOST)))
-
-
-@kernel()
-def start_beside(state, new):
-    """Start a new job if it is to start now, and those that were moved to now for it."""
-    job = next_due(state)
-    while job >= 0:
-        if job != new:
-            state.own.why[job] = MOVED_UP
-        start_where_held(state, job)
-        job = next_due(state)
 
 
 def family() -> dict[str, Policy]:

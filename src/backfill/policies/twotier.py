@@ -69,7 +69,7 @@ def two_tier_sb(state):
     for i in range(len(new)):
         if state.own.new[new[i]] == WANTS_ONE:
             promise_project(state, new[i])
-            start_project(state, state.projects.of[new[i]])
+            start_new(state)
     end_pass(state)
 
 
@@ -97,7 +97,7 @@ def two_tier_fb(state):
         if state.own.new[new[i]] == WANTS_ONE:
             promise_with_moves(state, new[i], np.int64(0), state.own.victims, state.own.rebook)
             give_slack(state, new[i], 0.0)
-            start_project(state, state.projects.of[new[i]])
+            start_new(state)
     end_pass(state)
 
 
@@ -125,7 +125,7 @@ def two_tier_fb_sf(state):
         if state.own.new[new[i]] == WANTS_ONE:
             promise_with_moves(state, new[i], most_of(state.own.pl), state.own.victims, state.own.rebook)
             give_slack(state, new[i], state.own.sf)
-            start_project(state, state.projects.of[new[i]])
+            start_new(state)
     end_pass(state)
 
 
@@ -162,7 +162,7 @@ def two_tier_pb(state):
             else:
                 promise_project(state, new[i])
             give_slack(state, new[i], (1.0 - priority) * state.own.sf)
-            start_project(state, state.projects.of[new[i]])
+            start_new(state)
     end_pass(state)
 
 
@@ -241,11 +241,11 @@ def start_booked(state):
 
 
 @kernel()
-def start_project(state, project):
-    """Start the jobs of a new project that are to start now, and those that were moved to now for it."""
+def start_new(state):
+    """Start who was promised this instant just now, and those that were moved to it."""
     job = next_due(state)
     while job >= 0:
-        if state.projects.of[job] != project:
+        if state.own.why[job] != BACKFILL:
             state.own.why[job] = MOVED_UP
         start_where_held(state, job)
         job = next_due(state)
