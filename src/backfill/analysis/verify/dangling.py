@@ -1,0 +1,57 @@
+"""Runs that start before what their jobs come after is over: they hold what they hold, and wait, until it is."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from backfill.analysis.outages import Replay
+from backfill.analysis.verify.case import Case, Overrun, items_of
+from backfill.analysis.verify.times import Lengths, lengths_of
+from backfill.model.schedule import NO_TIME, NODE_FAIL
+from backfill.model.units import NEVER
+from backfill.model.workload import Ints
+
+
+def dangling(case: Case, overrun: Overrun, overhead: int) -> tuple[Lengths, Lengths]:
+    """How long each run must make progress, and how long it must last: longer by what it waits for others.
+
+    Where ends are not stated, they follow from one another.
+    """
+    runs = case.runs
+    wait = np.zeros(len(runs), np.int64)
+    for _ in range(len(runs) + 1):
+        begun = replace(case, runs=replace(runs, start=runs.start + wait))
+        lengths = lengths_of(begun, overrun, overhead)
+        until = np.where(runs.end == NO_TIME, runs.start + wait + lengths.shortest, runs.end)
+        found = waits(case, until)
+        if np.array_equal(found, wait):
+            break
+        wait = found
+    longer = (lengths.shortest + wait, lengths.longest + wait, lengths.extra + wait)
+    return lengths, replace(lengths, shortest=longer[0], longest=longer[1], extra=longer[2])
+
+
+def waits(case: Case, until: Ints) -> Ints:
+    """How long each run waits for what its job comes after, shape (runs,). until: when each run ends."""
+    runs, after, think = case.runs, case.workload.jobs.after, case.workload.jobs.think
+    over, gone = np.full(len(case.workload), NEVER), ~case.ran & (case.cancelled < NEVER)
+    over[runs.job] = until  # of several runs the last one stays
+    over[gone] = case.cancelled[gone]
+    index, owner = items_of(after, runs.job)
+    latest = runs.start.copy()
+    np.maximum.at(latest, owner, over[after.items[index]] + think[runs.job[owner]])
+    return latest - runs.start
+
+
+def lose_with(case: Case, replay: Replay) -> None:
+    """What is lost and begins anew takes along the runs that wait for its end."""
+    runs, after = case.runs, case.workload.jobs.after
+    index, owner = items_of(after, runs.job)
+    before = after.items[index]
+    for time, lost in replay.lost.items():
+        there = (runs.start < time) & (runs.end == time) & (runs.state == NODE_FAIL)
+        new = set(lost)
+        while new:
+            follows = owner[np.isin(before, runs.job[list(new)])]
+            new = set(follows[there[follows]].tolist()) - lost
+            lost |= new

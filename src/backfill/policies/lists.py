@@ -1,0 +1,30 @@
+"""Doubly linked lists in the memory of a policy.
+
+They hold numbers that are greater by 1, since memory begins as 0: 0 is nobody.
+"""
+
+from backfill.core.kernel import kernel
+
+
+@kernel()
+def append(previous, following, first, last, which, item):
+    """Put an item at the end of a list."""
+    previous[item], following[item] = last[which], 0
+    if last[which] > 0:
+        following[last[which] - 1] = item + 1
+    else:
+        first[which] = item + 1
+    last[which] = item + 1
+
+
+@kernel()
+def unlink(previous, following, first, last, which, item):
+    """Take an item out of a list."""
+    if previous[item] > 0:
+        following[previous[item] - 1] = following[item]
+    else:
+        first[which] = following[item]
+    if following[item] > 0:
+        previous[following[item] - 1] = previous[item]
+    else:
+        last[which] = previous[item]

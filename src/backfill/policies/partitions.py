@@ -1,0 +1,388 @@
+"""Space sharing: a job gets a partition of the processors, and its threads run there and nowhere else.
+
+A job of the literature is a project here, and a thread of it a job. The size of a partition is fixed beforehand, asked
+for by the job (variable), or follows from the load (adaptive). With `partition-variable` whole jobs start at once, as
+gangs do: these are FCFS, first fit and EASY as the thread matrix is compared with them.
+Source: Feitelson, Job scheduling in multiprogrammed parallel systems, IBM RC 19790, 1994 and 1997.
+docs/decisions/0023-partitions.md has what it leaves open.
+"""
+
+import numpy as np
+
+from backfill.core.errors import NONE
+from backfill.core.kernel import kernel
+from backfill.core.policy import Param, Policy, policy
+from backfill.core.profile import FUTURE
+from backfill.core.runs import RUNNING
+from backfill.core.verbs import BACKFILL, THREAD, held_back, place, reserve, start
+from backfill.policies.lists import append, unlink
+
+SOURCE = "Feitelson, IBM RC 19790, 1997"
+IN_ORDER, FIRST_FIT, EASY = (np.int64(i) for i in range(3))  # whose partition may overtake that of another job
+FIXED, VARIABLE, ADAPTIVE = (np.int64(i) for i in range(3))
+
+MEMORY = {
+    "processors": 1,  # of the machine now
+    "held": 1,  # by all partitions
+    "partitioned": 1,  # jobs that have a partition
+    "in_line": 1,  # jobs that wait for one
+    # lists of jobs (projects), see lists.py: those that wait for a partition, and those that have one
+    "line_previous": "jobs",
+    "line_next": "jobs",
+    "line_first": 1,
+    "line_last": 1,
+    "active_previous": "jobs",
+    "active_next": "jobs",
+    "active_first": 1,
+    "active_last": 1,
+    # by project
+    "state": "jobs",
+    "size": "jobs",  # processors of its partition
+    "used": "jobs",  # of which its threads hold
+    "left": "jobs",  # processors for which its threads ask that are not over, a thread that comes after others included
+    "widest": "jobs",  # the most for which one of its threads asked
+    "running": "jobs",  # threads
+    "overtook": "jobs",  # 1: it got its partition before one that came before it
+    "counted": "jobs",  # the last of its threads that is in `left`, greater by 1
+    "thread_first": "jobs",
+    "thread_last": "jobs",
+    # by thread
+    "previous": "jobs",
+    "next": "jobs",
+    "listed": "jobs",  # 1: it is in the list of its project
+    "asks": "jobs",  # processors that it adds to `left`
+    "over": "jobs",  # 1: it needs none any more
+}
+ANY = np.int64(2**62)  # number of partitions
+NOWHERE, IN_LINE, ACTIVE = (np.int64(i) for i in range(3))
+
+FREE = Param.choice(
+    "job", "thread", meaning="when a job gives its processors back: all at its end, or each with its thread"
+)
+
+
+@policy(
+    "partition-fixed",
+    reserve="nobody",
+    fill="jobs in order of submit, each in one of several equal partitions",
+    source=SOURCE,
+    index=False,
+    params={"partitions": Param(8, 1, 1e6, "partitions", "how many equal ones the machine has", whole=True)},
+    memory=MEMORY,
+)
+def partition_fixed(state):
+    """Give each job one of several equal partitions, first come first served.
+
+    Promise: none. Cost: O(jobs that have a partition) per pass and O(1) per thread.
+    Slow twin: tests/reference/partitions.py.
+    """
+    take_stock(state, False)
+    most = np.int64(state.own.partitions)
+    give_partitions(state, FIXED, IN_ORDER, most, max(state.own.processors[0] // most, 1))
+
+
+@policy(
+    "partition-variable",
+    reserve="nobody; with `backfill=easy` the first job that waits for a partition, recomputed at each pass",
+    fill="whole jobs, each with a processor for every thread; in order of submit, or any that fits",
+    source=SOURCE,
+    index=False,
+    params={
+        "backfill": Param.choice(
+            "none",
+            "first-fit",
+            "easy",
+            meaning="which jobs may overtake the first that waits: none, any that fits, or any that cannot delay it",
+        ),
+        "free": FREE,
+    },
+    memory=MEMORY,
+)
+def partition_variable(state):
+    """Give each job a processor for every thread, all at once.
+
+    Promise: none; with `backfill=easy` the first job in line gets its partition no later than its first shadow time, if
+    walltimes hold, none of its threads comes after others, and jobs that run get no more threads.
+    Cost: O(jobs that wait or have a partition) per pass; with EASY also O(threads of those that have one).
+    Slow twin: tests/reference/partitions.py.
+    """
+    take_stock(state, state.own.free != 0.0)
+    give_partitions(state, VARIABLE, np.int64(state.own.backfill), ANY, np.int64(0))
+
+
+@policy(
+    "partition-adaptive",
+    reserve="nobody",
+    fill="jobs in order of submit, which share the idle processors equally",
+    source=SOURCE,
+    index=False,
+    params={"free": FREE},
+    memory=MEMORY,
+)
+def partition_adaptive(state):
+    """Share the processors that no partition has equally among the jobs that wait for one; it stays as large as it is.
+
+    Promise: none. Cost: O(jobs that have a partition) per pass and O(1) per thread.
+    Slow twin: tests/reference/partitions.py.
+    """
+    take_stock(state, state.own.free != 0.0)
+    give_partitions(state, ADAPTIVE, IN_ORDER, ANY, np.int64(0))
+
+
+@kernel()
+def take_stock(state, shrinks):
+    """Note what happened, and let threads run where their jobs have room in their partitions.
+
+    shrinks: a partition loses the processors that no thread of its job needs any more.
+    """
+    own = state.own
+    if own.processors[0] == 0 or state.batch.changes > 0:
+        own.processors[0] = 0
+        for node in range(state.machine.nodes):
+            own.processors[0] += state.machine.capacity[node, 0]
+    note_what_happened(state, shrinks)
+    active = own.active_first[0]
+    while active > 0:
+        project = active - 1
+        active = own.active_next[project]
+        run_threads(state, project)
+        if own.running[project] == 0:
+            give_up(state, project)
+
+
+@kernel()
+def note_what_happened(state, shrinks):
+    """Threads that ended or were cancelled need no processor any more; new ones wait, and their jobs get in line."""
+    batch, own = state.batch, state.own
+    for i in range(batch.leaves):
+        job = np.int64(batch.left[i])
+        project = np.int64(state.projects.of[job])
+        note_over(state, job)
+        if own.listed[job]:
+            take_out(state, job)
+        if own.state[project] == IN_LINE and own.thread_first[project] == 0:
+            leave_line(state, project)
+    for i in range(batch.ends):
+        job = np.int64(state.runs.job[batch.ended[i]])
+        project = np.int64(state.projects.of[job])
+        own.running[project] -= 1
+        own.used[project] -= state.jobs.need[job, 0]
+        note_over(state, job)
+    for i in range(batch.arrivals):
+        note_arrived(state, np.int64(batch.arrived[i]))
+    if shrinks:
+        for i in range(batch.ends):
+            project = state.projects.of[state.runs.job[batch.ended[i]]]
+            spare = own.size[project] - own.left[project]
+            if own.state[project] == ACTIVE and spare > 0:
+                own.size[project] -= spare
+                own.held[0] -= spare
+
+
+@kernel()
+def note_over(state, job):
+    """A thread needs no processor any more."""
+    own = state.own
+    own.left[state.projects.of[job]] -= own.asks[job]
+    own.over[job], own.asks[job] = 1, 0
+
+
+@kernel()
+def take_out(state, job):
+    """Take a thread out of the list of its job."""
+    own = state.own
+    own.listed[job] = 0
+    unlink(own.previous, own.next, own.thread_first, own.thread_last, np.int64(state.projects.of[job]), job)
+
+
+@kernel()
+def count_in(state, job):
+    """A thread that was submitted needs processors, unless it was cancelled."""
+    own = state.own
+    if own.asks[job] == 0 and not own.over[job]:
+        own.asks[job] = state.jobs.need[job, 0]
+        own.left[state.projects.of[job]] += own.asks[job]
+
+
+@kernel()
+def note_arrived(state, job):
+    """A thread waits from now on, maybe anew."""
+    own, project = state.own, np.int64(state.projects.of[job])
+    own.over[job] = 0
+    count_in(state, job)
+    thread = np.int64(state.projects.first[project])
+    if own.counted[project] > 0:
+        thread = np.int64(state.projects.next[own.counted[project] - 1])
+    while thread != NONE:
+        count_in(state, thread)
+        own.counted[project] = thread + 1
+        thread = np.int64(state.projects.next[thread])
+    own.widest[project] = max(own.widest[project], state.jobs.need[job, 0])
+    own.listed[job] = 1
+    append(own.previous, own.next, own.thread_first, own.thread_last, project, job)
+    if own.state[project] == NOWHERE:
+        join_line(state, project)
+
+
+@kernel()
+def join_line(state, project):
+    """A job waits for a partition, behind all others."""
+    own = state.own
+    own.state[project] = IN_LINE
+    own.in_line[0] += 1
+    append(own.line_previous, own.line_next, own.line_first, own.line_last, 0, project)
+
+
+@kernel()
+def leave_line(state, project):
+    """A job waits for a partition no more."""
+    own = state.own
+    own.state[project] = NOWHERE
+    own.in_line[0] -= 1
+    unlink(own.line_previous, own.line_next, own.line_first, own.line_last, 0, project)
+
+
+@kernel()
+def give_up(state, project):
+    """A job of which nothing runs gives its partition up; it gets in line if some thread is still waiting."""
+    own = state.own
+    own.state[project] = NOWHERE
+    own.held[0] -= own.size[project]
+    own.partitioned[0] -= 1
+    unlink(own.active_previous, own.active_next, own.active_first, own.active_last, 0, project)
+    if own.thread_first[project] > 0:
+        join_line(state, project)
+
+
+@kernel()
+def give_partitions(state, rule, backfill, most, equal):
+    """Give partitions to the jobs in line while there is room, and to who may overtake them.
+
+    most: how many there are at most. equal: their size under the rule FIXED.
+    """
+    own = state.own
+    waits, last = own.line_first[0], own.line_last[0]
+    blocked, shadow, beside = False, FUTURE, np.int64(0)
+    while waits > 0:
+        project, behind_last = waits - 1, waits == last
+        waits = 0 if behind_last else own.line_next[project]
+        idle = own.processors[0] - own.held[0]
+        if own.partitioned[0] >= most or (blocked and idle <= 0):
+            return
+        size = size_for(state, project, rule, equal)
+        if size > idle:
+            if backfill == IN_ORDER:
+                return
+            if not blocked and backfill == EASY:
+                shadow, beside = find_shadow(state, size)
+                promise(state, project, shadow)
+            blocked = True
+            continue
+        if blocked and backfill == EASY:
+            delays = shadow < FUTURE and time_of(state, project, size) > shadow - state.now
+            if delays and size > beside:
+                continue
+            beside -= size if delays else 0
+        give(state, project, size, blocked)
+
+
+@kernel()
+def size_for(state, project, rule, equal):
+    """How large a partition a job would get now."""
+    own = state.own
+    if rule == FIXED:
+        return max(equal, own.widest[project])
+    if rule == VARIABLE:
+        return max(min(own.left[project], own.processors[0]), own.widest[project])
+    each = (own.processors[0] - own.held[0]) // own.in_line[0]
+    return max(min(own.left[project], each), own.widest[project], 1)
+
+
+@kernel()
+def give(state, project, size, overtook):
+    """Give a job a partition, and let its threads run."""
+    own = state.own
+    leave_line(state, project)
+    append(own.active_previous, own.active_next, own.active_first, own.active_last, 0, project)
+    own.state[project], own.size[project], own.overtook[project] = ACTIVE, size, overtook
+    own.held[0] += size
+    own.partitioned[0] += 1
+    run_threads(state, project)
+    if own.running[project] == 0:
+        give_up(state, project)
+
+
+@kernel()
+def run_threads(state, project):
+    """Start the threads of a job first come first served while its partition has room for them."""
+    own = state.own
+    each = own.thread_first[project]
+    while each > 0:
+        job = each - 1
+        each = own.next[job]
+        if held_back(state, job):
+            continue
+        if own.used[project] + state.jobs.need[job, 0] > own.size[project] or not place(state, job):
+            return
+        take_out(state, job)
+        own.used[project] += state.jobs.need[job, 0]
+        own.running[project] += 1
+        start(state, job, BACKFILL if own.overtook[project] else THREAD)
+
+
+@kernel()
+def time_of(state, project, size):
+    """How long a job will hold a partition of this size at most, by walltimes.
+
+    A thread that comes after others, or for which the partition has no processor, counts as if it ran by itself.
+    """
+    runs, walltime = state.runs, state.jobs.walltime
+    beside, behind = np.int64(0), np.int64(0)
+    job = np.int64(state.projects.first[project])
+    while job != NONE:
+        run = np.int64(runs.last[job])
+        if run != NONE and runs.how[run] == RUNNING:
+            beside = max(beside, runs.limit[run] - state.now)
+        elif state.queue.waits[job] and state.own.left[project] <= size:
+            beside = max(beside, walltime[job])
+        elif not state.own.over[job]:
+            behind += walltime[job]
+        job = np.int64(state.projects.next[job])
+    return beside + behind
+
+
+@kernel()
+def find_shadow(state, size):
+    """When there will be room for a partition, by walltimes, and how many processors will then be idle beside it."""
+    own, n = state.own, 0
+    active = own.active_first[0]
+    while active > 0:
+        n += 1
+        active = own.active_next[active - 1]
+    projects, lengths = np.empty(n, np.int64), np.empty(n, np.int64)
+    active = own.active_first[0]
+    for i in range(n):
+        projects[i] = active - 1
+        lengths[i] = time_of(state, projects[i], own.size[projects[i]])
+        active = own.active_next[active - 1]
+    idle, order = own.processors[0] - own.held[0], np.argsort(lengths, kind="mergesort")
+    for i in range(n):
+        idle += own.size[projects[order[i]]]
+        if idle >= size and (i + 1 == n or lengths[order[i + 1]] > lengths[order[i]]):
+            return state.now + lengths[order[i]], idle - size
+    return FUTURE, np.int64(0)
+
+
+@kernel()
+def promise(state, project, t):
+    """Promise the threads of a job that wait the start t, if there is one."""
+    own = state.own
+    each = own.thread_first[project] if t < FUTURE else np.int64(0)
+    while each > 0:
+        reserve(state, each - 1, t)
+        each = own.next[each - 1]
+
+
+def family() -> dict[str, Policy]:
+    """Fixed, variable and adaptive partitions."""
+    return {each.name: each for each in (partition_fixed, partition_variable, partition_adaptive)}

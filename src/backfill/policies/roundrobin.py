@@ -1,0 +1,141 @@
+"""Time sharing: each thread runs for a quantum, and then makes way for the next one in line.
+
+Source: the round robin of operating systems textbooks, here for jobs that may hold several processors.
+"""
+
+import numpy as np
+
+from backfill.core.kernel import kernel
+from backfill.core.policy import Param, Policy, policy
+from backfill.core.runs import CHECKPOINT, goes_on
+from backfill.core.verbs import RESUMED, THREAD, held_back, place, preempt, start, wake, was_preempted
+from backfill.policies.lists import append, unlink
+
+SECOND = 1e6
+IN_LINE, RUNS = np.int64(1), np.int64(2)  # in which list a job is; 0 in none
+
+
+@policy(
+    "round-robin",
+    reserve="nobody",
+    fill="jobs in line, for a quantum each; whoever has used its quantum makes way for the first in line",
+    source="time sharing by round robin, as in textbooks",
+    preempts=True,
+    params={
+        "quantum": Param(60, 1e-3, 1e9, "s", "how long a job runs before it makes way for those that wait"),
+        "overhead": Param(0, 0, 1e9, "s", "what each preemption adds to the run time and the walltime that are left"),
+    },
+    memory={
+        # lists of jobs, see lists.py: those that wait, and those that run, the longest ones first
+        "previous": "jobs",
+        "next": "jobs",
+        "where": "jobs",
+        "line_first": 1,
+        "line_last": 1,
+        "run_first": 1,
+        "run_last": 1,
+    },
+)
+def round_robin(state):
+    """Start the first in line while it fits; who has run for a quantum leaves for it, and gets in line behind all.
+
+    Promise: no job waits while another one runs for longer than a quantum, unless it asks for more than they hold.
+    Cost: O(1) per start, end and preemption. Slow twin: tests/reference/roundrobin.py.
+    """
+    note_what_happened(state)
+    quantum = np.int64(np.rint(state.own.quantum * SECOND))
+    waits = start_first(state)
+    while waits and preempt_oldest(state, quantum):
+        waits = start_first(state)
+    if state.own.line_first[0] > 0 and state.own.run_first[0] > 0:
+        wake(state, next_quantum(state, quantum))
+
+
+@kernel()
+def note_what_happened(state):
+    """Jobs that ended run no more, those that were cancelled wait no more, and new ones get in line."""
+    batch, own = state.batch, state.own
+    for i in range(batch.leaves):
+        take_out(own, np.int64(batch.left[i]))
+    for i in range(batch.ends):
+        take_out(own, np.int64(state.runs.job[batch.ended[i]]))
+    for i in range(batch.arrivals):
+        get_in_line(own, np.int64(batch.arrived[i]))
+
+
+@kernel()
+def get_in_line(own, job):
+    """Let a job wait behind all others."""
+    own.where[job] = IN_LINE
+    append(own.previous, own.next, own.line_first, own.line_last, 0, job)
+
+
+@kernel()
+def take_out(own, job):
+    """Take a job out of the list that it is in."""
+    where, own.where[job] = own.where[job], 0
+    if where == IN_LINE:
+        unlink(own.previous, own.next, own.line_first, own.line_last, 0, job)
+    elif where == RUNS:
+        unlink(own.previous, own.next, own.run_first, own.run_last, 0, job)
+
+
+@kernel()
+def start_first(state):
+    """Start the first in line while it fits, past those that a limit holds back. Whether one waits for room.
+
+    One that was preempted in this pass does not: it has had its turn.
+    """
+    own = state.own
+    each = own.line_first[0]
+    while each > 0:
+        job = each - 1
+        each = own.next[job]
+        if was_preempted(state, job):
+            return False
+        if held_back(state, job):
+            continue
+        if not place(state, job):
+            return True
+        take_out(own, job)
+        own.where[job] = RUNS
+        append(own.previous, own.next, own.run_first, own.run_last, 0, job)
+        start(state, job, RESUMED if state.runs.paused[job] else THREAD)
+    return False
+
+
+@kernel()
+def preempt_oldest(state, quantum):
+    """Let the job that has run longest get in line, if its quantum is over. Whether one did."""
+    own, runs = state.own, state.runs
+    each = own.run_first[0]
+    while each > 0:
+        job = each - 1
+        each = own.next[job]
+        run = np.int64(runs.last[job])
+        if runs.start[run] + quantum > state.now:
+            return False
+        if goes_on(state, run):
+            take_out(own, job)
+            get_in_line(own, job)
+            preempt(state, job, CHECKPOINT, np.int64(np.rint(own.overhead * SECOND)))
+            return True
+    return False
+
+
+@kernel()
+def next_quantum(state, quantum):
+    """When the next quantum of a run is over."""
+    own = state.own
+    each = own.run_first[0]
+    while each > 0:
+        over = state.runs.start[state.runs.last[each - 1]] + quantum
+        if over > state.now:
+            return over
+        each = own.next[each - 1]
+    return state.now + quantum
+
+
+def family() -> dict[str, Policy]:
+    """The only member."""
+    return {round_robin.name: round_robin}
