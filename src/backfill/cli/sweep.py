@@ -1,0 +1,150 @@
+"""backfill compare --sweep: the same policies under estimates that get worse, as a table and as figures."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill.cli import say
+from backfill.cli.options import RunOptions
+from backfill.cli.output import print_json, print_lines
+from backfill.model.errors import UsageError
+from backfill.traces.files import check_folder, make_folder
+
+if TYPE_CHECKING:
+    from backfill.estimate_sweep import EstimateSweep
+    from backfill.executors import Where
+    from backfill.model.platform import Platform
+    from backfill.papers.figures import Figure
+    from backfill.spec import RunSpec
+
+DRAWN = (  # metric, name of its figure, title, axis
+    ("mean_wait_s", "wait", "Mean wait", "mean wait, s"),
+    ("mean_bounded_slowdown", "slowdown", "Mean bounded slowdown", "mean bounded slowdown"),
+    ("mean_slip_s", "slip", "Promised starts that slipped, by how much", "mean slip of broken promises, s"),
+    ("broken_share", "broken", "Promised starts that slipped, how many", "broken promises, %"),
+)
+
+
+def check_sweep(
+    specs: "Sequence[RunSpec]", sweep: str, figures: str | None, options: RunOptions, others: Mapping[str, object]
+) -> None:
+    """Complain before the work about what does not go with a sweep."""
+    from backfill.analysis.names import names_of
+    from backfill.worlds.estimates import Estimates
+
+    if given := [name for name, value in others.items() if value]:
+        raise UsageError(f"--{given[0]} shows one kind of estimates; leave it out, or --sweep")
+    if options.estimates != "requested":
+        raise UsageError("--sweep gives the estimates; leave out --estimates")
+    names_of([(spec.policy.name, spec.told) for spec in specs])
+    for kind in sweep.split(","):
+        Estimates.parse(kind)
+    if figures is not None:
+        from backfill.papers.figures import check_plot
+
+        check_folder(figures)
+        check_plot()
+
+
+def compare_under(
+    log: Any,
+    platform: "Platform | None",
+    specs: "Sequence[RunSpec]",
+    sweep: str,
+    replications: int,
+    where: "Where",
+    as_json: bool,
+    figures: str | None,
+) -> str:
+    """Run it, print it, draw it. Returns what is missing where it was interrupted."""
+    from backfill.cli.run import compile_one, engine
+
+    engine()
+    from backfill.estimate_sweep import sweep_specs
+
+    for spec in specs:
+        compile_one(spec.policy)
+    kinds = sweep.split(",")
+    with say.bar("compare", 1000) as bar:
+        many = len(kinds) * len(specs) * replications
+        tell = None if bar is None else lambda done: bar(min(round(1000 * done / many), 1000))
+        found = sweep_specs(log, platform, specs, kinds, replications, where, tell)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
+    if figures is not None:
+        _draw(found, Path(figures))
+    return found.interrupted
+
+
+def _print(found: "EstimateSweep") -> None:
+    from rich import box
+    from rich.table import Table
+
+    from backfill.report.values import texts
+
+    print(found.title)
+    print()
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for head in ("policy", "estimates"):
+        table.add_column(head, overflow="fold")
+    for head in ("mean wait", "slowdown", "broken", "mean slip", "max slip"):
+        table.add_column(head, justify="right", no_wrap=True)
+    hurt, last = [], ""
+    for row in found.rows():
+        cells = [*(texts(metric, [row[metric]])[0] for metric in ("mean_wait_s", "mean_bounded_slowdown"))]
+        share = row["broken_share"]
+        cells += ["-" if share is None else f"{100 * share:.1f}%"]
+        cells += ["-" if row[m] is None else texts("mean_wait_s", [row[m]])[0] for m in ("mean_slip_s", "max_slip_s")]
+        table.add_row("" if row["policy"] == last else row["policy"], row["estimates"], *cells)
+        last = row["policy"]
+        if row["estimates"] != found.kinds[0] and row["worst_class"]:
+            more = texts("mean_wait_s", [row["worst_class_s"]])[0]
+            hurt.append(
+                f"{row['policy']}, {row['estimates']}: {row['jobs_later']:,} jobs start later; most the jobs of "
+                f"{row['worst_class']}, {more} on average"
+            )
+    print_lines(table)
+    print()
+    if hurt:
+        print(f"whom it hurts, against {found.kinds[0]}:")
+    for line in hurt:
+        print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    "))
+
+
+def _draw(found: "EstimateSweep", folder: Path) -> None:
+    from backfill.papers.figures import write_figure
+
+    make_folder(folder)
+    drawn = _figures(found)
+    for figure in drawn:
+        write_figure(figure, folder)
+    say.note(f"wrote {len(drawn)} figures to {folder}: {', '.join(figure.name for figure in drawn)}")
+
+
+def _figures(found: "EstimateSweep") -> "list[Figure]":
+    from backfill.papers.claims import Estimate
+    from backfill.papers.figures import Figure
+
+    figures = []
+    for metric, name, title, y in DRAWN:
+        lines = {}
+        for policy, each in enumerate(found.names):
+            values = found.values(metric, policy)
+            if any(values):
+                lines[each] = [Estimate.of(some) if some else None for some in values]
+        if lines:
+            figures.append(
+                Figure(
+                    f"estimates-{name}",
+                    title,
+                    "estimates",
+                    y,
+                    list(found.kinds),
+                    lines,
+                    percent=metric == "broken_share",
+                )
+            )
+    return figures

@@ -1,0 +1,140 @@
+"""Policies under estimates that get worse: what is lost, which promises slip and by how much, and whom it hurts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+from backfill.analysis.groups import Fairness, fairness
+from backfill.analysis.metrics import Counted, Metrics, in_common
+from backfill.comparison import Comparison, compare_specs, described
+from backfill.executors import Executor, Progress, Where
+from backfill.model.errors import BadArgument
+from backfill.model.platform import Platform
+from backfill.model.workload import Workload
+from backfill.spec import Chosen, Given, Params, RunSpec
+from backfill.worlds.estimates import Estimates
+
+METRICS = ("mean_wait_s", "mean_bounded_slowdown", "utilization", "mean_slip_s", "max_slip_s")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EstimateSweep:
+    """A comparison for each kind of estimates; the first is what the others are held against."""
+
+    kinds: Sequence[str]
+    comparisons: Sequence[Comparison]
+    interrupted: str = ""  # what is missing, where it was
+
+    @property
+    def title(self) -> str:
+        """What was run on what, in a line."""
+        first = self.comparisons[0]
+        return ", ".join([*first.on, *(each for each in first.results[0].variant if not each.startswith("estimates "))])
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of the policies."""
+        return self.comparisons[0].names
+
+    def values(self, metric: str, policy: int) -> list[list[float]]:
+        """A metric of a policy, or `broken_share`, under each kind, in each replication in which it is defined."""
+        of = broken_share if metric == "broken_share" else lambda metrics: metrics.get(metric)
+        found = [[of(each) for each in c.replicated[policy]] for c in self.comparisons]
+        return [[float(value) for value in values if value is not None] for values in found]
+
+    def hurt(self, kind: int, policy: int) -> Fairness:
+        """Who waits longer under this kind of estimates than under the first, in the first replication."""
+        results = [self.comparisons[place].results[policy] for place in (kind, 0)]
+        log = results[0].workload
+        one, other = in_common([Counted.of(log, each.schedule, each.warmup, each.cooldown) for each in results])
+        return fairness(log, (self.kinds[kind], self.kinds[0]), one, other)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each policy and kind: the means of METRICS, the share of promises broken, whom it hurts most."""
+        found = []
+        for policy, name in enumerate(self.names):
+            for kind, text in enumerate(self.kinds):
+                metrics = self.comparisons[kind].metrics[policy]
+                row: dict[str, Any] = {"policy": name, "estimates": text} | {m: metrics.get(m) for m in METRICS}
+                row["broken_share"] = broken_share(metrics)
+                told = self.hurt(kind, policy)
+                row |= {"jobs_later": told.later, "worst_class": told.worst_class, "worst_class_s": told.worst_class_s,
+                        "worst_user": told.worst_user, "worst_user_s": told.worst_user_s}  # fmt: skip
+                found.append(row)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object of `compare --sweep --json`."""
+        return {"kinds": list(self.kinds), "rows": self.rows(), "comparisons": [c.to_dict() for c in self.comparisons]}
+
+
+def broken_share(metrics: Metrics) -> float | None:
+    """The share of the promised jobs that started later than they were promised first; None where none was promised."""
+    promised, kept = metrics.get("promised_jobs"), metrics.get("kept_promises")
+    return 1 - kept / promised if promised and kept is not None else None
+
+
+def sweep_specs(
+    log: Workload | str | Callable[[int], Workload],
+    pool: Platform | None,
+    specs: Sequence[RunSpec],
+    kinds: Sequence[str],
+    replications: int = 1,
+    where: Where = None,
+    progress: Progress | None = None,
+) -> EstimateSweep:
+    """Compare what was described under each kind of estimates. Raises UsageError for a kind that there is not.
+
+    progress: is told how many of all runs are done.
+    """
+    if len(kinds) < 2 or len(set(kinds)) < len(kinds):
+        raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, a comma between")
+    parsed = [Estimates.parse(kind) for kind in kinds]
+    names, found, interrupted = [str(each) for each in parsed], list[Comparison](), ""
+    for each in parsed:
+        tell = None if progress is None else _behind(progress, len(found) * len(specs) * replications)
+        try:
+            one = compare_specs(log, pool, [_with(spec, each) for spec in specs], replications, where, tell)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            one = None
+        if one is None or one.interrupted:
+            if not found:
+                raise KeyboardInterrupt
+            interrupted = f"interrupted; left out: {', '.join(names[len(found) :])}"
+            break
+        found.append(one)
+    return EstimateSweep(kinds=names[: len(found)], comparisons=found, interrupted=interrupted)
+
+
+def _behind(progress: Progress, done: float) -> Progress:
+    """The same for runs before which so many others were done."""
+    return lambda more: progress(done + more)
+
+
+def _with(spec: RunSpec, estimates: Estimates) -> RunSpec:
+    """The same under other estimates."""
+    found = replace(spec, options=replace(spec.options, estimates=estimates))
+    vars(found)["policy"] = spec.policy
+    return found
+
+
+def sweep_estimates(
+    log: Workload | str | Callable[[int], Workload],
+    pool: Platform | None = None,
+    policies: Sequence[Chosen | tuple[Chosen, Params]] = ("easy", "conservative"),
+    kinds: Sequence[str] = ("exact", "lognormal:0.5", "lognormal:1", "requested"),
+    *,
+    replications: int = 1,
+    workers: int = 1,
+    executor: Executor | None = None,
+    **given: Unpack[Given],
+) -> EstimateSweep:
+    """Compare policies under estimates of several kinds; the other arguments are those of `compare`.
+
+    Ctrl-C ends it early: the kinds that are whole by then are returned, and it says which are missing; where none is,
+    KeyboardInterrupt rises.
+    """
+    specs, where = described(log, policies, replications, workers, executor, given)
+    return sweep_specs(log, pool, specs, kinds, replications, where)

@@ -1,0 +1,205 @@
+"""Dimitriadou and Karatza, CISIS 2010: gangs and local jobs on a grid of two sites, Figures 2 to 7, and the claims.
+
+One task is the jobs of one seed, under all policies that are compared: common random numbers.
+docs/decisions/0026-grid-readings.md has the readings taken where the paper is silent.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from backfill import __version__
+from backfill.papers import grid_claims
+from backfill.papers.asked import Asked, Plan
+from backfill.papers.figures import Figure
+from backfill.papers.grid_claims import (
+    APPROACHES,
+    HIGH,
+    LOCAL,
+    LOW,
+    SITE,
+    SIZES,
+    SPAN,
+    STARVED,
+    STARVING,
+    TOLERANCES,
+    policy,
+)
+from backfill.papers.grid_runs import (
+    ARRIVALS,
+    BLOCK,
+    COMPLETED,
+    COMPLETIONS,
+    RT,
+    SLD,
+    WARMUP,
+    WRT,
+    WSLD,
+    Cell,
+    block,
+    run,
+)
+from backfill.papers.sweep import Numbers, Sweep
+from backfill.papers.write import Reproduction
+from backfill.workloads.grid import POWERS
+
+TITLE = (
+    "Dimitriadou, Karatza: Job scheduling in a distributed system using backfilling with inaccurate runtime "
+    "computations, CISIS 2010"
+)
+REPLICATIONS = 30
+NAMES = APPROACHES
+LOGS = ()  # it needs none
+GANGS = 0.5  # per second
+SINGLE = (0.5, 0.7)  # local jobs per second at sites of one processor
+READINGS = {  # second ones, of gang-site and gang-span
+    "cross=idle": (SITE, f"{SPAN}:cross=idle"),
+    "T = 0.5, delay=bounded": tuple(f"{each}:tolerance=0.5,delay=bounded" for each in APPROACHES),
+}
+X = "local jobs per second at each site"
+DRAWN = (
+    ("figure-4", "Figure 4: response of gangs", "WRT, s", WRT, True),
+    ("figure-5", "Figure 5: slowdown of gangs", "WSLD", WSLD, True),
+    ("figure-6", "Figure 6: response of local jobs", "RT, s", RT, False),
+    ("figure-7", "Figure 7: slowdown of local jobs", "SLD", SLD, False),
+)
+
+
+def reproduce(asked: Asked) -> Reproduction:
+    """All experiments: figures and claims; with `sensitivity` also F2.2, F2.4a and F2.5a in other readings."""
+    plan = Plan(asked, run)
+    by_sizes = {
+        sizes: plan.add({
+            local: [
+                Cell.of(_policies(local, sizes), seed=seed, blocks=local == LOCAL[-1], local=local, gangs=GANGS,
+                        sizes=sizes)
+                for seed in asked.seeds
+            ]
+            for local in LOCAL
+        })
+        for sizes in SIZES
+    }  # fmt: skip
+    alone = plan.add({local: [Cell.of([SITE], seed=s, local=local, gangs=0) for s in asked.seeds] for local in LOCAL})
+    single = plan.add({
+        load: [Cell.of([SITE], seed=s, local=load, gangs=0, processors=1) for s in asked.seeds] for load in SINGLE
+    })  # fmt: skip
+    second = {
+        reading: plan.add({
+            local: [Cell.of(both, seed=seed, local=local, gangs=GANGS, sizes=POWERS) for seed in asked.seeds]
+            for local in HIGH
+        })
+        for reading, both in (READINGS if asked.sensitivity else {}).items()
+    }  # fmt: skip
+    done = plan.carry_out()
+    found = {sizes: Sweep(done(places)) for sizes, places in by_sizes.items()}
+    claims = grid_claims.claims_of(found, Sweep(done(alone)), Sweep(done(single)))
+    for reading, places in second.items():
+        claims += grid_claims.in_another_reading(reading, _as_defaults(done(places), READINGS[reading]))
+    figures = [
+        *(_completion(number, sizes, sweep) for number, (sizes, sweep) in enumerate(found.items(), 2)),
+        *(_both(found, *each) for each in DRAWN),
+        *_by_tolerance(found[POWERS]),
+        *(_starvation(approach, found[POWERS]) for approach in APPROACHES),
+        _warm_up(found),
+    ]
+    return Reproduction(TITLE, _sentences(asked), claims, figures, {"version": f"backfill {__version__}"})
+
+
+def _as_defaults(found: Mapping[float, list[dict[str, Numbers]]], both: tuple[str, ...]) -> Sweep:
+    """What two policies did, under the names of the approaches."""
+    rows = {
+        x: [{name: each[text] for name, text in zip(APPROACHES, both, strict=True)} for each in some]
+        for x, some in found.items()
+    }
+    return Sweep(rows)
+
+
+def _policies(local: float, sizes: str) -> list[str]:
+    """Those that some figure or claim needs at this load."""
+    tolerances: tuple[float, ...] = TOLERANCES
+    if sizes == POWERS and local in STARVED:
+        tolerances += STARVING
+    elif sizes != POWERS and local not in (LOW, HIGH[1]):
+        tolerances = TOLERANCES[:1]
+    return [policy(approach, tolerance) for tolerance in tolerances for approach in APPROACHES]
+
+
+def _completion(number: int, sizes: str, sweep: Sweep) -> Figure:
+    return Figure(
+        f"figure-{number}", f"Figure {number}: completion of gangs, sizes {SIZES[sizes]}", X,
+        "gangs that ended by the last arrival, %", _texts(LOCAL),
+        {each: [sweep.mean(local, each, COMPLETED) for local in LOCAL] for each in APPROACHES}, percent=True,
+    )  # fmt: skip
+
+
+def _both(found: Mapping[str, Sweep], name: str, title: str, y: str, metric: str, log: bool) -> Figure:
+    """Both approaches and both distributions of sizes."""
+    lines = {
+        f"{each}, {SIZES[sizes]}": [sweep.mean(local, each, metric) for local in LOCAL]
+        for sizes, sweep in found.items()
+        for each in APPROACHES
+    }
+    return Figure(name, title, X, y, _texts(LOCAL), lines, log=log)
+
+
+def _by_tolerance(sweep: Sweep) -> list[Figure]:
+    """RT, WRT and completion over the load, a line for each T, of gang-span with powers of two."""
+    drawn = (("rt", "local jobs", "RT, s", RT, False, False), ("wrt", "gangs", "WRT, s", WRT, False, True),
+             ("completion", "completion of gangs", "gangs that ended by the last arrival, %", COMPLETED, True,
+              False))  # fmt: skip
+    return [
+        Figure(
+            f"tolerance-{name}", f"Inaccurate run times, {what}: gang-span, sizes {SIZES[POWERS]}", X, y, _texts(LOCAL),
+            {f"T = {t:g}": [sweep.mean(local, policy(SPAN, t), metric) for local in LOCAL] for t in TOLERANCES},
+            percent=percent, of="tolerance", log=log,
+        )
+        for name, what, y, metric, percent, log in drawn
+    ]  # fmt: skip
+
+
+def _starvation(approach: str, sweep: Sweep) -> Figure:
+    """Completion over T up to two mean service times."""
+    every = (*TOLERANCES, *STARVING)
+    return Figure(
+        f"starvation-{approach}", f"A large tolerance starves gangs: {approach}, sizes {SIZES[POWERS]}",
+        "T, in mean service times", "gangs that ended by the last arrival, %", _texts(every),
+        {
+            f"{local:g} local jobs/s": [sweep.mean(local, policy(approach, t), COMPLETED) for t in every]
+            for local in STARVED
+        },
+        percent=True, of="load",
+    )  # fmt: skip
+
+
+def _warm_up(found: Mapping[str, Sweep]) -> Figure:
+    """The mean response of local jobs in each block of completions, at the highest load."""
+    blocks = range((WARMUP + COMPLETIONS) // BLOCK)
+    return Figure(
+        "warm-up", f"Warm-up: the first {WARMUP:,} completions are left out", f"{BLOCK:,} completions from",
+        f"RT at {LOCAL[-1]}, s", [str(number * BLOCK) for number in blocks],
+        {
+            f"{each}, {'powers' if sizes == POWERS else 'uniform'}": [
+                sweep.mean(LOCAL[-1], each, block(number)) for number in blocks
+            ]
+            for sizes, sweep in found.items()
+            for each in APPROACHES
+        },
+    )  # fmt: skip
+
+
+def _texts(values: Iterable[float]) -> list[str]:
+    return [f"{value:g}" for value in values]
+
+
+def _sentences(asked: Asked) -> Sequence[str]:
+    """What was run."""
+    told = [
+        f"Two sites of 16 processors; service times of mean 1 s, {GANGS:g} gangs per second; {asked.replications} "
+        "replications, the same jobs for all policies. Intervals by Student's t; ratios are those of means over the "
+        "same seeds (delta method).",
+        f"Each run has {ARRIVALS:,} arrivals. Means are over {COMPLETIONS:,} completions after the first {WARMUP:,}; "
+        "the figure of the warm-up shows why so many. Completion is the share of all gangs that ended by the last "
+        "arrival.",
+        "The paper's rates and tolerances are lost, so these are ours. Service times are exponential, so 1 / service "
+        "time has no finite mean: SLD and WSLD grow with the number of jobs, and only values of equally long runs "
+        "compare.",
+    ]
+    return [*told, *asked.caveat(REPLICATIONS)]

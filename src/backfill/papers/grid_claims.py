@@ -1,0 +1,191 @@
+"""The claims of the grid paper, judged by the case that speaks most against each."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from backfill.papers.claims import Claim, Estimate, below
+from backfill.papers.grid_runs import COMPLETED, GANGS, LATE, REFERENCE, RT, SLD, WAIT, WRT, WSLD
+from backfill.papers.sweep import Sweep, ratio
+from backfill.papers.waiting_lines import mean_wait
+from backfill.workloads.grid import POWERS, UNIFORM
+
+LOCAL = (8, 9, 10, 11, 12, 13)  # local jobs per second at each site
+LOW, HIGH = LOCAL[0], (12, 13)
+TOLERANCES = (0, 0.1, 0.25, 0.5)
+STARVING = (1, 2)
+STARVED = (10, 11, 12, 13)  # where these are run
+APPROACHES = SITE, SPAN = ("gang-site", "gang-span")
+SIZES = {UNIFORM: "uniform 2-13", POWERS: "2, 4, 8, 16"}
+LITTLE = 0.1  # by which T changes means at low load
+MOST = 0.15  # by which RT and SLD are higher under gang-span
+WITHIN = 0.02  # of the mean wait of the reference simulation
+
+Cases = dict[str, Estimate]
+BySizes = Mapping[str, Sweep]
+
+
+def policy(approach: str, tolerance: float = 0) -> str:
+    """The text of a policy."""
+    return f"{approach}:tolerance={tolerance:g}" if tolerance else approach
+
+
+def claims_of(found: BySizes, alone: Sweep, single: Sweep) -> list[Claim]:
+    """All claims. found: by sizes of gangs; alone: without gangs; single: without gangs, one processor per site."""
+    return [
+        nearly_all_complete(found[UNIFORM]),
+        span_completes_more(found[POWERS]),
+        completion_of_both(found),
+        gangs_respond_sooner(found, WRT, "F2.4a"),
+        gangs_respond_sooner(found, WSLD, "F2.4b"),
+        local_jobs_respond_later(found[POWERS], RT, "F2.5a"),
+        local_jobs_respond_later(found[POWERS], SLD, "F2.5b"),
+        tolerance_changes_little(found),
+        tolerance_helps_local_jobs(found),
+        no_gang_is_late(found.values()),
+        sites_join_the_shortest_queue(alone),
+        single_processors_are_mm1(single),
+    ]
+
+
+def in_another_reading(reading: str, powers: Sweep) -> list[Claim]:
+    """Those that compare the approaches with powers of two at high load."""
+    found = [
+        span_completes_more(powers),
+        gangs_respond_sooner({POWERS: powers}, WRT, "F2.4a"),
+        local_jobs_respond_later(powers, RT, "F2.5a"),
+    ]
+    return [replace(claim, id=f"{claim.id}, {reading}") for claim in found]
+
+
+def nearly_all_complete(uniform: Sweep) -> Claim:
+    """F2.1."""
+    cases = {
+        f"97% less the completion under {approach} at {local}": uniform.mean(local, approach, COMPLETED)
+        .negative()
+        .plus(0.97)
+        for approach in APPROACHES
+        for local in LOCAL
+        if local <= HIGH[0]
+    }
+    what = "sizes 2 to 13: nearly all gangs complete in both approaches"
+    return _points("F2.1", what, f"at least 97% of the gangs, up to {HIGH[0]} local jobs per second", cases)
+
+
+def span_completes_more(powers: Sweep) -> Claim:
+    """F2.2: the direction is judged by intervals, the size by means."""
+    found = {f"at {local}": powers.change(local, SPAN, SITE, COMPLETED).times(100) for local in HIGH}
+    what = "powers of two: approach 2 completes about 10% more gangs at high load"
+    held = all(each.low > 0 and 2 <= each.mean <= 15 for each in found.values())
+    where, worst = min(found.items(), key=lambda case: case[1].low)
+    claim = Claim.of("F2.2", what, f"more at {_shown(HIGH)}, by 2 to 15 points", worst, held, where, " points")
+    return replace(claim, note="; ".join(f"{each} points, {where}" for where, each in found.items()))
+
+
+def completion_of_both(found: BySizes) -> Claim:
+    """F2.3."""
+    told = "; ".join(
+        f"at {local}: "
+        + ", ".join(f"{100 * sweep.mean(local, SITE, COMPLETED).mean:.1f}% ({SIZES[s]})" for s, sweep in found.items())
+        for local in HIGH
+    )
+    what = "approach 1 completes nearly the same share of gangs for both distributions of sizes"
+    expected = "reported: it does not go with the claim before, unless neither is near 100%"
+    return Claim("F2.3", what, expected, f"completion under gang-site {told}", None)
+
+
+def gangs_respond_sooner(found: BySizes, metric: str, name: str) -> Claim:
+    """F2.4."""
+    cases = {
+        f"ratio less 1 at {local}, {SIZES[sizes]}": sweep.ratio(local, SPAN, SITE, metric).plus(-1)
+        for sizes, sweep in found.items()
+        for local in HIGH
+    }
+    what = f"gangs: {metric} lower under approach 2 at high load"
+    return below(name, what, f"lower under gang-span at {_shown(HIGH)}", cases)
+
+
+def local_jobs_respond_later(powers: Sweep, metric: str, name: str) -> Claim:
+    """F2.5: the direction is judged by the interval, the size by the mean."""
+    more = powers.ratio(HIGH[1], SPAN, SITE, metric).plus(-1)
+    what = f"local jobs: {metric} slightly higher under approach 2 at high load"
+    held = more.low > 0 and more.mean <= MOST
+    expected = f"powers of two: higher at {HIGH[1]}, by at most {100 * MOST:g}%"
+    return Claim.of(name, what, expected, more.times(100), held, f"at {HIGH[1]}", "%")
+
+
+def tolerance_changes_little(found: BySizes) -> Claim:
+    """F2.6, low load."""
+    cases: Cases = {}
+    for sizes, approach, metric, tolerance, changed in _by_tolerance(found, LOW, (RT, WRT)):
+        where = f"ratio of {metric} at {LOW}, T = {tolerance:g}, {approach}, {SIZES[sizes]}"
+        cases[f"{where}, less {1 + LITTLE:g}"] = changed.plus(-1 - LITTLE)
+        cases[f"{1 - LITTLE:g} less the {where}"] = changed.negative().plus(1 - LITTLE)
+    what = "inaccurate run times (T > 0) change RT and WRT little at low load"
+    return below("F2.6a", what, f"by at most {100 * LITTLE:g}% at {LOW}", cases)
+
+
+def tolerance_helps_local_jobs(found: BySizes) -> Claim:
+    """F2.6, high load."""
+    cases: Cases = {}
+    most = TOLERANCES[-1]
+    for sizes, approach, metric, tolerance, changed in _by_tolerance(found, HIGH[1], (RT, WRT)):
+        if tolerance == most:
+            where = f"at {HIGH[1]}, {approach}, {SIZES[sizes]}"
+            if metric == RT:
+                cases[f"ratio of RT less 1 {where}"] = changed.plus(-1)
+            else:
+                cases[f"1 less the ratio of WRT {where}"] = changed.negative().plus(1)
+    what = "at high load local RT falls and the WRT of gangs rises with T"
+    return below("F2.6b", what, f"T = {most:g} against T = 0 at {HIGH[1]}", cases)
+
+
+def _by_tolerance(
+    found: BySizes, local: int, metrics: Iterable[str]
+) -> Iterable[tuple[str, str, str, float, Estimate]]:
+    for sizes, sweep in found.items():
+        for approach in APPROACHES:
+            for metric in metrics:
+                for tolerance in TOLERANCES[1:]:
+                    more = sweep.ratio(local, policy(approach, tolerance), policy(approach), metric)
+                    yield sizes, approach, metric, tolerance, more
+
+
+def no_gang_is_late(sweeps: Iterable[Sweep]) -> Claim:
+    """F2.7, T = 0."""
+    gangs = late = 0.0
+    for sweep in sweeps:
+        for each in sweep.found.values():
+            for numbers in each:
+                gangs += sum(numbers[approach][GANGS] for approach in APPROACHES)
+                late += sum(numbers[approach][LATE] for approach in APPROACHES)
+    what = "law: with T = 0 no gang starts later than was known when its processors were chosen"
+    return Claim("F2.7a", what, "none", f"{late:,.0f} of {gangs:,.0f} gangs that waited", late == 0)
+
+
+def sites_join_the_shortest_queue(alone: Sweep) -> Claim:
+    """F2.7, no gangs: judged by means over all replications."""
+    found = {local: ratio(alone.values(local, SITE, WAIT), alone.values(local, SITE, REFERENCE)) for local in LOCAL}
+    above = [alone.mean(local, SITE, WAIT).mean > mean_wait(local, 1, 16) for local in LOCAL]
+    held = all(abs(each.mean - 1) <= WITHIN for each in found.values()) and all(above)
+    worst = max(found, key=lambda local: abs(found[local].mean - 1))
+    what = "without gangs each site is 16 queues that are joined by the shortest"
+    expected = "mean wait within 2% of a reference simulation, and above that of one queue for all (M/M/16)"
+    claim = Claim.of("F2.7b", what, expected, found[worst], held, f"ratio of mean waits at {worst}")
+    return replace(claim, note="; ".join(f"{each} at {local}" for local, each in found.items()))
+
+
+def single_processors_are_mm1(single: Sweep) -> Claim:
+    """F2.7, sites of one processor."""
+    found = {load: single.mean(load, SITE, WAIT) for load in single.found}
+    held = all(each.low <= mean_wait(load, 1, 1) <= each.high for load, each in found.items())
+    told = "; ".join(f"at {load:g}: {each}, theory {mean_wait(load, 1, 1):.4g}" for load, each in found.items())
+    what = "without gangs a site of one processor is M/M/1"
+    return Claim("F2.7c", what, "the mean wait of theory lies in the 95% interval of ours", told, held)
+
+
+def _shown(values: Iterable[float]) -> str:
+    return " and ".join(f"{value:g}" for value in values)
+
+
+def _points(name: str, claim: str, expected: str, cases: Cases) -> Claim:
+    return below(name, claim, expected, cases, " points", 100)

@@ -1,0 +1,740 @@
+"""A grid of sites: a queue for each processor, and gangs that need all their processors at once.
+
+A grid scheduler sends gangs to processors where nobody waits, and keeps those for which there are too few. A local
+scheduler at each site starts local jobs, also on idle processors that are held for a gang.
+docs/decisions/0026-grid-readings.md has what the papers leave open.
+"""
+
+import numpy as np
+
+from backfill.core.errors import NONE
+from backfill.core.kernel import kernel
+from backfill.core.placement import ANY
+from backfill.core.policy import Param, Policy, policy
+from backfill.core.promises import NO_TIME
+from backfill.core.queue import following, rewind
+from backfill.core.random import pick
+from backfill.core.verbs import BACKFILL, GANG, HEAD, place_on, reserve, start, withdraw
+from backfill.model.units import SECOND
+
+SOURCE = "Dimitriadou and Karatza, CISIS 2010"
+MOST = 2.0**61  # microseconds of tolerance
+EMPTY, IDLE = np.int64(0), np.int64(1)  # the values of `cross`
+SITES, SPAN = np.int64(0), np.int64(1)  # which gangs may use several sites: those that fit on none, or all
+# Where a waiting job is, in own.where; above 0 it is in the queue of processor where - 1.
+NOWHERE, AT_GRID, BOUND, MEMBER = np.int64(0), np.int64(-1), np.int64(-2), np.int64(-3)
+ANYWHERE = np.int64(-1)  # instead of a site
+
+PARAMS = {
+    "tolerance": Param(0, 0, np.inf, "seconds", "by how much a job that is backfilled may delay a gang"),
+    "delay": Param.choice(
+        "current", "bounded", meaning="what that delay counts from: the start that is known now, or the first one"
+    ),
+}
+MEMORY = {
+    "where": "jobs",
+    "after": "jobs",  # the next one in the same queue, counted from 1; 0 none
+    "size": "jobs",  # processors of a gang
+    "wide": "jobs",  # 1: the gang may use several sites
+    "leader": "jobs",  # of a MEMBER: the first job of its gang
+    "first_node": "jobs",  # processor of a BOUND gang, counted from 1
+    "known": "jobs",  # when a BOUND gang was expected to start when it was bound
+    "home": "jobs",  # of each set of nodes: 1 + its only site, -1 several, 0 not looked up
+    "first": "nodes",  # of the local jobs that wait at a processor, counted from 1; 0 none
+    "last": "nodes",
+    "length": "nodes",
+    "gang": "nodes",  # for which a processor is held, counted from 1; 0 none
+    "next_node": "nodes",  # the next processor of the same gang, counted from 1
+    "run": "nodes",  # the last that began there, counted from 1
+    "oldest": "nodes",  # waiting gangs of node + 1 processors, counted from 1
+    "youngest": "nodes",
+    "empty": "sites",  # processors in operation at which nobody waits
+    "gangs": 2,  # how many wait at the grid scheduler, and how many of these may use several sites
+}
+
+
+@policy(
+    "gang-site",
+    reserve="a gang on one site, when its processors are chosen",
+    fill="local jobs that end before a held processor is needed, within the tolerance",
+    source=f"{SOURCE}, approach 1",
+    keeps=True,
+    index=False,
+    processors=True,
+    params=PARAMS,
+    memory=MEMORY,
+)
+def gang_site(state):
+    """Hold processors of one site for a gang; local jobs start there before it, if they end in time.
+
+    Promise: with tolerance 0 no gang starts later than was known when its processors were chosen, if walltimes hold.
+    Cost: processors of a site for a local job, all of them for a gang.
+    Slow twin: tests/reference/grid.py.
+    """
+    serve_all(state, SITES, EMPTY)
+
+
+@policy(
+    "gang-span",
+    reserve="a gang on one site or, where that has too few empty queues, on several",
+    fill="local jobs that end before a held processor is needed, within the tolerance",
+    source=f"{SOURCE}, approach 2",
+    keeps=True,
+    index=False,
+    processors=True,
+    params={
+        **PARAMS,
+        "cross": Param.choice(
+            "empty", "idle", meaning="which processors a gang may hold on several sites: with an empty queue, or idle"
+        ),
+    },
+    memory=MEMORY,
+)
+def gang_span(state):
+    """Like gang-site, but a gang for which no site has enough processors with an empty queue is spread over sites.
+
+    Promise: with tolerance 0 no gang starts later than was known when its processors were chosen, if walltimes hold.
+    Cost: processors of a site for a local job, all of them for a gang.
+    Slow twin: tests/reference/grid.py.
+    """
+    serve_all(state, SPAN, np.int64(state.own.cross))
+
+
+@kernel()
+def serve_all(state, which, cross):
+    """Processors that became idle, then the gangs that wait at the grid scheduler, then who arrived."""
+    batch, runs = state.batch, state.runs
+    if runs.count == 0:
+        count_empty(state)
+    changed = batch.changes + batch.leaves > 0
+    if changed:
+        take_stock(state, which)
+        for node in range(state.machine.nodes):
+            serve(state, node)
+    else:
+        for i in range(batch.ends):
+            run = batch.ended[i]
+            if state.machine.pool:  # where nodes of runs are not noted
+                serve(state, np.int64(0))
+                continue
+            for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
+                serve(state, runs.held[pair, 0])
+    if changed or batch.ends > 0:
+        serve_gangs(state, cross)
+    if changed:
+        rewind(state, 0)
+        job = following(state, 0)
+        while job >= 0:
+            if state.own.where[job] == NOWHERE:
+                receive(state, job, which, cross)
+            job = following(state, 0)
+    else:
+        for i in range(batch.arrivals):
+            job = batch.arrived[i]
+            if state.own.where[job] == NOWHERE and state.queue.waits[job]:
+                receive(state, job, which, cross)
+
+
+@kernel()
+def receive(state, job, which, cross):
+    """A job that waits nowhere: a local one goes to its site, any other to the grid scheduler."""
+    home = home_of(state, job)
+    if home >= 0 and state.jobs.tasks[job] == 1:
+        receive_local(state, job, home)
+        return
+    gather(state, job)
+    own = state.own
+    own.wide[job] = is_wide(state, job, which)
+    if not dispatch(state, job, cross):
+        wait_at_grid(state, job)
+
+
+# Local schedulers
+
+
+@kernel()
+def receive_local(state, job, site):
+    """A local job starts on an idle processor, also one held for a gang; else it waits where fewest do."""
+    node = some_idle(state, job, site, False)
+    reason = HEAD
+    if node < 0:
+        node, reason = some_idle(state, job, site, True), BACKFILL
+    if node < 0 or not start_on(state, job, node, reason):
+        if reason == BACKFILL or node < 0:
+            node = shortest(state, job, site)
+        if node >= 0:
+            wait_at(state, job, node)
+
+
+@kernel()
+def some_idle(state, job, site, held):
+    """An idle processor of a site where nobody waits, each as likely as the others; -1 none.
+
+    held: one that is held for a gang which the job may pass.
+    """
+    machine, own, count = state.machine, state.own, 0
+    for chosen in range(2):
+        left = np.int64(0)
+        if chosen:
+            if count == 0:
+                return NONE
+            left = pick(state, count) if count > 1 else np.int64(0)
+        passed, may_pass_it = np.int64(0), False
+        for i in range(machine.site_first[site], machine.site_first[site + 1]):
+            node = machine.site_node[i]
+            if (own.gang[node] > 0) != held or (not held and own.length[node] > 0) or not is_idle(state, node):
+                continue
+            if not suits(state, job, node):
+                continue
+            if held:
+                if own.gang[node] != passed:
+                    passed, may_pass_it = own.gang[node], may_pass(state, job, own.gang[node] - 1)
+                if not may_pass_it:
+                    continue
+            if not chosen:
+                count += 1
+            elif left == 0:
+                return node
+            else:
+                left -= 1
+    return NONE
+
+
+@kernel()
+def shortest(state, job, site):
+    """The processor of a site where fewest wait, a gang counts as one; each of equals as likely. -1 none."""
+    machine, own = state.machine, state.own
+    least, count = np.int64(0), np.int64(0)
+    for i in range(machine.site_first[site], machine.site_first[site + 1]):
+        node = machine.site_node[i]
+        if suits(state, job, node):
+            length = own.length[node] + (own.gang[node] > 0)
+            if count == 0 or length < least:
+                least, count = length, np.int64(1)
+            elif length == least:
+                count += 1
+    if count == 0:
+        return NONE
+    left = pick(state, count) if count > 1 else np.int64(0)
+    for i in range(machine.site_first[site], machine.site_first[site + 1]):
+        node = machine.site_node[i]
+        if own.length[node] + (own.gang[node] > 0) == least and suits(state, job, node):
+            if left == 0:
+                return node
+            left -= 1
+    return NONE
+
+
+@kernel()
+def may_pass(state, job, gang):
+    """Whether a local job would end before a gang starts, or so little later that it is tolerated."""
+    own = state.own
+    start_known = known_start(state, gang) if own.delay == 0 else own.known[gang]
+    tolerated = np.int64(np.rint(min(own.tolerance * SECOND, MOST)))
+    return state.now + state.jobs.walltime[job] <= start_known + tolerated
+
+
+@kernel()
+def known_start(state, gang):
+    """When the last processor of a gang will be idle, by the limits of what runs there."""
+    own, t = state.own, state.now
+    node = own.first_node[gang] - 1
+    while node >= 0:
+        t = max(t, idle_from(state, node))
+        node = own.next_node[node] - 1
+    return t
+
+
+@kernel(inline=True)
+def idle_from(state, node):
+    """When a processor will be idle, by the limit of what runs there; now where that is over."""
+    run = state.own.run[node] - 1
+    if run < 0 or is_idle(state, node):
+        return state.now
+    return max(state.runs.limit[run], state.now)
+
+
+@kernel(inline=True)
+def is_idle(state, node):
+    """Whether a processor is in operation, and nothing runs there."""
+    free, capacity = state.free.nodes, state.machine.capacity
+    for k in range(state.machine.resources):
+        if free[node, k] != capacity[node, k]:
+            return False
+    return capacity[node, 0] > 0
+
+
+@kernel(inline=True)
+def suits(state, job, node):
+    """Whether a task of a job may run on a processor, were it idle."""
+    jobs, machine = state.jobs, state.machine
+    if machine.capacity[node, 0] == 0 or (jobs.bound[job] >= 0 and machine.allowed[jobs.bound[job], node] == 0):
+        return False
+    enough = True
+    for k in range(machine.resources):
+        enough = enough and jobs.demand[job, k] <= machine.capacity[node, k]
+    return enough
+
+
+@kernel()
+def home_of(state, job):
+    """The site that has all nodes on which a job may run; -1 where these lie on several."""
+    machine, own, bound = state.machine, state.own, np.int64(state.jobs.bound[job])
+    if bound < 0:
+        return machine.sites[0] if len(machine.sites) == 1 else NONE
+    if own.home[bound] == 0:
+        own.home[bound] = -1
+        for node in range(machine.nodes):
+            if machine.allowed[bound, node]:
+                here = machine.site[node] + 1
+                if own.home[bound] > 0 and own.home[bound] != here:
+                    own.home[bound] = -1
+                    break
+                own.home[bound] = here
+    return own.home[bound] - 1 if own.home[bound] > 0 else NONE
+
+
+@kernel()
+def start_on(state, job, node, reason):
+    """Start a job of one task on a processor, if it may start there now. Returns whether it did."""
+    nodes = np.empty(1, np.int64)
+    nodes[0] = node
+    if not place_on(state, job, nodes):
+        return False
+    start(state, job, reason)
+    state.own.where[job] = NOWHERE
+    state.own.run[node] = state.runs.last[job] + 1
+    return True
+
+
+@kernel()
+def wait_at(state, job, node):
+    """A local job waits at a processor, behind those that wait there."""
+    own = state.own
+    if own.length[node] == 0 and own.gang[node] == 0:
+        own.empty[state.machine.site[node]] -= 1
+    if own.length[node] == 0:
+        own.first[node] = job + 1
+    else:
+        own.after[own.last[node] - 1] = job + 1
+    own.after[job], own.last[node], own.where[job] = 0, job + 1, node + 1
+    own.length[node] += 1
+
+
+@kernel()
+def leave_queue(state, job, before, node):
+    """A local job waits at a processor no more. before: the one in front of it, -1 none."""
+    own = state.own
+    if before < 0:
+        own.first[node] = own.after[job]
+    else:
+        own.after[before] = own.after[job]
+    if own.last[node] == job + 1:
+        own.last[node] = before + 1
+    own.length[node] -= 1
+    own.where[job] = NOWHERE
+    if own.length[node] == 0 and own.gang[node] == 0:
+        own.empty[state.machine.site[node]] += 1
+
+
+@kernel()
+def serve(state, node):
+    """A processor may be idle: its gang starts, or the first job behind that may pass it; without a gang the first."""
+    own = state.own
+    if not is_idle(state, node):
+        return
+    gang = own.gang[node] - 1
+    if gang >= 0 and start_gang(state, gang):
+        return
+    job, before = own.first[node] - 1, NONE
+    while job >= 0:
+        passes = gang < 0 or may_pass(state, job, gang)
+        if passes and start_on(state, job, node, HEAD if gang < 0 else BACKFILL):
+            leave_queue(state, job, before, node)
+            return
+        if gang < 0:
+            return
+        before, job = job, own.after[job] - 1
+
+
+# The grid scheduler
+
+
+@kernel()
+def gather(state, job):
+    """Make a gang of a job or, of one task, of all jobs of its project that came with it; sets its size.
+
+    Where there are not enough processors for all of them, each is by itself.
+    """
+    own, size, other = state.own, state.jobs.tasks[job], state.projects.next[job]
+    if size == 1:
+        while other >= 0:
+            size += joins(state, job, other)
+            other = state.projects.next[other]
+        if size > suiting(state, job):
+            size = np.int64(1)
+        other = state.projects.next[job]
+        while other >= 0 and size > 1:
+            if joins(state, job, other):
+                own.where[other], own.leader[other] = MEMBER, job
+            other = state.projects.next[other]
+    own.size[job] = size
+
+
+@kernel()
+def suiting(state, job):
+    """On how many processors a task of a job may run, were they idle."""
+    count = 0
+    for node in range(state.machine.nodes):
+        count += suits(state, job, node)
+    return count
+
+
+@kernel(inline=True)
+def joins(state, job, other):
+    """Whether another job waits nowhere either, and asks for the same as a job of one task that has no home."""
+    jobs = state.jobs
+    if state.own.where[other] != NOWHERE or not state.queue.waits[other]:
+        return False
+    for k in range(state.machine.resources):
+        if jobs.demand[other, k] != jobs.demand[job, k]:
+            return False
+    return jobs.tasks[other] == 1 and jobs.bound[other] == jobs.bound[job] and home_of(state, other) < 0
+
+
+@kernel()
+def is_wide(state, gang, which):
+    """Whether a gang may use several sites: under gang-site one for which no site has enough processors."""
+    if state.jobs.tasks[gang] > 1 and state.jobs.spread[gang] != ANY:
+        return False
+    if which == SPAN:
+        return True
+    machine = state.machine
+    for site in machine.sites:
+        count = 0
+        for i in range(machine.site_first[site], machine.site_first[site + 1]):
+            count += suits(state, gang, machine.site_node[i])
+        if count >= state.own.size[gang]:
+            return False
+    return True
+
+
+@kernel()
+def dispatch(state, gang, cross):
+    """Choose processors for a gang, where there are enough, and start it if all are idle. Returns whether it did."""
+    machine, own = state.machine, state.own
+    size, sites = own.size[gang], len(machine.sites)
+    idle, empty = np.zeros(sites, np.int64), np.zeros(sites, np.int64)
+    for place in range(sites):
+        site = machine.sites[place]
+        if own.empty[site] < size and not own.wide[gang]:
+            continue
+        for i in range(machine.site_first[site], machine.site_first[site + 1]):
+            if takes(state, gang, machine.site_node[i], False):
+                empty[place] += 1
+                idle[place] += is_idle(state, machine.site_node[i])
+    place = some_site(state, idle, size, np.zeros(sites, np.int64))
+    if place < 0:
+        place = some_site(state, empty, size, idle)
+    if place >= 0:
+        bind(state, gang, machine.sites[place], False)
+        return True
+    if own.wide[gang] and (np.sum(idle) if cross == IDLE else np.sum(empty)) >= size:
+        bind(state, gang, ANYWHERE, cross == IDLE)
+        return True
+    return False
+
+
+@kernel()
+def takes(state, gang, node, idle):
+    """Whether a gang may hold a processor: its queue is empty and, where that is asked, it is idle."""
+    own = state.own
+    if own.gang[node] > 0 or own.length[node] > 0 or not suits(state, gang, node):
+        return False
+    return not idle or is_idle(state, node)
+
+
+@kernel()
+def some_site(state, have, size, rank):
+    """Of the sites that have so many, one of the highest rank, each as likely as the others; -1 none."""
+    best, count = np.int64(-1), np.int64(0)
+    for place in range(len(have)):
+        if have[place] >= size:
+            if rank[place] > best:
+                best, count = rank[place], np.int64(1)
+            elif rank[place] == best:
+                count += 1
+    if count == 0:
+        return NONE
+    left = pick(state, count) if count > 1 else np.int64(0)
+    for place in range(len(have)):
+        if have[place] >= size and rank[place] == best:
+            if left == 0:
+                return np.int64(place)
+            left -= 1
+    return NONE
+
+
+@kernel()
+def bind(state, gang, site, idle):
+    """Hold processors of a site (or ANYWHERE) for a gang, idle ones first, then those that are idle soonest."""
+    machine, own, size = state.machine, state.own, state.own.size[gang]
+    nodes, key, count = np.empty(machine.nodes, np.int64), np.empty(machine.nodes, np.int64), 0
+    for node in range(machine.nodes):
+        if (site == ANYWHERE or machine.site[node] == site) and takes(state, gang, node, idle):
+            nodes[count], key[count] = node, -1 if is_idle(state, node) else idle_from(state, node)
+            count += 1
+    order = np.argsort(key[:count], kind="mergesort")
+    chosen = np.sort(nodes[order[:size]])
+    own.where[gang], own.first_node[gang] = BOUND, chosen[0] + 1
+    for i in range(size):
+        node = chosen[i]
+        own.gang[node] = gang + 1
+        own.next_node[node] = chosen[i + 1] + 1 if i + 1 < size else 0
+        own.empty[machine.site[node]] -= 1
+    own.known[gang] = known_start(state, gang)
+    if not start_gang(state, gang):
+        promise(state, gang, own.known[gang])
+
+
+@kernel()
+def promise(state, gang, t):
+    """Reserve a start for a gang: for its job, or for all jobs of it."""
+    reserve(state, gang, t)
+    other = next_member(state, gang, gang)
+    while other >= 0:
+        reserve(state, other, t)
+        other = next_member(state, gang, other)
+
+
+@kernel()
+def next_member(state, gang, job):
+    """The job of a gang behind another one; -1 none."""
+    if state.jobs.tasks[gang] > 1 or state.own.size[gang] == 1:
+        return NONE
+    other = state.projects.next[job]
+    while other >= 0 and (state.own.where[other] != MEMBER or state.own.leader[other] != gang):
+        other = state.projects.next[other]
+    return np.int64(other)
+
+
+@kernel()
+def start_gang(state, gang):
+    """Start a gang on the processors that it holds, if all are idle. Returns whether it did."""
+    own, node, count = state.own, state.own.first_node[gang] - 1, 0
+    nodes = np.empty(own.size[gang], np.int64)
+    while node >= 0:
+        if not is_idle(state, node):
+            return False
+        nodes[count] = node
+        count += 1
+        node = own.next_node[node] - 1
+    if state.jobs.tasks[gang] > 1 or count == 1:
+        if not place_on(state, gang, nodes):
+            return False
+        start(state, gang, GANG)
+        for i in range(count):
+            own.run[nodes[i]] = state.runs.last[gang] + 1
+    else:
+        job, i = gang, 0
+        while job >= 0:
+            if not place_on(state, job, nodes[i : i + 1]):
+                return False
+            job, i = next_member(state, gang, job), i + 1
+        job, i = gang, 0
+        while job >= 0:
+            place_on(state, job, nodes[i : i + 1])
+            start(state, job, GANG)
+            own.run[nodes[i]] = state.runs.last[job] + 1
+            job, i = next_member(state, gang, job), i + 1
+    let_go(state, gang)
+    return True
+
+
+@kernel()
+def let_go(state, gang):
+    """A gang holds its processors no more, and its jobs wait nowhere."""
+    own, node = state.own, state.own.first_node[gang] - 1
+    while node >= 0:
+        own.gang[node] = 0
+        if own.length[node] == 0 and state.machine.capacity[node, 0] > 0:
+            own.empty[state.machine.site[node]] += 1
+        node = own.next_node[node] - 1
+    scatter(state, gang)
+
+
+@kernel()
+def scatter(state, gang):
+    """The jobs of a gang wait nowhere."""
+    other = next_member(state, gang, gang)
+    while other >= 0:
+        following_one = next_member(state, gang, other)
+        state.own.where[other] = NOWHERE
+        other = following_one
+    state.own.where[gang] = NOWHERE
+
+
+@kernel()
+def wait_at_grid(state, gang):
+    """A gang waits at the grid scheduler, among those of its size by age."""
+    own, size = state.own, state.own.size[gang] - 1
+    own.where[gang] = AT_GRID
+    own.gangs[0] += 1
+    own.gangs[1] += own.wide[gang]
+    young = own.youngest[size] - 1
+    if young < 0 or young < gang:
+        if young < 0:
+            own.oldest[size] = gang + 1
+        else:
+            own.after[young] = gang + 1
+        own.after[gang], own.youngest[size] = 0, gang + 1
+        return
+    before, other = NONE, own.oldest[size] - 1
+    while other < gang:
+        before, other = other, own.after[other] - 1
+    own.after[gang] = other + 1
+    if before < 0:
+        own.oldest[size] = gang + 1
+    else:
+        own.after[before] = gang + 1
+
+
+@kernel()
+def leave_grid(state, gang):
+    """A gang waits at the grid scheduler no more."""
+    own, size = state.own, state.own.size[gang] - 1
+    before, other = NONE, own.oldest[size] - 1
+    while other != gang:
+        before, other = other, own.after[other] - 1
+    if before < 0:
+        own.oldest[size] = own.after[gang]
+    else:
+        own.after[before] = own.after[gang]
+    if own.youngest[size] == gang + 1:
+        own.youngest[size] = before + 1
+    own.gangs[0] -= 1
+    own.gangs[1] -= own.wide[gang]
+    own.where[gang] = NOWHERE
+
+
+@kernel()
+def serve_gangs(state, cross):
+    """Dispatch waiting gangs, the largest that finds enough empty queues first, of equals the oldest."""
+    own = state.own
+    while own.gangs[0] > 0:
+        gang = largest(state, np.max(own.empty), False, cross)
+        if gang < 0 and own.gangs[1] > 0:
+            gang = largest(state, np.sum(own.empty), True, cross)
+        if gang < 0:
+            return
+        leave_grid(state, gang)
+        dispatch(state, gang, cross)
+
+
+@kernel()
+def largest(state, most, wide, cross):
+    """The largest waiting gang of at most so many processors that finds enough; wide: on several sites. -1 none."""
+    own = state.own
+    for size in range(min(most, state.machine.nodes), 0, -1):
+        gang = own.oldest[size - 1] - 1
+        while gang >= 0:
+            if (not wide or own.wide[gang]) and finds_enough(state, gang, wide, cross):
+                return gang
+            gang = own.after[gang] - 1
+    return NONE
+
+
+@kernel()
+def finds_enough(state, gang, wide, cross):
+    """Whether a site has enough processors that a gang may hold; wide: whether all sites together have."""
+    machine, size, found = state.machine, state.own.size[gang], 0
+    for site in machine.sites:
+        if not wide:
+            found = 0
+            if state.own.empty[site] < size:
+                continue
+        for i in range(machine.site_first[site], machine.site_first[site + 1]):
+            found += takes(state, gang, machine.site_node[i], wide and cross == IDLE)
+            if found == size:
+                return True
+    return False
+
+
+# What happens besides submits and ends
+
+
+@kernel()
+def take_stock(state, which):
+    """Something has changed: who waits at a processor where it cannot run any more waits nowhere now."""
+    own, machine = state.own, state.machine
+    for i in range(state.batch.leaves):
+        forget(state, state.batch.left[i])
+    for node in range(machine.nodes):
+        gang = own.gang[node] - 1
+        if gang >= 0 and not suits(state, gang, node):
+            release(state, gang)
+        job, before = own.first[node] - 1, NONE
+        while job >= 0:
+            behind = own.after[job] - 1
+            if suits(state, job, node):
+                before = job
+            else:
+                leave_queue(state, job, before, node)
+            job = behind
+    count_empty(state)
+    own.gangs[1] = 0
+    for size in range(machine.nodes):
+        gang = own.oldest[size] - 1
+        while gang >= 0:
+            behind = own.after[gang] - 1
+            own.wide[gang] = is_wide(state, gang, which)
+            own.gangs[1] += own.wide[gang]
+            if size > 0 and state.jobs.tasks[gang] == 1 and size >= suiting(state, gang):
+                leave_grid(state, gang)
+                scatter(state, gang)
+            gang = behind
+
+
+@kernel()
+def count_empty(state):
+    """Count the processors in operation at which nobody waits."""
+    machine, own = state.machine, state.own
+    own.empty[:] = 0
+    for node in range(machine.nodes):
+        if machine.capacity[node, 0] > 0 and own.length[node] == 0 and own.gang[node] == 0:
+            own.empty[machine.site[node]] += 1
+
+
+@kernel()
+def release(state, gang):
+    """A gang loses the processors that it holds, and the start that it was promised."""
+    job = gang
+    while job >= 0:
+        if state.queue.waits[job] and state.promises.reserved[job] != NO_TIME:
+            withdraw(state, job)
+        job = next_member(state, gang, job)
+    let_go(state, gang)
+
+
+@kernel()
+def forget(state, job):
+    """A job has gone away; the others of its gang wait nowhere."""
+    own = state.own
+    where = own.where[job]
+    if where > 0:
+        before, other = NONE, own.first[where - 1] - 1
+        while other != job:
+            before, other = other, own.after[other] - 1
+        leave_queue(state, job, before, where - 1)
+        return
+    gang = np.int64(own.leader[job]) if where == MEMBER else job
+    if own.where[gang] == BOUND:
+        release(state, gang)
+    elif own.where[gang] == AT_GRID:
+        leave_grid(state, gang)
+        scatter(state, gang)
+
+
+def family() -> dict[str, Policy]:
+    """Every named member."""
+    return {each.name: each for each in (gang_site, gang_span)}
