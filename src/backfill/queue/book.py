@@ -1,0 +1,369 @@
+"""The book: what the log of events says. It is the fold of the log, held in memory and mirrored in the store's tables.
+
+Times are microseconds of the queue clock, memory is in bytes. Only jobs that are not over stay in the book.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
+
+from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
+
+Facts = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Event:
+    """Something that happened: to a job, or to the queue (job 0)."""
+
+    kind: str
+    job: int = 0
+    data: Facts = field(default_factory=dict)
+    t: int = 0
+    seq: int = 0  # its place in the log, once it is there
+
+
+@dataclass(slots=True)
+class Job:
+    """All that is known of a job, what happened to it included."""
+
+    id: int
+    token: str = ""
+    spec: int = 0  # what to run, where, in which environment: a row of the store
+    name: str = ""
+    user: str = ""
+    project: str = ""
+    priority: int = 0
+    need: dict[str, int] = field(default_factory=dict)
+    walltime: int = 0
+    grace: int = 0  # between TERM and KILL at the walltime; policies count it in
+    submit: int = 0
+    begin: int | None = None
+    deadline: int | None = None
+    requeue: bool = False
+    array: int = 0  # id of the first task of its array
+    index: int | None = None  # its number in the array
+    throttle: int = 0  # tasks of its array that may run at once; 0 any number
+    after: list[list[Any]] = field(default_factory=list)  # what it still waits for: [kind, job]
+    any_of: bool = False  # one of these is enough
+    singleton: bool = False
+    never: bool = False  # what it waits for can never come
+    held: str = ""  # the reason, for one that is held
+    state: str = NEW
+    reason: str = ""  # why it is pending, or why it ended so
+    waits: bool = False  # the policy has it in its queue
+    attempt: int = 0
+    failures: int = 0  # attempts in a row that could not be launched
+    restarts: int = 0
+    why: str = ""  # why it was started, in the policy's words
+    promise: int | None = None  # the first start that the policy promised
+    promised: int = 0  # when it did
+    start: int | None = None
+    spawned: int | None = None
+    end: int | None = None
+    cpu_ids: list[int] = field(default_factory=list)
+    gpu_ids: list[int] = field(default_factory=list)
+    cause: str = ""  # why it is being ended
+    exit: int | None = None
+    signal: int | None = None
+    maxrss: int | None = None
+    cpu: int | None = None  # cpu time used
+    slip: str = ""  # why it started later than promised
+
+    @property
+    def label(self) -> str:
+        """How people call it: 118, or 112_3 for a task of an array."""
+        return str(self.id) if self.index is None else f"{self.array}_{self.index}"
+
+    @property
+    def code(self) -> int:
+        """The exit code that `wait` returns."""
+        if self.state == COMPLETED:
+            return 0
+        if self.signal:
+            return 128 + self.signal
+        return self.exit or 1
+
+    def facts(self) -> Facts:
+        """As a dict, which `Job(**facts)` reads. It shares lists with the job: write it down at once."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass
+class Book:
+    """The jobs that are not over, what the machine has, and what of it is held."""
+
+    jobs: dict[int, Job] = field(default_factory=dict)
+    capacity: dict[str, int] = field(default_factory=dict)
+    cpu_ids: list[int] = field(default_factory=list)  # those that jobs may have
+    gpu_ids: list[int] = field(default_factory=list)
+    held: dict[str, int] = field(default_factory=dict)
+    busy_cpus: set[int] = field(default_factory=set)
+    busy_gpus: set[int] = field(default_factory=set)
+    epoch: Facts = field(default_factory=dict)  # policy and platform since the last `epoch`
+    epoch_seq: int = 0
+    passes: int = 0  # since then
+    last_job: int = 0
+    last_t: int = 0
+    troubles: list[tuple[int, str]] = field(default_factory=list)  # what may break a promise, and when it happened
+    dependants: dict[int, set[int]] = field(default_factory=dict)  # of a job; some may be over
+    mates: dict[tuple[str, str], set[int]] = field(default_factory=dict)  # open jobs by user and name
+    active: dict[int, set[int]] = field(default_factory=dict)  # of arrays with a throttle: tasks that wait or run
+    parked: dict[int, list[int]] = field(default_factory=dict)  # heap of those that the throttle keeps back
+    touched: set[int] = field(default_factory=set)  # jobs whose facts changed since the last commit
+    over: dict[int, Job] = field(default_factory=dict)  # jobs that ended since then
+    fresh: dict[str, int] = field(default_factory=dict)  # those that were submitted since then, by token
+    review: set[int] = field(default_factory=set)  # jobs that an event may have made eligible, or hopeless
+
+    def free(self) -> dict[str, int]:
+        """What nobody holds; below 0 where capacity was taken away from what runs."""
+        return {name: amount - self.held.get(name, 0) for name, amount in self.capacity.items()}
+
+    def fits(self, job: Job) -> bool:
+        """Whether what a job needs is free."""
+        free = self.free()
+        return all(amount <= free.get(name, 0) for name, amount in job.need.items() if amount)
+
+    def placement(self, job: Job) -> tuple[list[int], list[int]]:
+        """The cpus and the gpus that a job would get: the lowest free ones."""
+        cpus = [one for one in self.cpu_ids if one not in self.busy_cpus]
+        gpus = [one for one in self.gpu_ids if one not in self.busy_gpus]
+        return cpus[: job.need.get("cpus", 0)], gpus[: job.need.get("gpus", 0)]
+
+    def apply(self, events: Iterable[Event]) -> None:
+        """Enter what happened."""
+        for event in events:
+            self.last_t = max(self.last_t, event.t)
+            if event.job:
+                self._job_event(event)
+            elif event.kind == "capacity":
+                self._set_capacity(event)
+            elif event.kind == "epoch":
+                self._begin_epoch(event)
+            elif event.kind == "pass":
+                self.passes += 1
+            elif event.kind == "declined":
+                self._decline(event)
+            elif event.kind in ("up", "clock"):
+                self._trouble(event.t, event.data["trouble"])
+
+    def settle(self) -> None:
+        """What was touched is written down: forget what is over."""
+        self.touched.clear()
+        self.over.clear()
+        self.fresh.clear()
+
+    def _trouble(self, t: int, what: str) -> None:
+        self.troubles.append((t, what))
+        del self.troubles[:-1000]
+
+    def _set_capacity(self, event: Event) -> None:
+        data = event.data
+        if any(amount < self.capacity.get(name, 0) for name, amount in data["resources"].items()):
+            self._trouble(event.t, "capacity-lowered")
+        self.capacity = dict(data["resources"])
+        self.cpu_ids, self.gpu_ids = list(data["cpu_ids"]), list(data["gpu_ids"])
+
+    def _begin_epoch(self, event: Event) -> None:
+        if event.data["why"] == "switched":
+            self._trouble(event.t, "policy-switched")
+        self.epoch, self.epoch_seq, self.passes = event.data, event.seq, 0
+        for job in self.jobs.values():
+            if job.waits:  # the queue of the policy begins empty
+                job.waits = False
+                self.touched.add(job.id)
+                self.review.add(job.id)
+
+    def _decline(self, event: Event) -> None:
+        """The policy started a job that could not be started after all: if it still waits, it has to be told again."""
+        job = self.jobs.get(event.data["job"])
+        if job is not None and job.waits:
+            job.waits = False
+            self.touched.add(job.id)
+            self.review.add(job.id)
+
+    def _job_event(self, event: Event) -> None:
+        kind, data = event.kind, event.data
+        if kind in ("submit", "adopted"):
+            self._enter(event)
+            return
+        job = self.jobs[event.job]
+        job.state = after(job.state, kind, data.get("state", ""))
+        self.touched.add(job.id)
+        getattr(self, f"_{kind}")(job, event)
+        if job.throttle:
+            self._count_active(job)
+
+    def _count_active(self, job: Job) -> None:
+        """A task of an array with a throttle waits or runs, or does so no more: then the next one may."""
+        active = self.active.setdefault(job.array, set())
+        if job.waits or job.state in HOLDING:
+            active.add(job.id)
+        elif job.id in active:
+            active.discard(job.id)
+            parked = self.parked.get(job.array, [])
+            while parked:
+                next_one = self.jobs.get(heappop(parked))
+                if next_one is not None and next_one.state == PENDING and not (next_one.held or next_one.waits):
+                    self.review.add(next_one.id)
+                    break
+
+    def park(self, job: Job) -> None:
+        """The throttle of its array keeps a task back until another one is done."""
+        heappush(self.parked.setdefault(job.array, []), job.id)
+
+    def _enter(self, event: Event) -> None:
+        known = self.jobs.get(event.job)
+        state = known.state if known else NEW
+        if known:
+            self._forget(known)
+        facts = event.data["job"]
+        own = {name: list(facts[name]) for name in ("after", "cpu_ids", "gpu_ids")}  # the event stays as it is
+        job = Job(**{**facts, **own, "id": event.job})
+        job.state = after(state, event.kind)
+        if event.kind == "submit":
+            job.submit = event.t
+            self.fresh[job.token] = job.id
+        else:
+            self._take(job)
+        self.jobs[job.id] = job
+        self._index(job)
+        self.touched.add(job.id)
+
+    def restore(self, job: Job) -> None:
+        """Enter an open job as the store has it."""
+        self.jobs[job.id] = job
+        self._index(job)
+        if job.state in HOLDING:
+            self._take(job)
+
+    def _index(self, job: Job) -> None:
+        self.last_job = max(self.last_job, job.id)
+        for _, on in job.after:
+            self.dependants.setdefault(on, set()).add(job.id)
+        self.mates.setdefault((job.user, job.name), set()).add(job.id)
+        if job.throttle:
+            self._count_active(job)
+        self.review.add(job.id)
+
+    def _take(self, job: Job) -> None:
+        for name, amount in job.need.items():
+            self.held[name] = self.held.get(name, 0) + amount
+        self.busy_cpus.update(job.cpu_ids)
+        self.busy_gpus.update(job.gpu_ids)
+
+    def _give_back(self, job: Job) -> None:
+        for name, amount in job.need.items():
+            self.held[name] -= amount
+        self.busy_cpus.difference_update(job.cpu_ids)
+        self.busy_gpus.difference_update(job.gpu_ids)
+        job.cpu_ids, job.gpu_ids = [], []
+
+    def _wait(self, job: Job, event: Event) -> None:
+        job.waits, job.reason = True, ""
+
+    def _hold(self, job: Job, event: Event) -> None:
+        job.waits, job.held = False, event.data["why"]
+        job.reason = job.held
+
+    def _release(self, job: Job, event: Event) -> None:
+        job.held, job.failures = "", 0
+        self.review.add(job.id)
+
+    def _edit(self, job: Job, event: Event) -> None:
+        for name, value in event.data["to"].items():
+            setattr(job, name, value)
+        self._trouble(event.t, "job-edited")
+        self.review.add(job.id)
+
+    def _promise(self, job: Job, event: Event) -> None:
+        job.promise, job.promised = event.data["start"], event.t
+
+    def _start(self, job: Job, event: Event) -> None:
+        data = event.data
+        job.waits, job.reason, job.attempt = False, "", data["attempt"]
+        job.start, job.why, job.slip = data["start"], data["why"], data.get("slip", "")
+        job.spawned = job.end = job.exit = job.signal = None
+        job.cpu_ids, job.gpu_ids = list(data["cpu_ids"]), list(data["gpu_ids"])
+        self._take(job)
+        self._met("after", job, True)
+
+    def _spawned(self, job: Job, event: Event) -> None:
+        job.spawned, job.failures = event.t, 0
+
+    def _stop(self, job: Job, event: Event) -> None:
+        job.cause = event.data["cause"]
+
+    def _unstarted(self, job: Job, event: Event) -> None:
+        self._give_back(job)
+        job.start, job.why, job.cause = None, "", ""
+        if event.data.get("launch"):
+            job.failures += 1
+            self._trouble(event.t, "launch-failed")
+        self.review.add(job.id)
+
+    def _requeue(self, job: Job, event: Event) -> None:
+        self._give_back(job)
+        job.restarts += 1
+        job.start = job.spawned = None
+        job.why = job.cause = ""
+        self.review.add(job.id)
+
+    def _end(self, job: Job, event: Event) -> None:
+        data, held = event.data, job.start is not None
+        if held:
+            if event.t > (job.start or 0) + job.walltime + job.grace:
+                self._trouble(event.t, "overrun-kill-late")
+            self._give_back(job)
+        job.end, job.waits, job.reason = event.t, False, data.get("reason", "")
+        for name in ("exit", "signal", "maxrss", "cpu"):
+            setattr(job, name, data.get(name))
+        good = job.state == COMPLETED
+        for kind, met in (("after", True), ("afterok", good), ("afternotok", not good), ("afterany", True)):
+            self._met(kind, job, met)
+        self._forget(job)
+        self.over[job.id] = job
+
+    def _met(self, kind: str, job: Job, met: bool) -> None:
+        """Jobs that wait for this in another one are a step nearer to the queue, or will never get there."""
+        for other in sorted(self.dependants.get(job.id, ())):
+            later = self.jobs.get(other)
+            if later is None or [kind, job.id] not in later.after:
+                continue  # it is over, or waits for something else in this job
+            later.after.remove([kind, job.id])
+            if later.any_of:
+                later.never = not met and not later.after
+                if met:
+                    later.after = []
+            else:
+                later.never = later.never or not met
+            self.touched.add(other)
+            self.review.add(other)
+
+    def _forget(self, job: Job) -> None:
+        del self.jobs[job.id]
+        self.touched.discard(job.id)
+        self.dependants.pop(job.id, None)
+        for _, on in job.after:
+            self.dependants.get(on, set()).discard(job.id)
+        mates = self.mates[job.user, job.name]
+        mates.discard(job.id)
+        if not mates:
+            del self.mates[job.user, job.name]
+        elif job.singleton or self.jobs[min(mates)].singleton:
+            self.review.add(min(mates))
+
+    def blocked(self, job: Job, now: int) -> str:
+        """Why a pending job may not be in the policy's queue; empty where it may."""
+        if job.held:
+            return job.held
+        if job.never:
+            return "DependencyNeverSatisfied"
+        if job.begin is not None and job.begin > now:
+            return "BeginTime"
+        if job.after or (job.singleton and min(self.mates[job.user, job.name]) < job.id):
+            return "Dependency"
+        if job.throttle and len(self.active[job.array] - {job.id}) >= job.throttle:
+            return "JobArrayTaskLimit"
+        return ""

@@ -1,0 +1,510 @@
+"""The verbs of the queue. It answers in tens of milliseconds, so it imports little: no numpy, numba or typer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+
+from backfill.queue.home import SOCKET, home
+from backfill.queue.options import SUBMIT, VERBS, directives, help_text, parse
+from backfill.queue.words import (
+    Unreadable,
+    clock_text,
+    instant_text,
+    parse_id,
+    parse_instant,
+    size_text,
+    time_text,
+)
+
+FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
+START_S, ANSWER_S = 10.0, 60.0
+CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE}
+LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is not imported costs nothing
+    from collections.abc import Sequence
+    from typing import Any
+
+    Facts = dict[str, Any]
+
+
+class Problem(Exception):
+    """What went wrong, in one line, and the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Queue:
+    """A connection to the daemon, which is started if there is none."""
+
+    def __init__(self, folder: str, start: bool = True) -> None:
+        self.folder = folder
+        found = self._connected()
+        if found is None and not start:
+            raise Problem("no daemon serves this queue; it starts with the first submit", UNREACHABLE)
+        self._sock = found or self._start()
+        self._file = self._sock.makefile("rb")
+
+    def ask(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> Facts:
+        """The answer to a request. Raises Problem."""
+        self._sock.settimeout(timeout)
+        self._sock.sendall(json.dumps({"v": 1, "do": what, **more}).encode() + b"\n")
+        line = self._file.readline()
+        if not line:
+            raise ConnectionError("the daemon ended")
+        answer: Facts = json.loads(line)
+        if "error" in answer:
+            problem = answer["error"]
+            raise Problem(problem["message"], CODES.get(problem["code"], FAILED))
+        return answer
+
+    def _connected(self) -> socket.socket | None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        path, folder = os.path.join(self.folder, SOCKET), -1
+        try:
+            if len(path.encode()) > 100:  # too long for the kernel: by way of its folder
+                folder = os.open(self.folder, os.O_RDONLY)
+                path = f"/proc/self/fd/{folder}/{SOCKET}"
+            sock.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            sock.close()
+            return None
+        except OSError as error:
+            raise Problem(f"{path}: {error.strerror}", UNREACHABLE) from None
+        finally:
+            if folder >= 0:
+                os.close(folder)
+        return sock
+
+    def _start(self) -> socket.socket:
+        """Start the daemon; two that do so at once end up with one."""
+        import subprocess
+
+        said_in = os.path.join(self.folder, "daemon.log")
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            log = os.open(said_in, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise Problem(f"{error.filename}: {error.strerror}", UNREACHABLE) from None
+        begin, size = time.monotonic(), os.fstat(log).st_size
+        made = subprocess.Popen(
+            [sys.executable, "-m", "backfill.queue.daemon"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+            env={**os.environ, "BACKFILL_HOME": self.folder, "PYTHONPATH": _python_path()},
+        )  # fmt: skip
+        os.close(log)
+        while time.monotonic() - begin < START_S:
+            sock = self._connected()
+            if sock is not None:
+                return sock
+            code = made.poll()
+            if code is not None and code < 0:
+                raise ConnectionError("the daemon was killed")
+            if code is not None and code not in (0, 75):
+                with open(said_in, "rb") as file:
+                    said = file.read()[size:].decode(errors="replace").strip().splitlines()
+                why = said[-1].removeprefix("backfill: ") if said else f"exit code {code}"
+                raise Problem(f"the daemon does not start: {why}", UNREACHABLE)
+            time.sleep(0.005)
+        raise Problem(f"the daemon does not start; see {said_in}", UNREACHABLE)
+
+
+def _python_path() -> str:
+    """Where this package is found, in whatever folder the daemon works."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    given = [os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    return os.pathsep.join(dict.fromkeys([*given, package]))
+
+
+def persistent(what: str, folder: str, **more: Any) -> Facts:
+    """An answer, however often the daemon dies meanwhile; only for requests that may be repeated."""
+    end = time.monotonic() + ANSWER_S
+    while True:
+        try:
+            return Queue(folder).ask(what, **more)
+        except (ConnectionError, TimeoutError):
+            if time.monotonic() > end:
+                raise Problem("the daemon does not answer", UNREACHABLE) from None
+            time.sleep(0.02)
+
+
+# ---------------------------------------------------------------------- verbs
+
+
+def submit(words: Sequence[str]) -> int:
+    """Queue a job."""
+    given, left, behind = parse("submit", words)
+    script = None
+    if "wrap" in given:
+        if left:
+            raise Unreadable("--wrap and a command exclude each other")
+        argv = ["/bin/sh", "-c", given["wrap"]]
+    elif not left:
+        raise Unreadable("no command; expected backfill submit [OPTIONS] -- COMMAND, or a script")
+    elif behind:
+        argv = left
+    else:
+        argv, script = left, _script(left[0])
+        if script is not None:
+            in_script, rest, _ = parse("show", directives(script), SUBMIT)
+            if rest:
+                raise Unreadable(f"{left[0]}: {rest[0]!r} is no option")
+            given = {**in_script, **given}
+    request = request_of(given, argv, script)
+    answer = persistent("submit", home(), **request)
+    number = answer["id"]
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **answer}))
+    elif given.get("parsable"):
+        print(number)
+    elif not given.get("quiet"):
+        _say_submitted(answer, given)
+    return wait([str(number)]) if given.get("wait") else 0
+
+
+def request_of(given: Facts, argv: list[str], script: str | None = None) -> Facts:
+    """A request to submit, from parsed options."""
+    now = time.time_ns() // 1000
+    need = {"cpus": given.get("cpus", 1) * given.get("tasks", 1)}
+    for name in ("memory", "gpus"):
+        if name in given:
+            need[name] = given[name]
+    for name, count in given.get("licences", {}).items():
+        if name in ("cpus", "memory", "gpus"):
+            raise Unreadable(f"--licenses: {name} is no licence")
+        need[name] = count
+    job: Facts = {"need": need, "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
+    job |= {
+        name: given[name] for name in ("walltime", "grace", "priority", "project", "held", "requeue") if name in given
+    }
+    for name in ("begin", "deadline"):
+        if name in given:
+            job[name] = parse_instant(given[name], now)
+    if "array" in given:
+        job["array"], job["throttle"] = given["array"]
+    job |= given.get("dependency", {})
+    cwd = os.path.abspath(given.get("cwd", os.getcwd()))
+    mode = given.get("mode", "append")
+    if mode not in ("append", "truncate"):
+        raise Unreadable(f"--open-mode: {mode!r}; expected append or truncate")
+    spec: Facts = {"argv": argv, "cwd": cwd, "env": environment(given.get("export", "ALL")), "umask": _umask()}
+    spec["limits"] = _limits()
+    spec |= {name: given[name] for name in ("output", "error", "input", "warn", "keep_descendants") if name in given}
+    if mode == "truncate":
+        spec["truncate"] = True
+    if script is not None:
+        spec["script"] = script
+    token = f"{os.getpid():x}-{time.time_ns():x}-{os.urandom(8).hex()}"
+    return {"token": token, "user": _user(), "job": job, "spec": spec}
+
+
+def environment(export: str) -> dict[str, str]:
+    """The environment of a job: ALL, NONE, or names and NAME=VALUE; ALL may be one of these."""
+    found: dict[str, str] = {}
+    parts = [part for part in export.split(",") if part]
+    if "ALL" in parts:
+        found |= os.environ
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if equals:
+            found[name] = value
+        elif part not in ("ALL", "NONE", "NIL") and part in os.environ:
+            found[part] = os.environ[part]
+    if "ALL" not in parts:
+        found.setdefault("PATH", os.environ.get("PATH", os.defpath))
+    # What is not text cannot travel; such values are rare, and of no use to most programs.
+    return {name: value for name, value in found.items() if _is_text(name) and _is_text(value)}
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _limits() -> dict[str, list[int]]:
+    import resource
+
+    return {name: [*resource.getrlimit(getattr(resource, name))] for name in LIMITS if hasattr(resource, name)}
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _script(path: str) -> str | None:
+    """The text of a script; None for another kind of file, which is a command."""
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(2)
+            if begin != b"#!":
+                return None
+            return (begin + file.read()).decode()
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror}; put -- before a command") from None
+    except UnicodeDecodeError:
+        raise Unreadable(f"{path}: a script is expected to be UTF-8 text") from None
+
+
+def _say_submitted(answer: Facts, given: Facts) -> None:
+    what = needs_text(answer["need"])
+    kind = f"array {answer['id']} of {len(given['array'][0]):,} jobs" if answer["array"] else f"job {answer['id']}"
+    state = "held" if answer["held"] else "queued"
+    print(f"{kind} {state}: {what}, limit {time_text(answer['walltime'])}")
+    print(f"next: backfill release {answer['id']}" if answer["held"] else "next: backfill queue")
+
+
+def needs_text(need: dict[str, int]) -> str:
+    """`4 cpus, 16G, matlab 1`."""
+    parts = [f"{need['cpus']} cpu{'' if need['cpus'] == 1 else 's'}"]
+    if need.get("memory"):
+        parts.append(size_text(need["memory"]))
+    parts += [f"{name} {count}" for name, count in need.items() if name not in ("cpus", "memory") and count]
+    return ", ".join(parts)
+
+
+def queue(words: Sequence[str]) -> int:
+    """Show the queue."""
+    given, left, _ = parse("queue", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}; backfill show {left[0]} shows one job")
+    found = persistent("queue", home(), ended=given.get("ended", 0))
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    now = round(found["now_s"] * 1e6)
+    lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", "GUARANTEED", "WHY"]]
+    lines += [_line(job, now) for job in found["jobs"]]
+    if len(lines) > 1:
+        _table(lines, right=(0, 3, 4, 5, 6, 7))
+    states = [job["state"] for job in found["jobs"]]
+    running = sum(state in ("STARTING", "RUNNING", "ENDING") for state in states)
+    held = found["held"]
+    used = [f"cpus {held.get('cpus', 0)}/{found['capacity'].get('cpus', 0)}"]
+    for name, amount in found["capacity"].items():
+        if name == "memory" and held.get(name):
+            used.append(f"memory {size_text(held[name])}/{size_text(amount)}")
+        elif name not in ("cpus", "memory") and amount:
+            used.append(f"{name} {held.get(name, 0)}/{amount}")
+    for name, told in found["licences"].items():
+        if told["stale"]:
+            used.append(f"{name} not asked: {safe(told['problem'])}")
+        elif told["others"]:
+            used.append(f"others use {told['others']} {name}")
+    policy = f"policy {found['policy']}"
+    if found["policy"] != found["asked_policy"]:
+        policy += f" in place of {found['asked_policy']}, which failed"
+    if found["planner"] != "ready":
+        policy += ", which is starting"
+    print(f"{running} running, {states.count('PENDING')} pending; {', '.join(used)}. {policy}")
+    return 0
+
+
+def _line(job: Facts, now: int) -> list[str]:
+    running = job["start_s"] is not None and job["end_s"] is None
+    if job["start_s"] is None:
+        elapsed = "-"
+    else:
+        elapsed = clock_text((now if running else round(job["end_s"] * 1e6)) - round(job["start_s"] * 1e6))
+    guaranteed = "-" if job["guaranteed_s"] is None else instant_text(round(job["guaranteed_s"] * 1e6), now)
+    return [
+        job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"]),
+        size_text(job["need"].get("memory", 0)), clock_text(round(job["limit_s"] * 1e6)), elapsed, guaranteed,
+        job["reason"],
+    ]  # fmt: skip
+
+
+def show(words: Sequence[str]) -> int:
+    """Show all about jobs."""
+    given, left, _ = parse("show", words)
+    found = persistent("show", home(), ids=_ids(given, left))
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **found}))
+        return 0
+    for job in found["jobs"]:
+        now = time.time_ns() // 1000
+
+        def at(seconds: float | None, now: int = now) -> str:
+            return "-" if seconds is None else instant_text(round(seconds * 1e6), now)
+
+        facts = {
+            "name": safe(job["name"]),
+            "state": job["state"] + (f" ({job['reason']})" if job["reason"] else ""),
+            "command": safe(" ".join(job["argv"])),
+            "in": safe(str(job["cwd"])),
+            "needs": needs_text(job["need"]),
+            "limit": time_text(round(job["limit_s"] * 1e6)),
+            "submitted": at(job["submit_s"]),
+            "guaranteed": at(job["promise_s"]) if job["promise_s"] else "",
+            "started": at(job["start_s"]) + (f" ({job['why']})" if job["why"] else "") if job["start_s"] else "",
+            "ended": at(job["end_s"]) if job["end_s"] else "",
+            "exit code": "" if job["exit_code"] is None else str(job["exit_code"]),
+            "signal": str(job["signal"] or ""),
+            "peak memory": size_text(job["maxrss"] or 0).replace("-", ""),
+        }
+        print(f"job {job['label']}")
+        for name, value in facts.items():
+            if value:
+                print(f"  {name:<12}{value}")
+        for t, kind, data in job["events"]:
+            more = " ".join(f"{name}={value}" for name, value in data.items() if value not in ("", None, [], 0))
+            print(f"  {at(t):<12}{kind} {safe(more)}".rstrip())
+    return 0
+
+
+def change(verb: str, words: Sequence[str]) -> int:
+    """Cancel, hold, release or edit jobs."""
+    given, left, _ = parse(verb, words)
+    more = {}
+    if verb == "edit":
+        more["to"] = {name: given[name] for name in ("walltime", "priority") if name in given}
+    found = persistent(verb, home(), ids=_ids(given, left), **more)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **found}))
+    return 0
+
+
+def wait(words: Sequence[str]) -> int:
+    """Wait until jobs are over; the code of the job, of several the largest."""
+    given, left, _ = parse("wait", words)
+    ids, end = _ids(given, left), None
+    if "timeout" in given:
+        end = time.monotonic() + given["timeout"] / 1e6
+    while True:
+        try:
+            left_s = None if end is None else max(end - time.monotonic(), 0.001)
+            found = Queue(home()).ask("wait", left_s, ids=ids)
+            break
+        except TimeoutError:
+            raise Problem("the jobs are not over yet", FAILED) from None
+        except ConnectionError:  # the daemon ended; the next one knows as much
+            time.sleep(0.05)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **found}))
+    return max((job["code"] for job in found["jobs"]), default=0)
+
+
+def log(words: Sequence[str]) -> int:
+    """Print the output of a job."""
+    given, left, _ = parse("log", words)
+    if len(left) != 1:
+        raise Unreadable("expected one job")
+    folder, ids = home(), _ids(given, left)
+    (job, *more) = persistent("show", folder, ids=ids)["jobs"]
+    if more:
+        raise Unreadable("expected one task of an array, ARRAY_INDEX")
+    path = persistent("output", folder, ids=[job["id"]], err=bool(given.get("err")))["path"]
+    place = 0
+    while True:
+        over = not given.get("follow") or persistent("show", folder, ids=[job["id"]])["jobs"][0]["end_s"] is not None
+        try:
+            with open(path, "rb") as file:
+                file.seek(place)
+                while some := file.read(1 << 16):
+                    place += len(some)
+                    sys.stdout.buffer.write(some)
+            sys.stdout.buffer.flush()
+        except FileNotFoundError:
+            if over:
+                raise Problem(f"{path}: there is no output yet", FAILED) from None
+        except OSError as error:
+            raise Problem(f"{path}: {error.strerror}", FAILED) from None
+        if over:
+            return 0
+        time.sleep(0.2)
+
+
+def serve(words: Sequence[str]) -> int:
+    """Run the daemon, or stop it."""
+    given, left, _ = parse("serve", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}")
+    if given.get("stop"):
+        pid = Queue(home(), start=False).ask("stop")["pid"]
+        end = time.monotonic() + START_S
+        while time.monotonic() < end and os.path.exists(f"/proc/{pid}"):
+            time.sleep(0.02)
+        return 0
+    if given.get("detach"):
+        Queue(home()).ask("ping")
+        return 0
+    from backfill.queue.daemon import main as work
+
+    return work()
+
+
+def _ids(given: Facts, left: Sequence[str]) -> list[Any]:
+    ids: list[Any] = [parse_id(part) for word in left for part in word.split(",")]
+    if given.get("all"):
+        ids.append("all")
+    if "name" in given:
+        ids.append({"name": given["name"]})
+    if not ids:
+        raise Unreadable("no job; expected its number")
+    return ids
+
+
+def safe(text: str) -> str:
+    """Without characters that a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _table(lines: list[list[str]], right: Sequence[int]) -> None:
+    widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
+    for line in lines:
+        cells = [
+            cell.rjust(w) if c in right else cell.ljust(w) for c, (cell, w) in enumerate(zip(line, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def main(words: Sequence[str]) -> int:
+    """One command line, its first word a verb of VERBS; returns its exit code."""
+    verb, *rest = words
+    own = rest[: rest.index("--")] if "--" in rest else rest
+    if "--help" in own or "-h" in own:
+        print(help_text(verb), end="")
+        return 0
+    run = {"submit": submit, "queue": queue, "show": show, "wait": wait, "log": log, "serve": serve}
+    try:
+        if verb in run:
+            return run[verb](rest)
+        return change(verb, rest)
+    except Unreadable as error:
+        return _complain(str(error), USAGE)
+    except Problem as error:
+        return _complain(str(error), error.code)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return FAILED
+
+
+def _complain(what: str, code: int) -> int:
+    sys.stdout.flush()
+    print(f"backfill: {safe(what)}", file=sys.stderr)
+    return code
+
+
+__all__ = ["VERBS", "Queue", "main"]

@@ -1,0 +1,132 @@
+"""What a queue is told by its config.toml, and what it finds out about the machine."""
+
+import hashlib
+import os
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from backfill.queue.licences import Licence
+from backfill.queue.words import Unreadable, parse_memory, parse_time
+
+POLICY = "conservative"
+WALLTIME, GRACE = 3_600_000_000, 30_000_000
+KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence")
+
+
+class Config:
+    """Settings of a queue. Raises Unreadable, which names the file and the setting."""
+
+    def __init__(self, home: Path) -> None:
+        self.file = home / "config.toml"
+        told: dict[str, Any] = {}
+        try:
+            told = tomllib.loads(self.file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError) as error:
+            raise Unreadable(f"{self.file}: {error}") from None
+        for name in told:
+            if name not in KEYS:
+                raise Unreadable(f"{self.file}: unknown setting {name!r}; known: {', '.join(KEYS)}")
+        self.policy = _kept(home, str(told.get("policy", POLICY)))
+        self.defaults = {
+            "walltime": self._read(told, "default_time", parse_time, WALLTIME),
+            "grace": self._read(told, "grace", parse_time, GRACE),
+        }
+        cpus, gpus = _cpus(), _gpus()
+        count = self._whole(told, "cpus", len(cpus))
+        self.cpu_ids = [*cpus, *(max(cpus) + 1 + n for n in range(count - len(cpus)))][:count]
+        self.gpu_ids = [*range(self._whole(told, "gpus", gpus))]
+        memory = self._read(told, "memory", parse_memory, _memory() // 10 * 9)
+        self.resources = {"cpus": count, "memory": memory, "gpus": len(self.gpu_ids)}
+        self.synced: list[Licence] = []
+        for name, facts in told.get("licence", {}).items():
+            if name in self.resources or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+                raise Unreadable(f"{self.file}: {name!r} is no name of a licence")
+            if not isinstance(facts, dict) or facts.keys() - {"copies", "margin", "sync", "every", "timeout"}:
+                raise Unreadable(f"{self.file}: licence {name}: expected copies, margin, sync, every and timeout")
+            margin = self._whole(facts, "margin", 0)
+            self.resources[name] = max(self._whole(facts, "copies", 0) - margin, 0)
+            if "sync" in facts:
+                self.synced.append(self._synced(name, facts, margin))
+        self.pinned = count <= len(cpus)  # else some of the cpus are only numbers
+
+    def _synced(self, name: str, facts: dict[str, Any], margin: int) -> Licence:
+        command = facts["sync"]
+        if not (isinstance(command, list) and command and all(isinstance(word, str) for word in command)):
+            raise Unreadable(f"{self.file}: licence {name}: sync is a list of words, a command")
+        every = self._read(facts, "every", parse_time, 30_000_000)
+        timeout = self._read(facts, "timeout", parse_time, 5_000_000)
+        return Licence(name, command, every / 1e6, timeout / 1e6, margin, self._whole(facts, "copies", 0))
+
+    @property
+    def capacity(self) -> dict[str, Any]:
+        """What jobs may have."""
+        return {"resources": self.resources, "cpu_ids": self.cpu_ids, "gpu_ids": self.gpu_ids}
+
+    def _whole(self, told: dict[str, Any], name: str, default: int) -> int:
+        value = told.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 2**20:
+            raise Unreadable(f"{self.file}: {name} is {value!r}; expected a whole number")
+        return value
+
+    def _read(self, told: dict[str, Any], name: str, read: Any, default: int) -> int:
+        if name not in told:
+            return default
+        try:
+            return int(read(str(told[name])))
+        except ValueError as error:
+            raise Unreadable(f"{self.file}: {name}: {error}") from None
+
+
+def _kept(home: Path, policy: str) -> str:
+    """A policy of a user's file is copied, so that a later edit does not change a running queue."""
+    match = re.match(r"(.*\.py)(:.*)?$", policy)
+    if not match:
+        return policy
+    source = home / match[1] if not os.path.isabs(match[1]) else Path(match[1])
+    try:
+        digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+        copy = home / "policies" / f"{source.stem}-{digest}.py"
+        copy.parent.mkdir(mode=0o700, exist_ok=True)
+        if not copy.exists():
+            shutil.copyfile(source, copy)
+    except OSError as error:
+        raise Unreadable(f"policy {source}: {error.strerror}") from None
+    return f"{copy}{match[2] or ''}"
+
+
+def _cpus() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return [*range(os.cpu_count() or 1)]
+
+
+def _memory() -> int:
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        return min(whole, int(limit)) if limit.isdecimal() else whole
+    except OSError:
+        return whole
+
+
+def _gpus() -> int:
+    try:
+        return sum(re.fullmatch(r"nvidia\d+", name) is not None for name in os.listdir("/dev"))
+    except OSError:
+        return 0
+
+
+def program() -> str:
+    """What identifies the code that decides: with another one, old decisions need not repeat themselves."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for part in ("core", "policies", "queue/planner.py", "queue/feed.py"):
+        found = package / part
+        for path in sorted(found.rglob("*.py")) if found.is_dir() else [found]:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,420 @@
+"""The daemon: sockets, clock and processes around the engine. One for each queue, and the only writer of its store."""
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from backfill.queue import attempts, commands
+from backfill.queue.attempts import Verdict
+from backfill.queue.book import Facts
+from backfill.queue.clock import QueueClock
+from backfill.queue.commands import Refused
+from backfill.queue.config import Config, program
+from backfill.queue.engine import Engine
+from backfill.queue.home import SOCKET, home, network_type
+from backfill.queue.keeper import read_json
+from backfill.queue.launcher import LocalLauncher, attempt_spec, near
+from backfill.queue.licences import Licence, keep_asking
+from backfill.queue.link import PlannerLink
+from backfill.queue.shown import queue_rows, story
+from backfill.queue.states import HOLDING
+from backfill.queue.store import Store, StoreError, StoreLost
+from backfill.queue.words import Unreadable
+
+LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
+CONNECTIONS = 256
+ANY = 2**62  # copies of a licence of which nobody has said yet how many there are
+PIPELINED = 10_000  # requests of one connection that may wait for their answers
+STOP_S = 0.05
+PATIENCE_S = 10.0  # with a client that does not read
+SWEEP_S, QUIET_S = 0.5, 30.0
+PROTOCOL = 1
+RUNNING_ALREADY = 75
+FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this point is reached for the N-th time
+
+
+class Daemon:
+    """One queue at work."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = Config(folder)
+        self.store = Store(folder / "store.db")
+        self.clock = QueueClock(self.store.last_t())
+        log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.launcher = LocalLauncher(
+            folder, self._settled, self.config.pinned, {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
+        )
+        self.link = PlannerLink(self.poke, log)
+        self.engine = Engine(
+            self.store, self.clock, self.launcher, self.link, self.config.defaults, self._fault, json.dumps
+        )
+        self.link.engine = self.engine
+        self._poked = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._reached = 0
+        self._connections = 0
+        self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
+        self._stopped = asyncio.Event()
+
+    async def work(self) -> None:
+        """Serve until told to stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopped.set)
+        self._open_hints(loop)
+        self.engine.open(self._capacity(), self.config.policy, program())
+        self._recover()
+        self._flush()
+        path = self.folder / SOCKET
+        with suppress(FileNotFoundError):
+            path.unlink()
+        server = await asyncio.start_unix_server(self._serve, near(path), limit=LINE)
+        path.chmod(0o600)
+        workers = [loop.create_task(self._sweep())]
+        for licence in self.config.synced:
+            workers.append(loop.create_task(self._sync(licence)))
+        await self._stopped.wait()
+        self.engine.stop()
+        server.close()
+        await asyncio.sleep(STOP_S)  # answers are on their way
+        for worker in workers:
+            worker.cancel()
+        path.unlink(missing_ok=True)
+        self._flush()
+        self.launcher.close()
+        self.link.close()
+        self.store.checkpoint()
+        self.store.close()
+
+    def _capacity(self) -> Facts:
+        """What jobs may have; of a licence that is asked about, what was said last, until it is asked again."""
+        told, engine = self.config.capacity, self.engine
+        for one in self.config.synced:
+            told["resources"][one.name] = engine.book.capacity.get(one.name, one.ours)
+            engine.most[one.name] = one.copies - one.margin if one.copies else ANY
+        return told
+
+    def poke(self) -> None:
+        """Something came in: write it down once all that came with it is here."""
+        if not self._poked:
+            self._poked = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    # ------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        self._poked = False
+        try:
+            self.engine.flush()
+        except StoreLost as error:  # only a new process can find out what is on the disk
+            print(f"{error}; the daemon ends", file=sys.stderr, flush=True)
+            os._exit(1)
+        while self.engine.notes:
+            print(self.engine.notes.pop(0), file=sys.stderr, flush=True)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self.engine.next_timer()
+        if due is not None:
+            delay = max((due - self.clock.now()) / 1e6, 0)
+            self._timer = asyncio.get_running_loop().call_later(min(delay, 60), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.engine.tick()
+        self._flush()
+
+    def _fault(self, point: str) -> None:
+        """Die here if a test wants that, once."""
+        name, _, count = FAULTS.partition(":")
+        if point == name and not (self.folder / "died").exists():
+            self._reached += 1
+            if self._reached == int(count or 1):
+                (self.folder / "died").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def _settled(self, job: int, attempt: int, verdict: Verdict) -> None:
+        self.engine.settled(job, attempt, verdict)
+        if verdict.kind in ("ended", "unknown", "unstarted"):
+            self._kept.append((job, attempt))
+        self.poke()
+
+    def _recover(self) -> None:
+        """What run folders say, where the store does not know it or an earlier daemon did not see it."""
+        for job, attempt in attempts.folders(self.folder):
+            known = self.engine.book.jobs.get(job) or self.store.job(job)
+            if known is None or known.attempt < attempt:
+                spec = read_json(str(self.folder / "run" / attempts.name(job, attempt) / "spec.json"))
+                if spec:
+                    self.engine.adopt(spec["job"], spec["spec"])
+            elif known.end is not None or known.attempt > attempt:
+                self._kept.append((job, attempt))
+        for found in [*self.engine.book.jobs.values()]:
+            if found.state in HOLDING:
+                self.launcher.look(found.id, found.attempt)
+
+    def _open_hints(self, loop: asyncio.AbstractEventLoop) -> None:
+        path = self.folder / "hint.sock"
+        with suppress(FileNotFoundError):
+            path.unlink()
+        hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        hints.bind(near(path))
+        hints.setblocking(False)
+        path.chmod(0o600)
+
+        def hear() -> None:
+            for _ in range(100):
+                try:
+                    found = attempts.numbers(hints.recv(256).decode(errors="replace"))
+                except BlockingIOError:
+                    return
+                if found is not None and self._is_open(*found):
+                    with suppress(OSError):  # the sweep looks again
+                        self.launcher.look(*found)
+
+        loop.add_reader(hints, hear)
+
+    def _is_open(self, job: int, attempt: int) -> bool:
+        known = self.engine.book.jobs.get(job)
+        return known is not None and known.attempt == attempt and known.state in HOLDING
+
+    async def _sweep(self) -> None:
+        quiet = 0.0
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            if not self.folder.exists():  # somebody removed the queue
+                self._stopped.set()
+                return
+            try:
+                some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
+                self.launcher.sweep(some)
+                for job in some:
+                    self.launcher.guard(job, self.clock.now())
+                quiet += SWEEP_S
+                if self._kept and quiet >= QUIET_S:
+                    quiet = 0.0
+                    self._forget()
+            except OSError as error:  # a full disk, for instance: look again
+                print(f"{error.filename}: {error.strerror}", file=sys.stderr, flush=True)
+
+    async def _sync(self, licence: Licence) -> None:
+        """Follow what the server of a licence says."""
+
+        def held() -> int:
+            return self.engine.book.held.get(licence.name, 0)
+
+        def told() -> None:
+            if licence.failures:
+                print(f"licence {licence.name}: {licence.problem}", file=sys.stderr, flush=True)
+                return
+            self.engine.most[licence.name] = licence.copies - licence.margin
+            if self.engine.book.capacity[licence.name] != licence.ours:
+                self.engine.set_capacity({**self.engine.book.capacity, licence.name: licence.ours})
+                self.poke()
+
+        await keep_asking(licence, held, told, asyncio.sleep)
+
+    def _forget(self) -> None:
+        """Remove run folders of ended attempts; not before their ends are in the store itself."""
+        over, self._kept = [key for key in self._kept if not self._is_open(*key)], []
+        if not self.store.checkpoint():
+            self._kept = over
+            return
+        for key in over:
+            attempts.forget(self.folder, *key)
+
+    # ------------------------------------------------------------------ clients
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not _may(writer) or self._connections >= CONNECTIONS:
+            writer.close()
+            return
+        self._connections += 1
+        answers: asyncio.Queue[asyncio.Future[Facts] | None] = asyncio.Queue(PIPELINED)
+        answering = asyncio.get_running_loop().create_task(_answer(answers, writer))
+        try:
+            while line := await reader.readline():
+                answer: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
+                self._hear(line, partial(_give, answer))
+                self.poke()
+                await answers.put(answer)
+        except (ValueError, asyncio.LimitOverrunError):
+            refused: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
+            refused.set_result(Refused(f"the request is longer than {LINE >> 20} MiB", "size").answer())
+            await answers.put(refused)
+        except OSError:
+            answering.cancel()  # the client is gone
+        finally:
+            self._connections -= 1
+            if not answering.done():
+                await answers.put(None)
+            await asyncio.wait([answering], timeout=PATIENCE_S)
+            answering.cancel()  # what it waits for, nobody will read
+            writer.close()
+
+    def _hear(self, line: bytes, reply: Callable[[Facts], None]) -> None:
+        try:
+            message = json.loads(line)
+            if not isinstance(message, dict):
+                raise ValueError
+        except ValueError:
+            reply(Refused("a request is one JSON object in a line", "protocol").answer())
+            return
+        if message.get("v", PROTOCOL) != PROTOCOL:
+            reply(
+                Refused(
+                    f"the daemon speaks protocol {PROTOCOL}; restart it: backfill serve --stop", "protocol"
+                ).answer()
+            )
+            return
+        look = getattr(self, f"_look_{message.get('do')}", None)
+        if look is None:
+            self.engine.request(message, reply)
+            return
+        self._flush()  # what is shown is on the disk
+        try:
+            told = look(message, reply)
+        except Refused as error:
+            told = error.answer()
+        except (ValueError, TypeError, KeyError) as error:
+            traceback.print_exc()
+            told = Refused(f"{message.get('do')}: {error!r}", "internal").answer()
+        if told is not None:
+            reply(told)
+
+    def _look_ping(self, message: Facts, reply: Any) -> Facts:
+        planner = {"pids": self.link.pids, "kind": self.link.kind, "ready": self.engine.ready}
+        return {"pid": os.getpid(), "planner": planner, "waiters": self.engine.waiters}
+
+    def _look_queue(self, message: Facts, reply: Any) -> Facts:
+        rows = queue_rows(self.engine, self.store, self.clock.now(), int(message.get("ended", 0)))
+        rows["licences"] = {
+            one.name: {"copies": one.copies, "others": one.others, "stale": one.failures > 0, "problem": one.problem}
+            for one in self.config.synced
+        }
+        return rows
+
+    def _look_show(self, message: Facts, reply: Any) -> Facts:
+        return {"jobs": [story(self.engine, self.store, job, self.clock.now()) for job in self._chosen(message)]}
+
+    def _look_find(self, message: Facts, reply: Any) -> Facts:
+        return {"ids": [job.id for job in self._chosen(message)]}
+
+    def _look_output(self, message: Facts, reply: Any) -> Facts:
+        (job,) = self._chosen(message)
+        spec = attempt_spec(self.folder, job, {**self.store.spec(job.spec), "script": None})
+        return {"path": (message.get("err") and spec["error"]) or spec["output"]}
+
+    def _look_wait(self, message: Facts, reply: Any) -> Facts | None:
+        """Answer when all of the jobs are over."""
+        left = {job.id for job in self._chosen(message)}
+        found: dict[int, Facts] = {}
+        if not left:
+            return {"jobs": []}
+
+        def over(told: Facts) -> None:
+            if "error" in told:
+                reply(told)
+                return
+            found[told["id"]] = told
+            if found.keys() >= left:
+                reply({"jobs": [found[number] for number in sorted(found)]})
+
+        for number in sorted(left):
+            self.engine.wait(number, over)
+        return None
+
+    def _look_stop(self, message: Facts, reply: Any) -> Facts:
+        asyncio.get_running_loop().call_later(STOP_S, self._stopped.set)
+        return {"pid": os.getpid()}
+
+    def _chosen(self, message: Facts) -> Any:
+        return commands.chosen(message, self.engine.context())
+
+
+async def _answer(answers: "asyncio.Queue[asyncio.Future[Facts] | None]", writer: asyncio.StreamWriter) -> None:
+    """Give answers in the order of the requests, until there are no more or the client does not read them."""
+    try:
+        while (answer := await answers.get()) is not None:
+            writer.write(json.dumps(await answer, separators=(",", ":")).encode() + b"\n")
+            if answers.empty():
+                await asyncio.wait_for(writer.drain(), PATIENCE_S)
+    except (TimeoutError, OSError):
+        writer.transport.abort()  # and so ends what reads from it
+        while await answers.get() is not None:
+            pass
+
+
+def _give(answer: asyncio.Future[Facts], told: Facts) -> None:
+    if not answer.done():  # the client may be gone
+        answer.set_result(told)
+
+
+def _may(writer: asyncio.StreamWriter) -> bool:
+    """Whether the one at the other end owns this queue."""
+    sock = writer.get_extra_info("socket")
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return uid in (os.getuid(), 0)
+
+
+def alone(folder: Path) -> int:
+    """Become the only daemon of a folder. Returns the lock, which is held for life; -1 if there is another one."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return -1
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def main() -> int:
+    """Serve the queue of $BACKFILL_HOME."""
+    folder = Path(home())
+    os.umask(0o077)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kind = network_type(os.path.realpath(folder))
+        if kind:
+            told = f"is on a network file system ({kind}), whose locks are not to be trusted"
+            print(f"backfill: {folder} {told}; expected a folder on this machine, by BACKFILL_HOME", file=sys.stderr)
+            return 1
+        if alone(folder) < 0:
+            pid = (folder / "lock").read_text().strip()
+            print(f"backfill: process {pid} serves {folder} already", file=sys.stderr)
+            return RUNNING_ALREADY
+
+        async def run() -> None:
+            await Daemon(folder).work()
+
+        asyncio.run(run())
+    except (StoreError, Unreadable) as error:
+        print(f"backfill: {error}", file=sys.stderr, flush=True)
+        return 1
+    except OSError as error:
+        print(f"backfill: {error.filename or folder}: {error.strerror}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

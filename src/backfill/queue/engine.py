@@ -1,0 +1,500 @@
+"""The queue itself: requests, decisions and ends go in, events come out. It has no clock, file or process of its own.
+
+All that came since the last `flush` is one transaction. Only when it is on the disk are answers given, jobs launched or
+stopped, and the planner asked. So a crash at any point leaves either nothing or what can be read again:
+
+* a start that is on the disk and was not launched is found by `settle`, and revoked;
+* a decision of the planner that is not on the disk is declined, and asked for again.
+"""
+
+import heapq
+from collections.abc import Callable
+from typing import Protocol
+
+from backfill.queue import commands, feed
+from backfill.queue.attempts import Verdict
+from backfill.queue.book import Event, Facts, Job
+from backfill.queue.commands import Context, Refused
+from backfill.queue.states import (
+    CANCELLED,
+    COMPLETED,
+    ENDING,
+    FAILED,
+    HOLDING,
+    NODE_FAIL,
+    OUT_OF_MEMORY,
+    PENDING,
+    STARTING,
+    TIMEOUT,
+)
+from backfill.queue.store import Store, StoreError, StoreLost
+
+Reply = Callable[[Facts], None]
+SECOND = 1_000_000
+LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
+COMPACT = 10_000  # passes after which an epoch may end when nobody waits
+FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
+ENDS = {"limit": TIMEOUT, "cancel": CANCELLED, "memory": OUT_OF_MEMORY, "output": FAILED, "exec": FAILED}
+REASONS = {"output": "Output", "exec": "Command"}
+
+
+class Clock(Protocol):
+    """The queue clock, in microseconds; it never goes back."""
+
+    def now(self) -> int:
+        """Now."""
+
+    def wall(self) -> int:
+        """What the wall clock says."""
+
+
+class Launcher(Protocol):
+    """What starts jobs and stops them."""
+
+    def launch(self, job: Job, spec: Facts) -> None:
+        """Start an attempt; what becomes of it is told by `Engine.settled`."""
+
+    def stop(self, job: Job) -> None:
+        """End an attempt; again is harmless."""
+
+
+class Link(Protocol):
+    """A planner; it answers by `Engine.begun`, `Engine.decided` or `Engine.failed`."""
+
+    def begin(self, epoch: Facts, history: list[feed.Pass]) -> None:
+        """Be made anew."""
+
+    def ask(self, now: int, messages: list[feed.Message]) -> None:
+        """Decide."""
+
+
+class Engine:
+    """See above. fault: is told each point at which a crash is tested."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        launcher: Launcher,
+        link: Link,
+        defaults: Facts,
+        fault: Callable[[str], None] = lambda point: None,
+        encode: Callable[[Facts], str] = str,
+    ) -> None:
+        self.store, self.clock, self.launcher, self.link = store, clock, launcher, link
+        self.defaults, self.fault, self.encode = defaults, fault, encode
+        self.book = store.load()
+        self.most: dict[str, int] = {}  # see Context
+        self.plan: dict[int, int] = {}  # the starts that the policy has in mind for waiting jobs
+        self.binds = False  # whether these are promises
+        self.wake: int | None = None  # when the policy wants to be asked
+        self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
+        self.ready = False  # a planner is there
+        self.said: list[feed.Message] = []  # what it will be told next
+        self.failures: list[str] = []  # of planners, since one answered
+        self.notes: list[str] = []  # what the operator should know
+        self.stopping = False  # no starts any more
+        self._history: list[feed.Pass] = []
+        self._disturbed: set[int] = set()  # jobs about which something was said since the pass
+        self._events: list[Event] = []
+        self._answers: list[tuple[Reply, Facts, str]] = []  # with the token of a submit
+        self._launches: list[Job] = []
+        self._stops: list[Job] = []
+        self._timers: list[tuple[int, int]] = []
+        self._waiters: dict[int, list[Reply]] = {}
+        self._wanted: Facts | None = None  # an epoch that is to begin
+        self._last_pass = 0
+
+    # ------------------------------------------------------------------ what comes in
+
+    def open(self, capacity: Facts, policy: str, program: str) -> None:
+        """Begin to work: what the machine has, the policy of the configuration, and what identifies its code."""
+        self._opened = (capacity, policy, program)
+        self._happen(Event("up", 0, {"trouble": "daemon-down"}))
+        book = self.book
+        if {"resources": book.capacity, "cpu_ids": book.cpu_ids, "gpu_ids": book.gpu_ids} != capacity:
+            self._happen(Event("capacity", 0, capacity))
+        epoch = book.epoch
+        if (
+            not epoch
+            or (epoch["asked"], epoch["program"]) != (policy, program)
+            or epoch["resources"].keys() != capacity["resources"].keys()
+        ):
+            self.switch(policy, program, "switched" if epoch else "first")
+        else:
+            self._wanted = {}
+        book.review.update(book.jobs)
+
+    def switch(self, policy: str, program: str, why: str, asked: str = "") -> None:
+        """Another policy takes over, or the same one with nothing behind it. asked: the one of the configuration."""
+        self._wanted = {"policy": policy, "asked": asked or policy, "program": program, "why": why}
+
+    def _again(self, why: str) -> None:
+        """An epoch begins with the policy that is there."""
+        epoch = self.book.epoch
+        self.switch(epoch["policy"], epoch["program"], why, epoch["asked"])
+
+    def set_capacity(self, resources: dict[str, int]) -> None:
+        """The machine has more or less of something, of cpus for instance, or of a licence."""
+        now = {"resources": resources, "cpu_ids": self.book.cpu_ids, "gpu_ids": self.book.gpu_ids}
+        if resources != self.book.capacity:
+            self._happen(Event("capacity", 0, now))
+
+    def request(self, message: Facts, reply: Reply) -> None:
+        """What a client asks for; it is answered when what follows from it is on the disk."""
+        verb = commands.VERBS.get(str(message.get("do")))
+        try:
+            if verb is None:
+                raise Refused(f"{message.get('do')!r:.40} is no request of this queue", "unknown", "do")
+            done = verb(message, self.context())
+        except Refused as error:
+            self._answers.append((reply, error.answer(), ""))
+            return
+        except StoreError as error:
+            self._answers.append((reply, {}, str(message.get("token", ""))))
+            self._reload(error)
+            return
+        for event in done.events:
+            self._happen(event)
+        self._answers.append((reply, done.answer, str(message.get("token", ""))))
+
+    def context(self) -> Context:
+        """What commands look at: what has happened, whether it is on the disk already or not."""
+        keep = self.store.keep_spec
+        return Context(
+            self.book, self._now(), self._find, self._tasks, self._by_token,
+            lambda spec: keep(self.encode(spec)), self.defaults, self.most,
+        )  # fmt: skip
+
+    def _find(self, number: int) -> Job | None:
+        return self.book.jobs.get(number) or self.book.over.get(number) or self.store.job(number)
+
+    def _by_token(self, token: str) -> Job | None:
+        number = self.book.fresh.get(token)
+        return self._find(number) if number is not None else self.store.by_token(token)
+
+    def _tasks(self, array: int) -> list[Job]:
+        known = {job.id: job for job in self.store.tasks(array)}
+        for number in self.book.fresh.values():
+            job = self._find(number)
+            if job is not None and job.array == array:
+                known[number] = job
+        return [self._find(number) or job for number, job in sorted(known.items())]
+
+    def wait(self, number: int, reply: Reply) -> None:
+        """Answer when a job is over."""
+        job = self._find(number)
+        if job is None:
+            reply(Refused(f"there is no job {number}", "unknown", "ids").answer())
+        elif number in self.book.jobs:
+            self._waiters.setdefault(number, []).append(reply)
+        else:
+            self._answers.append((reply, ended(job), ""))
+
+    @property
+    def waiters(self) -> int:
+        """How many clients wait for a job."""
+        return sum(map(len, self._waiters.values()))
+
+    def stop(self) -> None:
+        """Start nothing any more. Who waits is told, so that nobody takes this for a crash."""
+        self.stopping = True
+        told = Refused("the queue was stopped; jobs that run go on", "stopped").answer()
+        for replies in self._waiters.values():
+            for reply in replies:
+                reply(told)
+        self._waiters.clear()
+
+    def settled(self, number: int, attempt: int, verdict: Verdict) -> None:
+        """What is true of an attempt on this machine."""
+        job = self.book.jobs.get(number)
+        if job is None or job.attempt != attempt or job.state not in HOLDING:
+            return
+        if verdict.kind in ("alive", "orphan"):
+            if verdict.record and job.spawned is None:
+                self._happen(Event("spawned", number))
+        elif verdict.kind == "ended":
+            self._happen(_end(verdict.record, number))
+        elif verdict.kind == "unstarted" and job.state == ENDING:
+            self._happen(Event("end", number, {"state": CANCELLED, "reason": "Cancelled"}))
+        elif verdict.kind == "unstarted":
+            self._happen(Event("unstarted", number, {"launch": bool(verdict.record)}))
+            if job.failures >= LAUNCHES:
+                self._happen(Event("hold", number, {"why": "LaunchFailed"}))
+        elif job.requeue and job.restarts < RESTARTS and job.state != ENDING:
+            self._happen(Event("requeue", number))
+        else:
+            self._happen(Event("end", number, {"state": NODE_FAIL, "reason": "NodeFail"}))
+
+    def adopt(self, facts: Facts, spec: Facts) -> None:
+        """The run folder of an attempt that the log does not know: the end of the log was lost, the attempt was not."""
+        known = self.book.jobs.get(facts["id"]) or self.store.job(facts["id"])
+        if known is not None and (known.state != PENDING or known.attempt >= facts["attempt"]):
+            return
+        facts = {**facts, "state": "", "spec": self.store.keep_spec(self.encode(spec))}
+        self._happen(Event("adopted", facts["id"], {"job": facts}))
+        self.notes.append(f"job {facts['id']} was found in its run folder: the end of the log was lost")
+        if not self._wanted:
+            self._again("adopted")
+
+    def begun(self, answer: Facts) -> None:
+        """A planner is there. What it decided of old must be what was decided then."""
+        self.asked, self.ready, self.binds = None, True, answer["binds"]
+        for number, (then, now) in enumerate(zip(self._history, answer["passes"], strict=True), 1):
+            if then.decided == now:
+                continue
+            if number == len(self._history) and not then.decided:
+                for job, why in now:  # the daemon ended before it could write them down
+                    self._happen(Event("declined", 0, {"job": job, "why": why}))
+                continue
+            self.notes.append(f"pass {number} since the epoch gave other decisions when it was repeated")
+            self.ready = False
+            self._again("diverged")
+            return
+        self._history = []
+        self._take_plan(answer)
+
+    def decided(self, answer: Facts) -> None:
+        """The planner's decisions of the pass that was asked for."""
+        if self.asked is None or answer["now"] != self.asked:
+            return
+        now, self.asked = self.asked, None
+        self.failures.clear()
+        self._take_plan(answer)
+        for number, why in answer["starts"]:
+            job = self.book.jobs.get(number)
+            cpus, gpus = self.book.placement(job) if job else ([], [])
+            if job is None or not job.waits or number in self._disturbed or not self._fits(job, cpus, gpus):
+                self._happen(Event("declined", 0, {"job": number, "why": why}))
+                continue
+            facts: Facts = {"attempt": job.attempt + 1, "start": now, "why": why, "cpu_ids": cpus, "gpu_ids": gpus}
+            if job.promise is not None and now > job.promise + SECOND:
+                facts["slip"] = self._cause(job, now)
+            self._happen(Event("start", number, facts))
+            self._launches.append(job)
+
+    def failed(self, why: str) -> None:
+        """The planner died, or did not answer: the same again; the second time another policy takes over."""
+        self.ready, self.asked, self.wake = False, None, None
+        self.failures.append(why)
+        self.notes.append(f"planner: {why}")
+        if self._wanted is not None:
+            return
+        epoch = self.book.epoch
+        if len(self.failures) % 2 == 0 and epoch["policy"] != FALLBACKS[-1]:
+            fallback = FALLBACKS[epoch["policy"] in FALLBACKS]
+            self.switch(fallback, epoch["program"], "switched", epoch["asked"])
+        else:
+            self._wanted = {}
+
+    def remake(self) -> None:
+        """A better planner is there: let it be made as soon as nothing is asked."""
+        if self._wanted is None:
+            self._wanted = {}
+            self.ready = False
+
+    def tick(self) -> None:
+        """Time has gone by."""
+        now = self._now()
+        while self._timers and self._timers[0][0] <= now:
+            self.book.review.add(heapq.heappop(self._timers)[1])
+
+    def next_timer(self) -> int | None:
+        """When `tick` and `flush` are to be called, if nothing else happens before."""
+        some = [self._timers[0][0]] if self._timers else []
+        if self.wake is not None and self.ready and self.asked is None:
+            some.append(self.wake)
+        return min(some, default=None)
+
+    # ------------------------------------------------------------------ what goes out
+
+    def flush(self) -> None:
+        """Write down what happened since the last flush, then do what follows from it."""
+        self._review()
+        self._begin_epoch()
+        asks = self._ask()
+        if self._events:
+            try:
+                self.fault("before-commit")
+                self.store.commit(self._events, self._dirty(), self.clock.wall())
+            except StoreLost:
+                raise
+            except StoreError as error:
+                self._reload(error)
+                return
+            self.fault("after-commit")
+        self._written()
+        if self._wanted is not None and self.asked is None:
+            self._make_planner()
+        elif asks is not None:
+            messages, self.said = self.said, []
+            self._disturbed.clear()
+            self.link.ask(asks, messages)
+            self.fault("asked")
+
+    def _dirty(self) -> list[Job]:
+        book = self.book
+        return [*(book.jobs[number] for number in sorted(book.touched)), *book.over.values()]
+
+    def _written(self) -> None:
+        book, launches, stops = self.book, self._launches, self._stops
+        for event in self._events:
+            if event.kind == "epoch":
+                book.epoch_seq = event.seq
+        over = list(book.over.values())
+        book.settle()
+        self._events, self._launches, self._stops = [], [], []
+        answers, self._answers = self._answers, []
+        for reply, answer, _ in answers:
+            reply(answer)
+        for job in over:
+            for reply in self._waiters.pop(job.id, []):
+                reply(ended(job))
+        for job in launches:
+            if job.state == STARTING:
+                self.launcher.launch(job, self.store.spec(job.spec))
+        for job in stops:
+            self.launcher.stop(job)
+
+    def _reload(self, error: StoreError) -> None:
+        """Nothing of what happened since the last flush is on the disk, so nothing of it has happened."""
+        if isinstance(error, StoreLost):
+            raise error
+        answers, self._answers = self._answers, []
+        self._events, self._launches, self._stops = [], [], []
+        self.book = self.store.load()
+        self.notes.append(f"store: {error}")
+        self.ready, self.asked = False, None
+        self.open(*self._opened)
+        for reply, _, token in answers:
+            stored = self.store.by_token(token) if token else None  # by an earlier try
+            reply(_failed(error) if stored is None else commands.submitted(stored))
+
+    def _now(self) -> int:
+        return max(self.clock.now(), self.book.last_t)
+
+    def _happen(self, event: Event) -> None:
+        event.t = self._now()
+        self.book.apply([event])
+        self._events.append(event)
+        if event.kind == "epoch":
+            self.said = []
+            return
+        for message in feed.messages(event):
+            self.said.append(message)
+            if message[0] in ("gone", "wait", "change"):
+                self._disturbed.add(message[1])
+        if event.kind == "stop":
+            self._stops.append(self.book.jobs[event.job])
+
+    def _review(self) -> None:
+        """Jobs that may wait from now on do; those that never can are over."""
+        book = self.book
+        while book.review:
+            for number in sorted(book.review):
+                book.review.discard(number)
+                job = book.jobs.get(number)
+                if job is None or job.state != PENDING:
+                    continue
+                now = self._now()
+                over = commands.hopeless(job, now)
+                if over is not None:
+                    self._happen(over)
+                    continue
+                why = "" if job.waits else book.blocked(job, now)
+                if job.waits:
+                    pass
+                elif not why:
+                    self._happen(Event("wait", number))
+                elif why == "JobArrayTaskLimit":
+                    book.park(job)
+                elif why == "BeginTime" and job.begin is not None:
+                    heapq.heappush(self._timers, (job.begin, number))
+                if job.deadline is not None:
+                    heapq.heappush(self._timers, (job.deadline - job.walltime + 1, number))
+
+    def _begin_epoch(self) -> None:
+        """An epoch begins: the open jobs are all that its planner will know."""
+        if self._wanted and self.asked is None:
+            facts = {**self._wanted, "resources": self.book.capacity, "now": self._now(), "base": feed.base(self.book)}
+            self._happen(Event("epoch", 0, facts))
+            self._wanted = {}
+            self.ready = False
+        elif self._may_compact():
+            self._again("compacted")
+            self._begin_epoch()
+
+    def _may_compact(self) -> bool:
+        if self._wanted is not None or not self.ready or self.asked is not None or self.book.passes < COMPACT:
+            return False
+        return not any(job.waits for job in self.book.jobs.values())
+
+    def _ask(self) -> int | None:
+        """The instant of a pass, if one is due; it is written down before the planner is asked."""
+        if not self.ready or self.asked is not None or self._wanted is not None or self.stopping:
+            return None
+        now, last = self.clock.now(), max(self.book.last_t, self._last_pass + 1)
+        if self.wake is not None and self.wake <= now:
+            # A little late is on time: the pass counts for the instant that the policy asked for.
+            now = self.wake if now - self.wake < SECOND else now
+        elif not any(message[0] != "submit" for message in self.said):
+            return None
+        now = max(now, last)
+        self.wake, self.asked, self._last_pass = None, now, now
+        event = Event("pass", 0, {"now": now})
+        event.t = now
+        self.book.apply([event])
+        self._events.append(event)
+        return now
+
+    def _make_planner(self) -> None:
+        """Let a planner be made that knows all since the epoch."""
+        book = self.book
+        self._wanted = None
+        self._history, self.said = feed.passes(self.store.events(book.epoch_seq))
+        self._last_pass = max([self._last_pass, *(one.now for one in self._history[-1:])])
+        self._disturbed.clear()
+        self.plan.clear()
+        self.asked = -1
+        self.link.begin(book.epoch, self._history)
+
+    def _take_plan(self, answer: Facts) -> None:
+        if answer["anew"]:
+            self.plan.clear()
+        for number, t in answer["plan"]:
+            if t is None:
+                self.plan.pop(number, None)
+                continue
+            self.plan[number] = t
+            job = self.book.jobs.get(number)
+            if self.binds and job is not None and job.waits and job.promise is None and number not in self._disturbed:
+                self._happen(Event("promise", number, {"start": t}))
+        self.wake = answer["wake"]
+
+    def _fits(self, job: Job, cpus: list[int], gpus: list[int]) -> bool:
+        """The book's own judgement, which no policy takes part in."""
+        enough = len(cpus) == job.need.get("cpus", 0) and len(gpus) == job.need.get("gpus", 0)
+        return enough and self.book.fits(job)
+
+    def _cause(self, job: Job, now: int) -> str:
+        """Why a job starts later than promised; `bug` where nothing that happened explains it."""
+        return next((what for t, what in reversed(self.book.troubles) if job.promised <= t <= now), "bug")
+
+
+def ended(job: Job) -> Facts:
+    """What is told of a job that is over."""
+    return {"id": job.id, "state": job.state, "code": job.code}
+
+
+def _end(record: Facts, number: int) -> Event:
+    """The end of a job, by what its supervisor wrote down."""
+    cause, status = record.get("cause"), record["status"]
+    code, signal = (status >> 8) & 255, status & 127
+    state = ENDS.get(cause or "", COMPLETED if status == 0 else FAILED)
+    facts: Facts = {"state": state, "reason": REASONS.get(cause or "", "")}
+    facts.update(exit=code, signal=signal, maxrss=record.get("maxrss"), cpu=record.get("cpu"))
+    return Event("end", number, facts)
+
+
+def _failed(error: StoreError) -> Facts:
+    return {"error": {"code": "store", "message": f"nothing was stored: {error}", "field": ""}}

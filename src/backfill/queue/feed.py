@@ -1,0 +1,86 @@
+"""What a planner is told: messages that follow from the events of the log, and from nothing else.
+
+A message is a list: its kind and what belongs to it. A planner that is told all messages since the `epoch`, pass by
+pass, decides what the one before it decided; that is how it is made anew.
+
+submit job facts       a job is known
+wait job               it is in the queue of the policy from now on
+gone job how           it is in the queue no more, or runs no more
+change job facts       its walltime or priority is another one
+capacity resources     what the machine has
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from backfill.queue.book import Book, Event, Facts
+from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
+
+Message = list[Any]
+FACTS = ("need", "walltime", "grace", "priority", "user", "project", "deadline")  # that a policy may know
+SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
+
+
+def told(facts: Facts) -> Facts:
+    """What a planner is told of a job."""
+    return {name: facts[name] for name in FACTS}
+
+
+def messages(event: Event) -> Iterator[Message]:
+    """What an event means to a planner."""
+    kind, job, data = event.kind, event.job, event.data
+    if kind == "submit":
+        yield ["submit", job, told(data["job"])]
+    elif kind == "wait":
+        yield ["wait", job]
+    elif kind == "hold":
+        yield ["gone", job, CANCELLED]
+    elif kind == "declined":
+        yield ["gone", data["job"], CANCELLED]
+    elif kind in ("unstarted", "requeue"):
+        yield ["gone", job, NODE_FAIL]
+    elif kind == "end":
+        yield ["gone", job, SEEN.get(data["state"], COMPLETED)]
+    elif kind == "edit":
+        yield ["change", job, {name: value for name, value in data["to"].items() if name in FACTS}]
+    elif kind == "capacity":
+        yield ["capacity", data["resources"]]
+
+
+def base(book: Book) -> list[list[Any]]:
+    """The open jobs with which an epoch begins: job, facts with its submit, and its start if it runs, else None.
+
+    Those that may start are said to wait in what follows.
+    """
+    jobs = sorted(book.jobs.values(), key=lambda job: job.id)
+    return [
+        [job.id, {**told(job.facts()), "submit": job.submit}, job.start if job.state in HOLDING else None]
+        for job in jobs
+    ]
+
+
+@dataclass
+class Pass:
+    """What a planner was told before a pass, and what was done of what it decided: [job, why] in its order."""
+
+    now: int
+    messages: list[Message]
+    decided: list[list[Any]] = field(default_factory=list)
+
+
+def passes(events: Iterable[Event]) -> tuple[list[Pass], list[Message]]:
+    """The passes since an `epoch`, from the events behind it; and what the next one will be told."""
+    found: list[Pass] = []
+    said: list[Message] = []
+    for event in events:
+        if event.kind == "pass":
+            found.append(Pass(event.data["now"], said))
+            said = []
+        else:
+            if event.kind == "start":
+                found[-1].decided.append([event.job, event.data["why"]])
+            elif event.kind == "declined":
+                found[-1].decided.append([event.data["job"], event.data["why"]])
+            said += messages(event)
+    return found, said

@@ -1,0 +1,260 @@
+"""The daemon's side of running jobs: it hands attempts to the keeper and watches what becomes of them."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from backfill.queue import attempts, keeper
+from backfill.queue.attempts import Verdict
+from backfill.queue.book import Job
+from backfill.queue.states import ENDING, STARTING
+
+START_S = 5.0  # for a keeper to come up; so long an attempt may take to claim its folder, too
+LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
+
+
+class LocalLauncher:
+    """Attempts on this machine. settled: is told what is true of one, whenever that may be news; pinned: jobs run on
+    the cpus that they were given."""
+
+    def __init__(
+        self, home: Path, settled: Callable[[int, int, Verdict], None], pinned: bool, faults: dict[str, str]
+    ) -> None:
+        self.home, self.settled, self.pinned, self.faults = home, settled, pinned, faults
+        self._door: socket.socket | None = None
+        self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
+        self._launched: dict[tuple[int, int], float] = {}
+        self._kill_at: dict[tuple[int, int], float] = {}  # of orphans that were asked to end
+
+    def launch(self, job: Job, spec: dict[str, Any]) -> None:
+        """Hand an attempt to the keeper. If that fails, `sweep` finds out."""
+        key = (job.id, job.attempt)
+        self._launched[key] = time.monotonic()
+        try:
+            told = attempt_spec(self.home, job, spec)
+            told["affinity"] = job.cpu_ids if self.pinned else []
+            attempts.prepare(self.home, *key, told)
+            self._send(attempts.name(*key).encode())
+        except OSError as error:
+            print(f"launch of job {job.label}: {error}", file=sys.stderr, flush=True)
+            self._launched.pop(key)
+
+    def stop(self, job: Job) -> None:
+        """Ask an attempt to end, now and whenever it is looked at."""
+        run = self._run(job.id, job.attempt)
+        attempts.ask_to_stop(run, job.cause)
+        known = keeper.read_json(str(run / "proc.json"))
+        if known and keeper.begun(known["supervisor"]) == known["supervisor_begun"] != 0:
+            keeper.send(known["supervisor"], signal.SIGUSR1)
+
+    def sweep(self, jobs: Iterable[Job]) -> None:
+        """Look at attempts that nobody tells us about: just launched, orphaned, or left from an earlier daemon."""
+        for job in jobs:
+            key = (job.id, job.attempt)
+            since = self._launched.get(key)
+            if key in self._watched or (since is not None and time.monotonic() - since < START_S):
+                continue
+            self.look(*key)
+            if job.state == ENDING:
+                self.stop(job)
+
+    def look(self, job: int, attempt: int) -> None:
+        """Find out what is true of an attempt."""
+        key = (job, attempt)
+        verdict = attempts.settle(self._run(*key))
+        if verdict.kind == "alive" and verdict.record:
+            self._watch(key, verdict.record)
+        elif verdict.kind != "alive":
+            self._unwatch(key)
+            if verdict.kind != "orphan":
+                self._launched.pop(key, None)
+                self._kill_at.pop(key, None)
+        self.settled(job, attempt, verdict)
+
+    def guard(self, job: Job, now: int) -> None:
+        """An orphan has no supervisor that ends it at its limit or on request; so the daemon does."""
+        key = (job.id, job.attempt)
+        run = self._run(*key)
+        if key in self._watched or job.start is None or job.state == STARTING:
+            return
+        late = now > (job.spawned or job.start) + job.walltime
+        if not late and job.state != ENDING:
+            return
+        verdict = attempts.settle(run)
+        if verdict.kind != "orphan":
+            return
+        attempts.ask_to_stop(run, "limit" if late and not job.cause else job.cause)
+        first = key not in self._kill_at
+        kill_at = self._kill_at.setdefault(key, time.monotonic() + job.grace / 1e6)
+        number = signal.SIGKILL if time.monotonic() >= kill_at else signal.SIGTERM
+        if first or number == signal.SIGKILL:
+            keeper.send_group(verdict.record["pid"], number)
+
+    def close(self) -> None:
+        """Let go of everything; jobs go on."""
+        for key in [*self._watched]:
+            self._unwatch(key)
+        if self._door is not None:
+            self._door.close()
+
+    def _run(self, job: int, attempt: int) -> Path:
+        return self.home / "run" / attempts.name(job, attempt)
+
+    def _watch(self, key: tuple[int, int], known: dict[str, Any]) -> None:
+        if key in self._watched or not hasattr(os, "pidfd_open"):
+            return
+        try:
+            fd = os.pidfd_open(known["supervisor"])
+        except OSError:
+            return
+        if keeper.begun(known["supervisor"]) != known["supervisor_begun"]:
+            os.close(fd)
+            return
+        self._watched[key] = fd
+        asyncio.get_running_loop().add_reader(fd, self._gone, key)
+
+    def _gone(self, key: tuple[int, int]) -> None:
+        self._unwatch(key)
+        with suppress(OSError):  # the sweep looks again
+            self.look(*key)
+
+    def _unwatch(self, key: tuple[int, int]) -> None:
+        fd = self._watched.pop(key, None)
+        if fd is not None:
+            asyncio.get_running_loop().remove_reader(fd)
+            os.close(fd)
+
+    def _send(self, what: bytes) -> None:
+        for again in (True, False):
+            if self._door is None:
+                self._door = self._open_door()
+            try:
+                self._door.send(what)
+                return
+            except OSError:
+                self._door.close()
+                self._door = None
+                if not again:
+                    raise
+
+    def _open_door(self) -> socket.socket:
+        """A connection to the keeper, which is started if there is none."""
+        found = self._connected()
+        if found is not None:
+            return found
+        log = os.open(self.home / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            subprocess.Popen(
+                [sys.executable, "-I", "-S", keeper.__file__, str(self.home)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+                env={**os.environ, **self.faults},
+            )  # fmt: skip
+        finally:
+            os.close(log)
+        end = time.monotonic() + START_S
+        while time.monotonic() < end:
+            found = self._connected()
+            if found is not None:
+                return found
+            time.sleep(0.005)
+        raise OSError("the keeper does not start; see daemon.log")
+
+    def _connected(self) -> socket.socket | None:
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            door.connect(near(self.home / "keeper.sock"))
+        except OSError:
+            door.close()
+            return None
+        door.settimeout(START_S)
+        return door
+
+
+def near(path: Path) -> str:
+    """A path of a socket, short enough for the kernel: by a descriptor of its folder where it is long."""
+    text = str(path)
+    if len(text.encode()) <= 100:
+        return text
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)  # stays open: the name is good for as long
+    return f"/proc/self/fd/{folder}/{path.name}"
+
+
+def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
+    """What a supervisor has to know. The whole job is in it: the folder is a second witness beside the store."""
+    run = home / "run" / attempts.name(job.id, job.attempt)
+    argv = list(spec["argv"])
+    if spec.get("script"):
+        run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        script = run / "script"
+        script.write_text(spec["script"], encoding="utf-8")
+        script.chmod(0o700)
+        argv = [str(script), *argv[1:]]
+    cwd = spec.get("cwd", "/")
+
+    def file(name: str, default: str | None) -> str | None:
+        pattern = spec.get(name)
+        return os.path.join(cwd, named(pattern, job)) if pattern else default
+
+    (home / "log").mkdir(mode=0o700, exist_ok=True)
+    walltime = job.walltime / 1e6
+    env = {
+        **spec.get("env", {}),
+        "BACKFILL_JOB_ID": str(job.id),
+        "BACKFILL_JOB_NAME": job.name,
+        "BACKFILL_ATTEMPT": str(job.attempt),
+        "BACKFILL_CPUS": str(job.need["cpus"]),
+        "BACKFILL_WALLTIME_S": f"{walltime:g}",
+        "BACKFILL_END_TIME": str(((job.start or 0) + job.walltime) // 1_000_000),
+    }
+    env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
+    if job.index is not None:
+        env |= {"BACKFILL_ARRAY_ID": str(job.array), "BACKFILL_ARRAY_INDEX": str(job.index)}
+    if job.gpu_ids:
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, job.gpu_ids))
+    return {
+        "version": 1,
+        "job": job.facts(),
+        "spec": spec,
+        "argv": argv,
+        "env": env,
+        "cwd": cwd,
+        "umask": spec.get("umask", 0o077),
+        "limits": spec.get("limits", {}),
+        "input": file("input", None),
+        "output": file("output", str(home / "log" / f"{job.id}.out")),
+        "error": file("error", None),
+        "truncate": spec.get("truncate", False),
+        "memory": job.need.get("memory", 0),
+        "walltime_s": walltime,
+        "grace_s": job.grace / 1e6,
+        "warn": spec.get("warn"),
+        "keep_descendants": spec.get("keep_descendants", False),
+    }
+
+
+def named(pattern: str, job: Job) -> str:
+    """A file name with what stands for %j and its kin."""
+    index = "" if job.index is None else str(job.index)
+    words = {
+        "j": str(job.id),
+        "A": str(job.array or job.id),
+        "a": index,
+        "x": job.name.replace("/", "_"),
+        "u": job.user,
+        "t": index,
+        "%": "%",
+    }
+    found, rest = "", pattern
+    while "%" in rest:
+        before, _, rest = rest.partition("%")
+        found += before + words.get(rest[:1], "%" + rest[:1])
+        rest = rest[1:]
+    return found + rest

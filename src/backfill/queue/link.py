@@ -1,0 +1,178 @@
+"""The daemon's side of a planner: processes that run the policy, compiled, and in plain Python until that is done.
+
+Both decide the same, since both are the same source. A queue that was just installed has nothing compiled yet; it need
+not wait for that.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from contextlib import suppress
+from typing import Any
+
+from backfill.queue import feed
+from backfill.queue.book import Facts
+
+LINE = 1 << 28  # the longest answer
+SLOW_S = 1.5  # a compiled planner that is not there by then has to compile first
+ANSWER_S = {"compiled": 10.0, "plain": 120.0}
+HISTORY_S = 600.0
+LOAD_S = 1800.0
+RETRY_S = 30.0
+ONLY_PLAIN = bool(os.environ.get("NUMBA_DISABLE_JIT"))
+
+
+class PlannerLink:
+    """See engine.Link. `told` is called after each call of the engine, which is set before the first `begin`."""
+
+    engine: Any
+
+    def __init__(self, told: Any, log: int) -> None:
+        self.told, self.log = told, log
+        self.kind = ""  # of the planner that is asked
+        self.policy = ""
+        self._made: dict[str, Process] = {}
+        self._loaded: set[str] = set()
+        self._todo: dict[str, Any] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failures = 0  # in a row
+        self._busy: asyncio.Task[None] | None = None
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes."""
+        return {kind: made.pid for kind, made in self._made.items() if made.returncode is None}
+
+    def begin(self, epoch: Facts, history: list[feed.Pass]) -> None:
+        """Let a planner be made that knows this."""
+        if epoch["policy"] != self.policy:
+            self.close()
+            self.policy = epoch["policy"]
+        self._todo = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
+        if self._busy is not None:
+            self._busy.cancel()
+            self._drop(self.kind)
+        first = "plain" if ONLY_PLAIN else "compiled"
+        if first not in self._made:
+            self._spawn(self._load(first))
+        elif first not in self._loaded:  # it compiles still
+            self._load_plain()
+        self._go_on()
+
+    def ask(self, now: int, messages: list[feed.Message]) -> None:
+        """Ask the planner for its decisions."""
+        self._send({"do": "ask", "now": now, "messages": messages}, ANSWER_S[self.kind])
+
+    def close(self) -> None:
+        """End all planners."""
+        for task in [*self._tasks]:
+            task.cancel()
+        for kind in [*self._made]:
+            self._drop(kind)
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _load(self, kind: str) -> None:
+        """Start a planner and wait until its policy is compiled; meanwhile another one may take its place."""
+        made = self._made[kind] = await self._start(kind)
+        spare = None
+        if kind == "compiled":
+            spare = asyncio.get_running_loop().call_later(SLOW_S, self._load_plain)
+        try:
+            told = await self._read(made, LOAD_S)
+        except (TimeoutError, OSError, ValueError) as error:
+            told = {"error": f"{type(error).__name__} {error}"}
+        if spare is not None:
+            spare.cancel()
+        if self._made.get(kind) is not made:
+            return
+        if "error" in told:
+            self._drop(kind)
+            if not self._made:
+                self._failed(told["error"])
+            return
+        self._loaded.add(kind)
+        if self._todo is not None:
+            self._go_on()
+        elif kind == "compiled" and self.kind == "plain":
+            self.engine.remake()
+            self.told()
+
+    def _load_plain(self) -> None:
+        if "plain" not in self._made and "compiled" not in self._loaded:
+            self._spawn(self._load("plain"))
+
+    async def _start(self, kind: str) -> Process:
+        env = {**os.environ, **({"NUMBA_DISABLE_JIT": "1"} if kind == "plain" else {})}
+        command = [sys.executable, "-m", "backfill.queue.planner", self.policy]
+        return await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=self.log or DEVNULL, env=env, limit=LINE, start_new_session=True
+        )
+
+    def _go_on(self) -> None:
+        """Have the planner made by the best process that is there."""
+        best = next((kind for kind in ("compiled", "plain") if kind in self._loaded), None)
+        if best is None or self._todo is None:
+            return
+        self.kind = best
+        if best == "compiled":
+            self._drop("plain")
+        todo, self._todo = self._todo, None
+        self._send(todo, HISTORY_S)
+
+    def _send(self, what: dict[str, Any], patience: float) -> None:
+        self._busy = self._spawn(self._ask(what, patience))
+
+    async def _ask(self, what: dict[str, Any], patience: float) -> None:
+        made = self._made.get(self.kind)
+        try:
+            if made is None or made.stdin is None:
+                raise OSError("it is gone")
+            made.stdin.write(json.dumps(what).encode() + b"\n")
+            await made.stdin.drain()
+            told = await self._read(made, patience)
+        except (TimeoutError, OSError, ValueError) as error:
+            told = {"error": f"{type(error).__name__} {error}".strip()}
+        self._busy = None
+        if "error" in told:
+            self._drop(self.kind)
+            self._failed(told["error"])
+            return
+        self._failures = 0
+        if what["do"] == "begin":
+            self.engine.begun(told)
+        else:
+            self.engine.decided(told)
+        self.told()
+
+    async def _read(self, made: Process, patience: float) -> dict[str, Any]:
+        assert made.stdout is not None
+        line = await asyncio.wait_for(made.stdout.readline(), patience)
+        if not line:
+            raise OSError("it ended")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def _failed(self, why: str) -> None:
+        """Tell the engine, later and later where it goes on failing."""
+        self._failures += 1
+        delay = min(0.05 * 2**self._failures, RETRY_S)
+        asyncio.get_running_loop().call_later(delay, lambda: (self.engine.failed(why), self.told()))
+
+    def _drop(self, kind: str) -> None:
+        self._loaded.discard(kind)
+        made = self._made.pop(kind, None)
+        if made is not None and made.returncode is None:
+            with suppress(ProcessLookupError):
+                made.kill()
+            self._spawn(_reaped(made))
+
+
+async def _reaped(made: Process) -> None:
+    await made.wait()

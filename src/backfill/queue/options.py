@@ -1,0 +1,209 @@
+"""The options of the queue's verbs, in one table: parsing, help and completion read it. Names follow Slurm's."""
+
+from __future__ import annotations
+
+import re
+
+from backfill.queue.words import (
+    Unreadable,
+    parse_array,
+    parse_count,
+    parse_dependency,
+    parse_licences,
+    parse_memory,
+    parse_time,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is not imported costs nothing, and every submit pays for it
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+
+class Option:
+    """One option: its names, the key of its value, how the value is read (None: a flag), and its help."""
+
+    def __init__(self, names: str, key: str, read: Callable[[str], Any] | None, help: str, value: str = "") -> None:
+        self.names, self.key, self.read, self.help, self.value = names, key, read, help, value
+
+    @property
+    def each(self) -> list[str]:
+        """All names."""
+        return self.names.split()
+
+    @property
+    def shown(self) -> str:
+        """The name for messages."""
+        return self.each[-1]
+
+
+def text(given: str) -> str:
+    """As it stands."""
+    return given
+
+
+def _priority(given: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,9}", given):
+        raise Unreadable(f"{given!r} is no whole number")
+    return int(given)
+
+
+def _signal(given: str) -> list[Any]:
+    import signal
+
+    match = re.fullmatch(r"(?:B:)?([A-Za-z0-9]+)(?:@(\d+))?", given)
+    if match:
+        number = int(match[1]) if match[1].isdecimal() else None
+        if number is None:
+            name = match[1].upper()
+            number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
+        if number is not None:
+            return [int(number), int(match[2] or 60)]
+    raise Unreadable(f"{given!r} is no signal; expected for instance USR1@300")
+
+
+def _gpus(given: str) -> int:
+    return parse_count(given.rpartition(":")[2])
+
+
+def _gres(given: str) -> int:
+    if not given.startswith("gpu"):
+        raise Unreadable(f"{given!r}: only gpu is known; other countable things are licences")
+    return _gpus(given) if ":" in given else 1
+
+
+SUBMIT = (
+    Option("-t --time", "walltime", parse_time, "Walltime: minutes, H:M:S, D-H:M:S, or 90s, 1.5h, 2d.", "TIME"),
+    Option("-c --cpus-per-task --cpus", "cpus", parse_count, "Cpus. [default: 1]", "N"),
+    Option("-n --ntasks", "tasks", parse_count, "Tasks; the job has that many times the cpus.", "N"),
+    Option("--mem", "memory", parse_memory, "Memory, for instance 16G; without a unit MiB.", "SIZE"),
+    Option("-G --gpus", "gpus", _gpus, "Gpus.", "N"),
+    Option("--gres", "gpus", _gres, "The same in other words: gpu:N.", "gpu:N"),
+    Option("-L --licenses", "licences", parse_licences, "Licences: NAME:COUNT,...", "LIST"),
+    Option("-J --job-name", "name", text, "Name. [default: the command's]", "NAME"),
+    Option("-a --array", "array", parse_array, "One job per index: 1-10, 0-9:3, 1-1000%20.", "LIST"),
+    Option("-d --dependency", "dependency", parse_dependency, "afterok:ID, afternotok, afterany, after, aftercorr, "
+           "singleton; , for and, ? for or.", "LIST"),
+    Option("-b --begin", "begin", text, "Not before: now+2h, 16:00, 2030-01-31T08:00.", "TIME"),
+    Option("--deadline", "deadline", text, "Only if it can end by then.", "TIME"),
+    Option("-H --hold", "held", None, "Wait until it is released."),
+    Option("--priority", "priority", _priority, "Higher goes first, for policies that look at it.", "N"),
+    Option("-A --account --project", "project", text, "Project.", "NAME"),
+    Option("--requeue", "requeue", None, "Run again if it was lost with the machine. A job may then run twice."),
+    Option("--signal", "warn", _signal, "Signal before the walltime ends: USR1@300.", "NAME@S"),
+    Option("--grace", "grace", parse_time, "Between TERM and KILL at the walltime. [default: 30s]", "TIME"),
+    Option("-o --output", "output", text, "File for its output; %j is its number, %x its name.", "FILE"),
+    Option("-e --error", "error", text, "File for its errors. [default: with the output]", "FILE"),
+    Option("-i --input", "input", text, "File for its input. [default: none]", "FILE"),
+    Option("--open-mode", "mode", text, "append or truncate. [default: append]", "MODE"),
+    Option("-D --chdir", "cwd", text, "Where it runs. [default: here]", "DIR"),
+    Option("--export", "export", text, "Its environment: ALL, NONE, or NAMES and NAME=VALUE. [default: ALL]", "LIST"),
+    Option("--keep-descendants", "keep_descendants", None, "Processes that it leaves behind go on."),
+    Option("--wrap", "wrap", text, "A command for /bin/sh -c, in place of a command behind --.", "TEXT"),
+    Option("--parsable", "parsable", None, "Print the number alone."),
+    Option("-W --wait", "wait", None, "Wait for its end and return its code."),
+    Option("--json", "json", None, "Print one JSON object."),
+    Option("-q --quiet", "quiet", None, "Print errors only."),
+)  # fmt: skip
+JSON = Option("--json", "json", None, "Print one JSON object.")
+ALL = Option("--all", "all", None, "All jobs that are not over.")
+NAMED = Option("--name", "name", text, "The jobs of this name.", "NAME")
+
+
+class Verb:
+    """A verb of the queue: what it does, what it takes."""
+
+    def __init__(self, help: str, usage: str, options: Sequence[Option] = ()) -> None:
+        self.help, self.usage, self.options = help, usage, options
+
+
+VERBS = {
+    "submit": Verb("Queue a job.", "[OPTIONS] -- COMMAND... | [OPTIONS] SCRIPT [ARGUMENTS...]", SUBMIT),
+    "queue": Verb("Show the queue.", "", (
+        Option("--ended", "ended", parse_count, "Also the last N that are over.", "N"), JSON)),
+    "show": Verb("Show all about jobs.", "ID...", (NAMED, JSON)),
+    "cancel": Verb("End jobs, or take them out of the queue.", "ID...", (ALL, NAMED, JSON)),
+    "hold": Verb("Keep pending jobs from starting.", "ID...", (ALL, NAMED, JSON)),
+    "release": Verb("Let held jobs go.", "ID...", (ALL, NAMED, JSON)),
+    "edit": Verb("Change pending jobs.", "[OPTIONS] ID...", (
+        Option("-t --time", "walltime", parse_time, "Another walltime.", "TIME"),
+        Option("--priority", "priority", _priority, "Another priority.", "N"), JSON)),
+    "wait": Verb("Wait until jobs are over; returns the code of the job.", "ID...", (
+        ALL, NAMED, Option("--timeout", "timeout", parse_time, "Give up after that.", "TIME"), JSON)),
+    "log": Verb("Print the output of a job.", "[OPTIONS] ID", (
+        Option("-f --follow", "follow", None, "Go on until the job is over."),
+        Option("--err", "err", None, "Its errors, where they have a file of their own."))),
+    "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
+        Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
+        Option("--detach", "detach", None, "Run it in the background."))),
+}  # fmt: skip
+
+
+def parse(
+    verb: str, words: Sequence[str], known: Sequence[Option] | None = None
+) -> tuple[dict[str, Any], list[str], bool]:
+    """Options by key, what is left, and whether `--` stood before that. Options end at the first other word of
+    `submit`. Raises Unreadable."""
+    table = {name: option for option in known or VERBS[verb].options for name in option.each}
+    found: dict[str, Any] = {}
+    left: list[str] = []
+    todo = [*words]
+    while todo:
+        word = todo.pop(0)
+        if word == "--":
+            return found, left + todo, True
+        if not word.startswith("-") or word == "-":
+            left.append(word)
+            if verb == "submit":
+                return found, left + todo, False
+            continue
+        name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+        option = table.get(name) or _begun(name, table)
+        if option is None:
+            raise Unreadable(f"unknown option {name}; see backfill {verb} --help")
+        if option.read is None:
+            if equals:
+                raise Unreadable(f"{option.shown} takes no value")
+            found[option.key] = True
+            continue
+        if not equals:
+            if not todo:
+                raise Unreadable(f"{option.shown} needs a value")
+            value = todo.pop(0)
+        try:
+            found[option.key] = option.read(value)
+        except Unreadable as error:
+            raise Unreadable(f"{option.shown}: {error}") from None
+    return found, left, False
+
+
+def _begun(name: str, table: dict[str, Option]) -> Option | None:
+    """An option that was cut short, where only one begins so."""
+    some = {id(option): option for full, option in table.items() if name.startswith("--") and full.startswith(name)}
+    return next(iter(some.values())) if len(some) == 1 else None
+
+
+def directives(script: str) -> list[str]:
+    """The options in the first comment block of a script: lines that begin with #SBATCH or #BACKFILL."""
+    import shlex
+
+    found: list[str] = []
+    for line in script[: 32 << 10].splitlines():
+        if not line.startswith("#") and line.strip():
+            break
+        match = re.match(r"#(?:SBATCH|BACKFILL)\s+(.*)", line)
+        if match:
+            found += shlex.split(match[1], comments=True)
+    return found
+
+
+def help_text(verb: str) -> str:
+    """What `backfill VERB --help` prints."""
+    about = VERBS[verb]
+    lines = [f"Usage: backfill {verb} {about.usage}".rstrip(), "", f"  {about.help}", ""]
+    if about.options:
+        lines.append("Options:")
+        for option in about.options:
+            head = f"  {', '.join(option.each)}{' ' + option.value if option.value else ''}"
+            lines += [head, f"      {option.help}"] if len(head) > 28 else [f"{head:<30}{option.help}"]
+    return "\n".join(lines) + "\n"

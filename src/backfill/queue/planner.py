@@ -1,0 +1,320 @@
+"""A planner: the policy, on a State that the events of the queue bring about. It is a process of its own.
+
+It simulates nothing: it does each transition as the message says, and asks the very policy that `simulate` runs. All
+that it knows follows from the messages since the epoch, so one that is made anew decides as the one before it did.
+
+The machine is one node; a licence is a resource of it, so every policy can be used.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from backfill.core.errors import OK, raise_misuse
+from backfill.core.journal import (
+    ASK,
+    CAPACITY,
+    CHANGE,
+    DECIDE,
+    END,
+    LEAVE,
+    NUMBERS,
+    RELEASE,
+    RESERVE,
+    START,
+    SUBMIT,
+    TICK,
+    VACATE,
+    WITHDRAW,
+)
+from backfill.core.loop import decide_once, take_in
+from backfill.core.policy import Policy
+from backfill.core.record import zeros
+from backfill.core.runs import RUNNING
+from backfill.core.setup import new_state
+from backfill.core.transitions import PRIORITY, WALLTIME, do_again
+from backfill.core.view import View
+from backfill.loading import load
+from backfill.model.errors import BackfillError, UsageError
+from backfill.model.platform import Platform
+from backfill.model.schedule import REASONS, STATES
+from backfill.model.units import NEVER
+from backfill.model.workload import Jobs
+from backfill.queue.feed import Message
+from backfill.worlds.simulated import sorter
+
+ROOM = 256  # jobs for which the first State has room
+RESOURCES = ("cpus", "memory", "gpus")
+
+Decisions = dict[str, Any]
+
+
+def platform_of(resources: dict[str, int]) -> Platform:
+    """One node with these resources, cpus first; what is none of RESOURCES is a licence."""
+    names = ("cpus", *(name for name in resources if name != "cpus"))
+    return Platform(
+        nodes=("machine",),
+        resources=names,
+        capacity=np.array([[resources[name] for name in names]], np.int64),
+        speed=np.ones(1),
+        site=np.zeros(1, np.int64),
+        name="machine",
+        node_licences=tuple(name for name in names if name not in RESOURCES),
+    )
+
+
+class Planner:
+    """A policy and its State since an epoch began."""
+
+    def __init__(self, text: str, epoch: dict[str, Any]) -> None:
+        self.policy, params = load_policy(text)
+        self._values = self.policy.values(params)
+        held = _held(epoch["base"])
+        self.platform = platform_of({name: max(n, held.get(name, 0)) for name, n in epoch["resources"].items()})
+        self._past: list[tuple[int, list[Message]]] = []  # since the epoch, to be lived again in a State with more room
+        self._known: list[Message] = []
+        self.late = 0  # passes that came later than the policy had asked for
+        self._begin(ROOM)
+        self._relive(epoch["base"])
+        self._hear_capacity(epoch["resources"])
+
+    def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
+        """What the policy decides at an instant at which this has happened."""
+        said = [*self._known, *messages]
+        self._known = []
+        needed = self._jobs + sum(message[0] == "submit" for message in said)
+        if needed > self._room:
+            self._begin(2 * needed)
+            for past in self._past:
+                self._decide(*past)
+        self._past.append((now, said))
+        return self._decide(now, said)
+
+    # ------------------------------------------------------------------
+
+    def _begin(self, room: int) -> None:
+        """A State in which nothing has happened, with room for so many jobs."""
+        platform, k = self.platform, len(self.platform.resources)
+        cpus = int(platform.capacity[0, 0])
+        demand = zeros(room, k)
+        sizes = [1 << n for n in range(cpus.bit_length())]
+        demand[:, 0] = np.resize(np.array(sizes, np.int64), room)  # typical sizes, until there are jobs
+        self.state = new_state(
+            Jobs(job=np.arange(room), submit=zeros(room), runtime=zeros(room), walltime=zeros(room), demand=demand),
+            platform,
+            self.policy,
+            self._values,
+            estimate=zeros(room),
+            recorded=self.policy.booked,
+            journal=True,
+        )
+        self._view = View(self.state, self.policy.layout)
+        self._arrange = sorter() if self.policy.sorted_for_it else take_in
+        self._room, self._jobs = room, 0
+        self._ids: list[int] = []
+        self._row: dict[int, int] = {}
+        self._grace: dict[int, int] = {}
+        self._users: dict[str, int] = {}
+        self._projects: dict[str, int] = {}
+        self._target = platform.capacity[0].copy()
+        self._drift = False
+
+    def _relive(self, base: list[list[Any]]) -> None:
+        """Bring about the jobs with which an epoch begins: each that runs starts when it did, as it fits then."""
+        self._known = [["submit", job, facts] for job, facts, _ in base]
+        starts: dict[int, list[int]] = {}
+        for job, _, start in base:
+            if start is not None:
+                starts.setdefault(start, []).append(job)
+        for start in sorted(starts):
+            decided = self.decide(start, (["wait", job] for job in starts[start]))
+            if sorted(job for job, _ in decided["starts"]) != starts[start]:
+                raise BackfillError(f"policy {self.policy.name} does not start jobs that run, although they fit")
+
+    def _decide(self, now: int, messages: list[Message]) -> Decisions:
+        state = self.state
+        batch = state.batch
+        late = batch.timed > 0 and batch.timers[0] < now
+        self._do(TICK, now)
+        if late:  # what was reserved since then has passed: a change of the world, which no policy could foresee
+            batch.changes = batch.changes + 1
+            self.late += 1
+        for message in messages:
+            self._hear(*message)
+        if self._drift:
+            self._fit_capacity()
+        self._do(DECIDE)
+        self._arrange(state)
+        if self.policy.compiled:
+            decide_once(self.policy.entry, state)
+        else:
+            self.policy.decide(self._view)
+        if state.trace.error[0] != OK:
+            raise_misuse(self.policy.name, state, np.array(self._ids), self.platform)
+        return self._read(now)
+
+    def _do(self, code: Any, *numbers: int) -> None:
+        row = zeros(NUMBERS)
+        row[0] = code
+        row[1 : 1 + len(numbers)] = numbers
+        do_again(self.state, row)
+
+    def _hear(self, kind: str, *about: Any) -> None:
+        getattr(self, f"_hear_{kind}")(*about)
+
+    def _hear_submit(self, job: int, facts: dict[str, Any]) -> None:
+        state, row = self.state, self._jobs
+        jobs = state.jobs
+        jobs.submit[row] = facts.get("submit", state.now)
+        jobs.walltime[row] = facts["walltime"] + facts["grace"]
+        need = [facts["need"].get(name, 0) for name in self.platform.resources]
+        jobs.demand[row], jobs.need[row] = need, need
+        jobs.priority[row] = facts["priority"]
+        jobs.deadline[row] = NEVER if facts["deadline"] is None else facts["deadline"]
+        jobs.user[row] = self._users.setdefault(facts["user"], len(self._users))
+        project = facts["project"] or f"\0{job}"  # a job without one is a project of its own
+        state.projects.of[row] = self._projects.setdefault(project, len(self._projects))
+        self._jobs += 1
+        self._ids.append(job)
+        self._row[job], self._grace[job] = row, facts["grace"]
+        self._do(SUBMIT, row)
+        self._do(ASK, row)
+
+    def _hear_wait(self, job: int) -> None:
+        row = self._row[job]
+        if not self.state.queue.waits[row] and self._run_of(row) is None:
+            self._do(RELEASE, row)
+
+    def _hear_gone(self, job: int, how: str) -> None:
+        row = self._row.get(job)
+        if row is None:
+            return
+        if self.state.queue.waits[row]:
+            self._do(LEAVE, row)
+            return
+        run = self._run_of(row)
+        if run is not None:
+            self._do(VACATE, run)
+            self._do(END, run, STATES.index(how))
+
+    def _hear_change(self, job: int, to: dict[str, int]) -> None:
+        row = self._row[job]
+        if "walltime" in to:
+            self._change(row, WALLTIME, to["walltime"] + self._grace[job], 0.0)
+        if "priority" in to:
+            self._change(row, PRIORITY, 0, float(to["priority"]))
+
+    def _change(self, row: int, what: Any, walltime: int, priority: float) -> None:
+        numbers = zeros(NUMBERS)
+        numbers[:4] = CHANGE, row, what, walltime
+        numbers.view(np.float64)[4] = priority
+        do_again(self.state, numbers)
+
+    def _hear_capacity(self, resources: dict[str, int]) -> None:
+        self._target = np.array([resources.get(name, 0) for name in self.platform.resources], np.int64)
+        self._drift = True
+
+    def _fit_capacity(self) -> None:
+        """Give the node what there is; where jobs hold more than that, what they hold, until they end."""
+        machine, free = self.state.machine, self.state.free
+        self._drift = False
+        for k, wanted in enumerate(self._target.tolist()):
+            held = int(machine.capacity[0, k] - free.nodes[0, k])
+            amount = max(wanted, held)
+            self._drift |= amount > wanted
+            if amount != machine.capacity[0, k]:
+                self._do(CAPACITY, 0, k, amount, amount)
+
+    def _run_of(self, row: int) -> int | None:
+        """The run of a job, if it runs."""
+        runs = self.state.runs
+        run = int(runs.last[row])
+        return run if run >= 0 and runs.how[run] == RUNNING else None
+
+    def _read(self, now: int) -> Decisions:
+        """What was written down of the pass."""
+        state = self.state
+        starts: list[list[Any]] = []
+        plan: dict[int, int | None] = {}
+        for code, job, a, *_ in state.journal.row[: state.journal.rows].tolist():
+            if code == START:
+                starts.append([self._ids[job], REASONS[a]])
+                plan[self._ids[job]] = None
+            elif code == RESERVE:
+                plan[self._ids[job]] = a
+            elif code in (WITHDRAW, LEAVE):
+                plan[self._ids[job]] = None
+        state.journal.rows = 0
+        wake = int(state.batch.timers[0]) if state.batch.timed > 0 else None
+        return {"now": now, "starts": starts, "plan": [*plan.items()], "wake": wake, "anew": not self.policy.keeps}
+
+
+def _held(base: list[list[Any]]) -> dict[str, int]:
+    """What the running jobs of an epoch's begin hold."""
+    held: dict[str, int] = {}
+    for _, facts, start in base:
+        for name, amount in facts["need"].items() if start is not None else ():
+            held[name] = held.get(name, 0) + amount
+    return held
+
+
+def load_policy(text: str) -> tuple[Policy, Any]:
+    """A policy that the queue can use. Raises UsageError, and PolicyError for a mistake in a file."""
+    policy, params = load(text)
+    if policy.preempts:
+        raise UsageError(f"policy {policy.name} preempts; the queue cannot take back what a running job holds")
+    if policy.processors:
+        raise UsageError(f"policy {policy.name} schedules nodes of one cpu each; the queue has one node")
+    return policy, params
+
+
+def answer(planner: Planner | None, asked: dict[str, Any]) -> tuple[Planner, Decisions]:
+    """One request of the daemon."""
+    if asked["do"] == "ask":
+        assert planner is not None
+        return planner, planner.decide(asked["now"], asked["messages"])
+    planner = Planner(asked["epoch"]["policy"], asked["epoch"])
+    passes: list[Any] = []
+    plan: dict[int, int | None] = {}
+    wake = None
+    for now, messages in asked["history"]:
+        done = planner.decide(now, messages)
+        plan = dict(done["plan"]) if done["anew"] else plan | dict(done["plan"])
+        passes.append(done["starts"])
+        wake = done["wake"]
+    policy = planner.policy
+    binds = policy.binds and policy.keeps
+    return planner, {"passes": passes, "plan": [*plan.items()], "wake": wake, "anew": True, "binds": binds}
+
+
+def serve(text: str) -> None:
+    """Answer requests on standard input, a line each, until it ends. What a policy prints goes to standard error."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(told: dict[str, Any]) -> None:
+        out.write(json.dumps(told) + "\n")
+        out.flush()
+
+    planner = None
+    try:
+        policy, _ = load_policy(text)
+        if policy.compiled:
+            _ = policy.entry
+        say({"loaded": True})
+        for line in sys.stdin:
+            planner, told = answer(planner, json.loads(line))
+            say(told)
+    except BackfillError as error:
+        say({"error": str(error)})
+    except Exception as error:
+        say({"error": repr(error)})
+        raise
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

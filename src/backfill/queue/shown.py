@@ -1,0 +1,97 @@
+"""What clients are shown of the queue, as plain data."""
+
+from typing import Any
+
+from backfill.queue.book import Facts, Job
+from backfill.queue.engine import Engine
+from backfill.queue.states import HOLDING, PENDING
+from backfill.queue.store import Store
+
+WORDS = {
+    "JobHeldUser": "held",
+    "LaunchFailed": "held: it could not be launched three times",
+    "BeginTime": "its begin time is to come",
+    "Dependency": "waits for other jobs",
+    "JobArrayTaskLimit": "as many tasks of its array run as may",
+}
+
+
+def row(engine: Engine, job: Job, now: int) -> Facts:
+    """One job, times in seconds."""
+    facts: Facts = {
+        "id": job.id,
+        "label": job.label,
+        "name": job.name,
+        "user": job.user,
+        "state": job.state,
+        "reason": job.reason or _why(engine, job, now),
+        "need": job.need,
+        "limit_s": job.walltime / 1e6,
+        "submit_s": job.submit / 1e6,
+        "start_s": _seconds(job.start),
+        "end_s": _seconds(job.end),
+        "guaranteed_s": None,
+        "exit_code": job.exit,
+        "signal": job.signal,
+    }
+    if job.state == PENDING:
+        plan = engine.plan.get(job.id)
+        facts["guaranteed_s"] = _seconds(plan if engine.binds else None)
+        facts["planned_s"] = _seconds(plan)
+    return facts
+
+
+def queue_rows(engine: Engine, store: Store, now: int, ended: int) -> Facts:
+    """All open jobs, those that ended last, and the state of the machine."""
+    book = engine.book
+    jobs = [*store.ended(ended)] if ended else []
+    order = {state: place for place, state in enumerate((*HOLDING, PENDING))}
+    jobs += sorted(book.jobs.values(), key=lambda job: (order[job.state] if job.state == PENDING else 0, job.id))
+    return {
+        "schema": 1,
+        "now_s": now / 1e6,
+        "jobs": [row(engine, job, now) for job in jobs],
+        "capacity": book.capacity,
+        "held": {name: amount for name, amount in book.held.items() if amount},
+        "policy": book.epoch.get("policy", ""),
+        "asked_policy": book.epoch.get("asked", ""),
+        "planner": "ready" if engine.ready else "starting",
+    }
+
+
+def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
+    """A job with all that happened to it."""
+    spec = store.spec(job.spec)
+    return {
+        **row(engine, job, now),
+        **{name: getattr(job, name) for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
+        "promise_s": _seconds(job.promise),
+        "cpu_s": _seconds(job.cpu),
+        "cpu_ids": job.cpu_ids,
+        "gpu_ids": job.gpu_ids,
+        "argv": spec["argv"],
+        "cwd": spec.get("cwd"),
+        "output": spec.get("output"),
+        "error": spec.get("error"),
+        "events": [[event.t / 1e6, event.kind, _told(event.data)] for event in store.events(0, job.id)],
+    }
+
+
+def _told(data: Facts) -> Facts:
+    return {name: value for name, value in data.items() if name != "job"}
+
+
+def _why(engine: Engine, job: Job, now: int) -> str:
+    """Why a pending job does not run."""
+    if job.state != PENDING:
+        return ""
+    blocked = engine.book.blocked(job, now)
+    if blocked:
+        return blocked
+    if not engine.ready:
+        return "Planner"
+    return "Priority" if engine.book.fits(job) else "Resources"
+
+
+def _seconds(micros: Any) -> float | None:
+    return None if micros is None else micros / 1e6

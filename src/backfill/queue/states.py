@@ -1,0 +1,38 @@
+"""The states of a job, and which event leads from which to which: one table, drawn in the documentation."""
+
+PENDING, STARTING, RUNNING, ENDING = "PENDING", "STARTING", "RUNNING", "ENDING"
+COMPLETED, FAILED, TIMEOUT, CANCELLED = "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"
+OUT_OF_MEMORY, DEADLINE, NODE_FAIL = "OUT_OF_MEMORY", "DEADLINE", "NODE_FAIL"
+
+HOLDING = (STARTING, RUNNING, ENDING)  # an attempt of the job holds what it asked for
+OVER = (COMPLETED, FAILED, TIMEOUT, CANCELLED, OUT_OF_MEMORY, DEADLINE, NODE_FAIL)
+NEW = ""  # of a job that is not there yet
+
+# (state, event) -> the states that may follow; the event says which where there are several.
+MOVES: dict[tuple[str, str], tuple[str, ...]] = {
+    (NEW, "submit"): (PENDING,),
+    (NEW, "adopted"): (STARTING,),
+    (PENDING, "adopted"): (STARTING,),
+    (PENDING, "wait"): (PENDING,),
+    (PENDING, "hold"): (PENDING,),
+    (PENDING, "release"): (PENDING,),
+    (PENDING, "edit"): (PENDING,),
+    (PENDING, "promise"): (PENDING,),
+    (PENDING, "start"): (STARTING,),
+    (PENDING, "end"): (CANCELLED, DEADLINE),
+    (STARTING, "spawned"): (RUNNING,),
+    (ENDING, "spawned"): (ENDING,),
+    (STARTING, "stop"): (ENDING,),
+    (RUNNING, "stop"): (ENDING,),
+    **{(state, "unstarted"): (PENDING,) for state in HOLDING},
+    **{(state, "requeue"): (PENDING,) for state in HOLDING},
+    **{(state, "end"): OVER for state in HOLDING},
+}
+
+
+def after(state: str, event: str, to: str = "") -> str:
+    """The state that follows an event; to: which, where the event leaves a choice."""
+    some = MOVES.get((state, event), ())
+    found = to or (some[0] if len(some) == 1 else "")
+    assert found in some, f"{event} of a job that is {state or 'not there'}, to {to or 'what follows'}"
+    return found

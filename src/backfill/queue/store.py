@@ -1,0 +1,245 @@
+"""The log of events on disk, with the tables that are its fold. The only module that knows SQL.
+
+What `commit` has returned from is on the disk: WAL, synchronous FULL, one transaction for all that came together.
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from backfill.queue.book import Book, Event, Job
+from backfill.queue.states import OVER
+
+APPLICATION = 0x62_66_51_31  # bfQ1
+SCHEMA = [
+    """
+    CREATE TABLE spec (id INTEGER PRIMARY KEY, sha256 BLOB UNIQUE NOT NULL, body TEXT NOT NULL) STRICT;
+    CREATE TABLE job (
+      id INTEGER PRIMARY KEY, token TEXT UNIQUE NOT NULL, user TEXT NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL,
+      submit_us INTEGER NOT NULL, start_us INTEGER, end_us INTEGER, facts TEXT NOT NULL) STRICT;
+    CREATE INDEX job_open ON job(id) WHERE end_us IS NULL;
+    CREATE TABLE event (
+      seq INTEGER PRIMARY KEY AUTOINCREMENT, batch INTEGER NOT NULL, t_us INTEGER NOT NULL, wall_us INTEGER NOT NULL,
+      kind TEXT NOT NULL, job INTEGER NOT NULL, data TEXT NOT NULL) STRICT;
+    CREATE INDEX event_job ON event(job, seq) WHERE job > 0;
+    CREATE INDEX event_epoch ON event(seq) WHERE kind = 'epoch';
+    CREATE INDEX event_capacity ON event(seq) WHERE kind = 'capacity';
+    CREATE TRIGGER event_stays BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+    CREATE TRIGGER event_kept BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+    """
+]  # one step each from version to version; a released one is never edited
+
+
+class StoreError(Exception):
+    """The store cannot be opened or written; nothing of the transaction is there."""
+
+
+class StoreLost(StoreError):
+    """Nobody can say what is on the disk: only a new process that reads it anew may go on."""
+
+
+class Store:
+    """One connection. The daemon writes; readers open with `readonly`."""
+
+    def __init__(self, path: Path, readonly: bool = False) -> None:
+        self.path, self.batch = path, 0
+        try:
+            if readonly:
+                self._db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=5)
+            else:
+                self._db = sqlite3.connect(path, isolation_level=None, timeout=5)
+            self._open(readonly)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: {error}") from error
+
+    def _open(self, readonly: bool) -> None:
+        run = self._db.execute
+        (version,) = run("PRAGMA user_version").fetchone()
+        (application,) = run("PRAGMA application_id").fetchone()
+        if version and application != APPLICATION:
+            raise StoreError(f"{self.path} is no store of backfill")
+        if version > len(SCHEMA):
+            known = f"this backfill reads up to {len(SCHEMA)}; install a newer one"
+            raise StoreError(f"{self.path} has schema version {version}; {known}")
+        run("PRAGMA trusted_schema=OFF")
+        if readonly:
+            return
+        run("PRAGMA journal_mode=WAL")
+        run("PRAGMA synchronous=FULL")
+        run("PRAGMA foreign_keys=ON")
+        if 0 < version < len(SCHEMA):
+            run("VACUUM INTO ?", (str(self.path.with_name(f"store-v{version}.bak")),))
+        for number, step in enumerate(SCHEMA[version:], version + 1):
+            self._db.executescript(
+                f"BEGIN; {step} PRAGMA user_version={number}; PRAGMA application_id={APPLICATION}; COMMIT;"
+            )
+        self.batch = self._last("batch")
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._db.close()
+
+    def commit(self, events: Iterable[Event], jobs: Iterable[Job], wall: int) -> None:
+        """Write events, and jobs as they are after them, in one transaction. Raises StoreError: nothing was written.
+
+        Events get their places in the log.
+        """
+        run = self._db.execute
+        try:
+            self._begin()
+            self.batch += 1
+            for event in events:
+                found = run(
+                    "INSERT INTO event (batch, t_us, wall_us, kind, job, data) VALUES (?, ?, ?, ?, ?, ?)",
+                    (self.batch, event.t, wall, event.kind, event.job, _text(event.data)),
+                )
+                event.seq = found.lastrowid or 0
+            self._db.executemany(
+                "INSERT INTO job VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+                "state=excluded.state, name=excluded.name, start_us=excluded.start_us, "
+                "end_us=excluded.end_us, facts=excluded.facts",
+                (
+                    (
+                        job.id,
+                        job.token,
+                        job.user,
+                        job.name,
+                        job.state,
+                        job.submit,
+                        job.start,
+                        job.end,
+                        _text(job.facts()),
+                    )
+                    for job in jobs
+                ),
+            )
+            run("COMMIT")
+        except sqlite3.Error as error:
+            raise self._undone(error) from error
+
+    def _begin(self) -> None:
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN IMMEDIATE")
+
+    def _undone(self, error: sqlite3.Error) -> StoreError:
+        """Nothing of the open transaction stays. A failed sync is never tried again: it says nothing of the disk."""
+        lost = "disk I/O error" in str(error)
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        except sqlite3.Error:
+            lost = True
+        return (StoreLost if lost else StoreError)(f"{self.path}: {error}")
+
+    def keep_spec(self, body: str) -> int:
+        """The number of what a job runs; equal ones have one. It is part of the next commit."""
+        digest = hashlib.sha256(body.encode()).digest()
+        try:
+            found = self._db.execute("SELECT id FROM spec WHERE sha256 = ?", (digest,)).fetchone()
+            if found is None:
+                self._begin()
+                done = self._db.execute("INSERT INTO spec (sha256, body) VALUES (?, ?)", (digest, body))
+                return int(done.lastrowid or 0)
+        except sqlite3.Error as error:
+            raise self._undone(error) from error
+        return int(found[0])
+
+    def spec(self, number: int) -> dict[str, Any]:
+        """What a job runs."""
+        (body,) = self._db.execute("SELECT body FROM spec WHERE id = ?", (number,)).fetchone()
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+    def job(self, number: int) -> Job | None:
+        """A job, over or not."""
+        return self._one("id = ?", number)
+
+    def by_token(self, token: str) -> Job | None:
+        """The job that was submitted with this token."""
+        return self._one("token = ?", token)
+
+    def _one(self, where: str, value: Any) -> Job | None:
+        row = self._db.execute(f"SELECT facts FROM job WHERE {where}", (value,)).fetchone()
+        return Job(**json.loads(row[0])) if row else None
+
+    def jobs(self, where: str = "1", values: Iterable[Any] = (), limit: int = -1) -> list[Job]:
+        """Jobs in the order of their ids; with a limit the last ones."""
+        found = self._db.execute(
+            f"SELECT facts FROM job WHERE {where} ORDER BY id DESC LIMIT ?", (*values, limit)
+        ).fetchall()
+        return [Job(**json.loads(facts)) for (facts,) in reversed(found)]
+
+    def tasks(self, array: int) -> list[Job]:
+        """The tasks of an array."""
+        return self.jobs("json_extract(facts, '$.array') = ?", (array,))
+
+    def ended(self, limit: int) -> list[Job]:
+        """The last jobs that ended, in the order of their ids."""
+        return self.jobs(f"state IN ({', '.join('?' * len(OVER))})", OVER, limit)
+
+    def events(self, since: int = 0, job: int | None = None) -> Iterator[Event]:
+        """The events behind a place in the log; of one job only those of that."""
+        where, more = ("", ()) if job is None else (" AND job = ?", (job,))
+        rows = self._db.execute(
+            f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq", (since, *more)
+        )
+        for seq, t, kind, number, data in rows:
+            yield Event(kind, number, json.loads(data), t, seq)
+
+    def last_t(self) -> int:
+        """The last instant of the log; 0 where nothing has happened."""
+        return self._last("t_us")
+
+    def _last(self, column: str) -> int:
+        row = self._db.execute(f"SELECT {column} FROM event ORDER BY seq DESC LIMIT 1").fetchone()
+        return int(row[0]) if row else 0
+
+    def load(self) -> Book:
+        """The book as the tables have it: the fold of the log, without reading all of that."""
+        book, run = Book(), self._db.execute
+        book.last_t = self.last_t()
+        book.last_job = run("SELECT coalesce(max(id), 0) FROM job").fetchone()[0]
+        for kind in ("capacity", "epoch"):
+            row = run("SELECT seq, t_us, data FROM event WHERE kind = ? ORDER BY seq DESC LIMIT 1", (kind,)).fetchone()
+            if row:
+                book.apply([Event(kind, 0, json.loads(row[2]), row[1], row[0])])
+        book.passes = run("SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?", (book.epoch_seq,)).fetchone()[0]
+        for job in self.jobs("end_us IS NULL"):
+            book.restore(job)
+        book.settle()
+        return book
+
+    def fold(self) -> dict[int, Job]:
+        """Every job as the log alone says it is."""
+        book, over = Book(), {}
+        for event in self.events():
+            book.apply([event])
+            over.update(book.over)
+            book.settle()
+        return {**over, **book.jobs}
+
+    def differences(self) -> list[str]:
+        """Where the tables are not the fold of the log; none in a sound store."""
+        folded, kept = self.fold(), {job.id: job for job in self.jobs()}
+        wrong = [
+            f"job {number} is only in the {'log' if number in folded else 'table'}"
+            for number in folded.keys() ^ kept.keys()
+        ]
+        return wrong + [
+            f"job {number} differs" for number in folded.keys() & kept.keys() if folded[number] != kept[number]
+        ]
+
+    def checkpoint(self) -> bool:
+        """Move the log of writes into the store; whether all of it is there now."""
+        try:
+            busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error:
+            return False
+        return int(busy) == 0
+
+
+def _text(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":"))

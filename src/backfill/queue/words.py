@@ -1,0 +1,165 @@
+"""Times, sizes and lists as Slurm's users write them, and as people read them."""
+
+import re
+import time
+
+SECOND = 1_000_000
+AFTER = ("after", "afterok", "afternotok", "afterany", "aftercorr")  # kinds of dependencies on jobs
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SIZES = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+class Unreadable(ValueError):
+    """A text is not what was expected there."""
+
+
+def parse_time(text: str) -> int:
+    """A time limit in microseconds, as in Slurm: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S; or 90s, 1.5h, 2d."""
+    clean = text.strip().lower()
+    if match := re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h|d|w)", clean):
+        seconds = float(match[1]) * _UNITS[match[2]]
+    elif match := re.fullmatch(r"(?:(\d+)-(\d+)(?::(\d+))?(?::(\d+))?)", clean):
+        days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+        seconds = float(days * 86_400 + hours * 3600 + minutes * 60 + rest)
+    elif match := re.fullmatch(r"(?:(?:(\d+):)?(\d+):)?(\d+)", clean):
+        first, second, third = match.groups()
+        if second is None:
+            seconds = float(int(third) * 60)
+        else:
+            seconds = float(int(first or 0) * 3600 + int(second) * 60 + int(third))
+    else:
+        raise Unreadable(f"{text!r} is no time; expected minutes, H:M:S, D-H:M:S, or for instance 90s, 1.5h, 2d")
+    if not 0 < seconds <= 10**10:
+        raise Unreadable(f"{text!r} is no time that a job could take")
+    return round(seconds * SECOND)
+
+
+def parse_instant(text: str, now: int) -> int:
+    """An instant in microseconds since 1970: now+1h, 16:00, 2030-01-31T08:00, a number of seconds since 1970."""
+    clean = text.strip()
+    if clean == "now":
+        return now
+    if clean.startswith("now+"):
+        rest = clean[4:]
+        words = re.fullmatch(r"(\d+)(seconds?|minutes?|hours?|days?|weeks?)?", rest)
+        if words:
+            unit = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}[(words[2] or "s")[0]]
+            return now + int(words[1]) * unit * SECOND
+        return now + parse_time(rest)
+    if re.fullmatch(r"\d{9,}", clean):
+        return int(clean) * SECOND
+    for form in ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%H:%M:%S", "%H:%M"):
+        try:
+            parts = list(time.strptime(clean, form))
+        except ValueError:
+            continue
+        if "%Y" not in form:
+            today = time.localtime(now / SECOND)
+            parts[:3] = today[:3]
+        parts[8] = -1
+        found = round(time.mktime(tuple(parts)) * SECOND)  # type: ignore[arg-type]
+        return found + 86_400 * SECOND if "%Y" not in form and found <= now else found
+    raise Unreadable(f"{text!r} is no time; expected for instance now+2h, 16:00 or 2030-01-31T08:00")
+
+
+def parse_memory(text: str) -> int:
+    """A size in bytes: 16G, 512M; without a unit MiB, as in Slurm."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if not match:
+        raise Unreadable(f"{text!r} is no size; expected for instance 512M or 16G")
+    return round(float(match[1]) * _SIZES[match[2]])
+
+
+def parse_count(text: str) -> int:
+    """A whole number of 0 or more."""
+    if not re.fullmatch(r"\d{1,12}", text.strip()):
+        raise Unreadable(f"{text!r} is no whole number")
+    return int(text)
+
+
+def parse_array(text: str) -> tuple[list[int], int]:
+    """The indexes of an array, and how many tasks may run at once: 1-10, 0-9:3, 1,5,7, 1-1000%20."""
+    spec, _, throttle = text.partition("%")
+    found: list[int] = []
+    for part in spec.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", part.strip())
+        if not match or (match[3] is not None and int(match[3]) == 0):
+            raise Unreadable(f"{text!r} is no array; expected for instance 1-10, 0-9:3, 1,5,7 or 1-1000%20")
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if (last - first) // step >= 10_000:
+            raise Unreadable(f"{text!r} has more than 10,000 tasks")
+        found += range(first, last + 1, step)
+    return found, parse_count(throttle) if throttle else 0
+
+
+def parse_licences(text: str) -> dict[str, int]:
+    """Licences with how many copies of each: matlab:1,comsol."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, count = part.strip().partition(":")
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+            raise Unreadable(f"{text!r} names no licence; expected NAME:COUNT,...")
+        found[name] = found.get(name, 0) + (parse_count(count) if count else 1)
+    return found
+
+
+def parse_id(text: str) -> int | list[int]:
+    """A job: 118, or 112_3 for a task of an array."""
+    match = re.fullmatch(r"(\d{1,15})(?:_(\d{1,9}))?", text.strip())
+    if not match:
+        raise Unreadable(f"{text!r} is no job; expected its number, or ARRAY_INDEX")
+    return int(match[1]) if match[2] is None else [int(match[1]), int(match[2])]
+
+
+def parse_dependency(text: str) -> dict[str, object]:
+    """What a job waits for: afterok:12:13,afterany:14; with ? in place of , one of these is enough; singleton."""
+    any_of = "?" in text
+    if any_of and "," in text:
+        raise Unreadable(f"{text!r} has both , and ?; expected one of them")
+    after: list[list[object]] = []
+    found: dict[str, object] = {"after": after, "any_of": any_of}
+    for part in text.split("?" if any_of else ","):
+        kind, *ids = part.strip().split(":")
+        if kind == "singleton" and not ids:
+            found["singleton"] = True
+            continue
+        if kind not in AFTER or not ids:
+            raise Unreadable(f"{part!r} is no dependency; expected {', '.join(AFTER)} with :ID, or singleton")
+        after += [[kind, parse_id(one)] for one in ids]
+    return found
+
+
+def time_text(micros: int) -> str:
+    """A limit for people: 45 s, 5 min, 1 h 30 min, 2 d 4 h."""
+    seconds = round(micros / SECOND)
+    days, hours, minutes, rest = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    shown = [f"{value} {unit}" for value, unit in parts if value]
+    return " ".join(shown[:2]) or "0 s"
+
+
+def clock_text(micros: int) -> str:
+    """A span in a table: 0:42, 1:02:03, 2-04:00:00."""
+    seconds = max(micros, 0) // SECOND
+    days, hours, minutes, rest = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60
+    if days:
+        return f"{days}-{hours:02}:{minutes:02}:{rest:02}"
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def instant_text(micros: int, now: int) -> str:
+    """An instant in local time: 14:05 today, else with its date."""
+    then, today = time.localtime(micros / SECOND), time.localtime(now / SECOND)
+    if then[:3] == today[:3]:
+        return time.strftime("%H:%M:%S" if abs(micros - now) < 600 * SECOND else "%H:%M", then)
+    return time.strftime("%Y-%m-%d %H:%M", then)
+
+
+def size_text(size: int) -> str:
+    """A size in a table: 512M, 16G."""
+    if not size:
+        return "-"
+    for unit, power in (("T", 40), ("G", 30), ("M", 20)):
+        if size >= 1 << power:
+            return f"{size / (1 << power):.4g}{unit}"
+    return f"{size / 1024:.4g}K"

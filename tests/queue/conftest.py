@@ -1,0 +1,103 @@
+"""Queues with real daemons, each in a folder of its own, ended with the test."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from backfill.queue import keeper
+
+PYTHON = [sys.executable, "-m", "backfill"]
+
+
+class Live:
+    """A queue with real processes. Its planner is plain Python, so that nothing has to be compiled."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        # A machine of two cpus, whatever this one has; short sleeps let several jobs share them.
+        (self.folder / "config.toml").write_text('cpus = 4\ngrace = "1s"\npolicy = "easy"\n')
+        self.env = {**os.environ, "BACKFILL_HOME": str(self.folder), "NUMBA_DISABLE_JIT": "1"}
+
+    def run(self, *words, check=0, **env):
+        done = subprocess.run(
+            [*PYTHON, *map(str, words)], env=self.env | env, capture_output=True, text=True, timeout=90, cwd=self.folder
+        )
+        assert check is None or done.returncode == check, (words, done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    def submit(self, *words, **env):
+        return int(self.run("submit", "--parsable", *words, **env).stdout)
+
+    def ask(self, request):
+        """The answer to one raw request."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(self.folder / "sock"))
+            sock.sendall(json.dumps(request).encode() + b"\n")
+            return json.loads(sock.makefile("rb").readline())
+
+    def job(self, number):
+        (found,) = json.loads(self.run("show", number, "--json").stdout)["jobs"]
+        return found
+
+    def jobs(self, ended=1000):
+        return json.loads(self.run("queue", "--json", "--ended", ended).stdout)["jobs"]
+
+    def until(self, what, seconds=40.0):
+        """Poll until something holds; returns it."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = what()
+            if found:
+                return found
+            time.sleep(0.03)
+        log = (self.folder / "daemon.log").read_text()
+        raise AssertionError(f"it never came; daemon.log:\n{log}")
+
+    def daemon(self):
+        """The daemon's process; 0 if there is none."""
+        try:
+            pid = int((self.folder / "lock").read_text() or 0)
+        except (OSError, ValueError):
+            return 0
+        return pid if pid and keeper.begun(pid) else 0
+
+    def kill(self, *pids):
+        for pid in pids:
+            keeper.send(pid, signal.SIGKILL)
+
+    def keepers(self):
+        """The keeper and the supervisors, by their command line."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal():
+                try:
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                if b"-I" in words and str(self.folder).encode() in words:
+                    found.append(int(entry.name))
+        return found
+
+    def end(self):
+        pid = self.daemon()
+        for one in [*keeper.descendants(pid), pid] if pid else []:
+            self.kill(one)
+        for one in self.keepers():
+            for child in keeper.descendants(one):
+                self.kill(child)
+            self.kill(one)
+
+
+@pytest.fixture
+def live(tmp_path):
+    queue = Live(tmp_path)
+    yield queue
+    queue.end()

@@ -1,0 +1,19 @@
+"""Random histories with crashes at every point, lost supervisors, dying and lying planners, and a disk that is full."""
+
+import os
+
+import pytest
+
+from tests.queue.world import World
+
+RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "60"))
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_no_job_is_lost_or_runs_twice(seed):
+    World(seed).run(200)
+
+
+@pytest.mark.parametrize("seed", range(RUNS // 3))
+def test_a_policy_that_starts_too_much_starts_nothing_beyond_capacity(seed):
+    World(seed, greed=0.3).run(150)

@@ -1,0 +1,188 @@
+"""Real processes, real kills: kill -9 of daemon, keeper and supervisors at named and at random points.
+
+A job appends its number to a file when it runs; so the file says how often each ran. `make test-live` does this a
+thousand times and more (BACKFILL_KILLS), `make test` a few.
+"""
+
+import json
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from backfill.queue import keeper
+from backfill.queue.store import Store
+
+KILLS = int(os.environ.get("BACKFILL_KILLS", "0"))
+JOBS = 6
+OVER = ("COMPLETED", "FAILED", "NODE_FAIL", "TIMEOUT", "CANCELLED")
+
+
+def ran(live):
+    try:
+        lines = (live.folder / "ran").read_text().split()
+    except FileNotFoundError:
+        lines = []
+    return [int(line) for line in lines]
+
+
+def submit_some(live, count=JOBS, **env):
+    return [live.submit("-t", "1", "--wrap", "echo $BACKFILL_JOB_ID >> ran; sleep 0.05", **env) for _ in range(count)]
+
+
+def over(live, numbers):
+    states = {job["id"]: job["state"] for job in live.jobs()}
+    assert set(numbers) <= set(states), "an acknowledged job is lost"
+    return states if all(states[number] in OVER for number in numbers) else None
+
+
+def check(live, numbers, unknown=()):
+    """Every acknowledged job is over, ran once, and its record is true."""
+    states = live.until(lambda: over(live, numbers))
+    counts = {number: ran(live).count(number) for number in states}
+    for number, state in states.items():
+        assert counts[number] <= 1, f"job {number} ran {counts[number]} times"
+        assert state in unknown or (state, counts[number]) == ("COMPLETED", 1), (number, state, counts[number])
+    live.run("serve", "--stop")
+    store = Store(live.folder / "store.db", readonly=True)
+    assert store.differences() == []
+    store.close()
+
+
+@pytest.mark.parametrize("point", ["before-commit", "after-commit", "asked"])
+@pytest.mark.parametrize("count", [1, 2, 4, 7, 11] if KILLS else [2, 5])
+def test_a_daemon_that_is_killed_at_a_named_point_loses_nothing(live, point, count):
+    numbers = submit_some(live, BACKFILL_FAULT=f"{point}:{count}")
+    check(live, numbers)
+
+
+@pytest.mark.parametrize("point", ["asked-to-launch", "claimed", "processes-known", "released", "before-exit-record",
+                                   "after-exit-record"])  # fmt: skip
+def test_supervisors_that_are_killed_at_a_named_point_run_no_job_twice(live, point):
+    # The first keeper kills itself or each of its supervisors at this point; then one comes that does not.
+    number = live.submit("-t", "1", "--wrap", "echo $BACKFILL_JOB_ID >> ran; sleep 0.05", KEEPER_FAULT=point)
+
+    def tried():
+        events = live.job(number)["events"]
+        return [kind for _, kind, _ in events if kind in ("unstarted", "end")]
+
+    live.until(tried)
+    live.kill(live.daemon(), *live.keepers())
+    live.until(lambda: not live.keepers())
+    if live.job(number)["reason"] == "LaunchFailed":
+        live.run("release", number)
+    states = live.until(lambda: over(live, [number]))
+    # Only one that was released, and whose supervisor and keeper both died, may have an end that nobody knows.
+    assert states[number] == "COMPLETED" or point in ("released", "before-exit-record"), states
+    assert ran(live) == [number]
+
+
+def test_the_keeper_knows_how_the_job_of_a_killed_supervisor_ended(live):
+    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran; sleep 0.6; exit 7")
+    live.until(lambda: ran(live))
+    known = json.loads((live.folder / "run" / f"{number}.1" / "proc.json").read_text())
+    live.kill(known["supervisor"])
+    live.run("wait", number, check=7)
+    assert live.job(number)["state"] == "FAILED"
+    record = json.loads((live.folder / "run" / f"{number}.1" / "exit.json").read_text())
+    assert record["by"] == "keeper"
+
+
+def test_an_end_that_nobody_saw_is_never_called_a_success(live):
+    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran; sleep 0.5")
+    live.until(lambda: ran(live))
+    keepers = live.keepers()
+    known = json.loads((live.folder / "run" / f"{number}.1" / "proc.json").read_text())
+    assert known["supervisor"] in keepers
+    live.kill(*keepers)
+    states = live.until(lambda: over(live, [number]))
+    assert states[number] == "NODE_FAIL"
+    assert ran(live) == [number]
+
+
+def test_an_orphan_is_ended_at_its_limit_by_the_daemon(live):
+    number = live.submit(
+        "-t", "2s", "--grace", "1s", "--wrap", "trap '' TERM; echo $BACKFILL_JOB_ID >> ran; sleep 60 & wait; wait"
+    )
+    live.until(lambda: ran(live))
+    known = json.loads((live.folder / "run" / f"{number}.1" / "proc.json").read_text())
+    live.kill(known["supervisor"])
+    live.run("wait", number, check=None)
+    assert not keeper.begun(known["pid"])
+    assert live.job(number)["state"] == "TIMEOUT"
+
+
+@pytest.mark.parametrize("seed", range(max(KILLS // 8, 1)))
+def test_kills_at_random(live, seed):
+    """Daemon, keeper, planner and supervisors at random instants while jobs come and go."""
+    chance = random.Random(seed)
+    numbers, kills = [], 0
+    for _ in range(8):
+        numbers += submit_some(live, 2)
+        time.sleep(chance.random() * 0.1)
+        victim = chance.choice(["daemon", "daemon", "keepers", "supervisor", "planner", "all"])
+        daemon, keepers = live.daemon(), live.keepers()
+        some = {
+            "daemon": [daemon],
+            "keepers": keepers,
+            "supervisor": [chance.choice(keepers)] if keepers else [],
+            "planner": keeper.children(daemon) if daemon else [],
+            "all": [daemon, *keepers],
+        }[victim]
+        for pid in some:
+            if pid:
+                keeper.send(pid, signal.SIGKILL)
+                kills += 1
+    assert kills
+
+    def all_over():
+        for job in live.jobs():
+            if job["reason"] == "LaunchFailed":
+                live.run("release", job["id"], check=None)
+        return over(live, numbers)
+
+    live.until(all_over)
+    check(live, numbers, unknown=("NODE_FAIL",))
+    live.run("replay", live.folder, "--check")
+
+
+def test_the_end_of_the_log_may_be_lost_and_what_runs_is_not_started_again(live):
+    first = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran")
+    live.run("wait", first)
+    live.run("serve", "--stop")
+    kept = (live.folder / "store.db").read_bytes()  # all of the log so far is in it
+    second = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran; sleep 1")
+    live.until(lambda: second in ran(live))
+    live.kill(live.daemon())
+    live.until(lambda: not live.daemon())
+    for name in ("store.db-wal", "store.db-shm"):
+        (live.folder / name).unlink(missing_ok=True)
+    (live.folder / "store.db").write_bytes(kept)
+    assert live.job(second)["state"] in ("STARTING", "RUNNING", "COMPLETED")
+    live.run("wait", second)
+    assert ran(live) == [first, second]
+    assert "the end of the log was lost" in (live.folder / "daemon.log").read_text()
+
+
+def test_a_store_that_cannot_be_read_is_told_in_one_line(live):
+    live.submit("-H", "--", "true")
+    live.run("serve", "--stop")
+    store = live.folder / "store.db"
+    kept = store.read_bytes()
+    store.write_bytes(b"this is no database" * 1000)
+    assert live.run("queue", check=4).stderr.startswith("backfill: the daemon does not start: ")
+    store.write_bytes(kept)
+    import sqlite3
+
+    with sqlite3.connect(store) as db:
+        db.execute("PRAGMA user_version=99")
+    db.close()
+    assert "schema version 99" in live.run("queue", check=4).stderr
+
+
+def test_a_second_daemon_names_the_first(live):
+    live.submit("-H", "--", "true")
+    done = live.run("serve", check=75)
+    assert done.stderr == f"backfill: process {live.daemon()} serves {live.folder} already\n"

@@ -1,0 +1,201 @@
+"""The planner decides as `simulate` does, and one that is made anew as the one that lived."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from backfill.loading import load
+from backfill.model.errors import UsageError
+from backfill.model.schedule import REASONS
+from backfill.model.workload import Jobs, Labels, Workload
+from backfill.policies import TABLE
+from backfill.queue.planner import Planner, answer, load_policy, platform_of
+from backfill.worlds.simulated import simulate
+
+SECOND = 1_000_000
+RESOURCES = {"cpus": 8, "memory": 1 << 34, "gpus": 0, "matlab": 3}
+PREEMPTIVE = ("preemptive", "round-robin")
+PROCESSORS = ("gang-site", "gang-span")
+POLICIES = [name for name in TABLE if name not in (*PREEMPTIVE, *PROCESSORS)]
+EPOCH = {"resources": RESOURCES, "base": [], "now": 0}
+
+
+def some_jobs(seed, count):
+    chance = random.Random(seed)
+    t, jobs = 1_000 * SECOND, []
+    for number in range(1, count + 1):
+        t += chance.choice([0, 1, 10, 40]) * SECOND
+        need = {"cpus": chance.choice([1, 1, 2, 3, 5, 8]), "matlab": chance.choice([0, 0, 0, 1, 2])}
+        walltime = chance.choice([30, 60, 60, 300, 900]) * SECOND
+        runtime = chance.choice([walltime, walltime // 2, chance.randint(1, walltime), walltime // 10])
+        facts = {"need": need, "walltime": walltime, "grace": 0, "priority": 0, "user": chance.choice("abc"),
+                 "project": chance.choice(["", "p", "q"]), "deadline": None}  # fmt: skip
+        jobs.append((number, t, runtime, facts))
+    return jobs
+
+
+def live(planner, jobs):
+    """Drive a planner through the life of these jobs on a virtual clock. Returns starts, and the passes."""
+    starts, ends, passes, todo = {}, {}, [], [*jobs]
+    runtime = {number: length for number, _, length, _ in jobs}
+    wake = None
+    while todo or ends or wake is not None:
+        now = min([*(todo[0][1:2] if todo else []), *ends.values(), *([wake] if wake is not None else [])])
+        over = [number for number, end in ends.items() if end == now]
+        messages = [["gone", number, "COMPLETED"] for number in over]
+        for number in over:
+            del ends[number]
+        while todo and todo[0][1] == now:
+            number, _, _, facts = todo.pop(0)
+            messages += [["submit", number, facts], ["wait", number]]
+        done = planner.decide(now, messages)
+        passes.append((now, messages, done))
+        wake = done["wake"] if len(starts) < len(jobs) else None
+        for number, why in done["starts"]:
+            starts[number], ends[number] = (now, why), now + runtime[number]
+        if not (todo or ends) and len(starts) == len(jobs):
+            break
+    return starts, passes
+
+
+def workload_of(jobs):
+    names = ("cpus", "matlab")
+    projects = [facts["project"] for *_, facts in jobs]
+    return Workload(
+        Jobs(
+            job=np.array([number for number, *_ in jobs]),
+            submit=np.array([t for _, t, _, _ in jobs]),
+            runtime=np.array([length for _, _, length, _ in jobs]),
+            walltime=np.array([facts["walltime"] for *_, facts in jobs]),
+            demand=np.array([[facts["need"][name] for name in names] for *_, facts in jobs]),
+            user=Labels.of([facts["user"] for *_, facts in jobs]),
+            project=Labels.of(projects),
+        ),
+        resources=names,
+    )
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_queue_on_a_virtual_clock_starts_every_job_when_the_simulation_does(name):
+    jobs = some_jobs(name, 280)  # more than the first State has room for
+    policy, params = load(name)
+    starts, _ = live(Planner(name, EPOCH), jobs)
+    schedule = simulate(workload_of(jobs), platform_of(RESOURCES), policy, params).schedule
+    for row, (number, *_) in enumerate(jobs):
+        assert starts[number] == (schedule.start[row], REASONS[schedule.reason[row]]), f"job {number}"
+
+
+def random_history(seed, planner, count=80):
+    """A life with cancellations, lost runs, other walltimes, capacity that comes and goes, and late ends."""
+    chance = random.Random(seed)
+    now, number, passes = 1_000 * SECOND, 0, []
+    waiting, running = set(), {}
+    for _ in range(count):
+        now += chance.choice([1, 10, 60, 200]) * SECOND
+        messages = []
+        for _ in range(chance.randint(0, 3)):
+            number += 1
+            (_, _, _, facts) = some_jobs(chance.random(), 1)[0]
+            messages += [["submit", number, facts], ["wait", number]]
+            waiting.add(number)
+        for job in [*running]:
+            if chance.random() < 0.2:
+                messages.append(["gone", job, chance.choice(["COMPLETED", "TIMEOUT", "NODE_FAIL", "CANCELLED"])])
+                del running[job]
+                if chance.random() < 0.2:
+                    messages.append(["wait", job])
+                    waiting.add(job)
+        for job in sorted(waiting):
+            if chance.random() < 0.05:
+                messages.append(["gone", job, "CANCELLED"])
+                waiting.discard(job)
+            elif chance.random() < 0.05:
+                messages.append(["change", job, {"walltime": chance.choice([20, 500]) * SECOND}])
+        if chance.random() < 0.1:
+            messages.append(["capacity", RESOURCES | {"cpus": 8, "matlab": chance.choice([1, 2, 3, 4])}])
+        done = planner.decide(now, messages)
+        passes.append([now, messages, done])
+        for job, _ in done["starts"]:
+            waiting.discard(job)
+            running[job] = now
+    return passes, running
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_planner_that_is_made_anew_decides_as_the_one_that_lived(name, seed):
+    epoch = EPOCH | {"policy": name}
+    passes, _ = random_history(seed, Planner(name, epoch))
+    half = len(passes) // 2
+    asked = {"do": "begin", "epoch": epoch, "history": [[now, said] for now, said, _ in passes[:half]]}
+    planner, told = answer(None, json.loads(json.dumps(asked)))
+    assert told["passes"] == [done["starts"] for _, _, done in passes[:half]]
+    assert told["wake"] == passes[half - 1][2]["wake"]
+    for now, said, done in passes[half:]:
+        planner, told = answer(planner, json.loads(json.dumps({"do": "ask", "now": now, "messages": said})))
+        assert json.dumps(told) == json.dumps(done)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_pass_that_comes_late_finds_its_way_back(name):
+    """The daemon was away, or the machine slept: nothing happens when the policy asked to be asked, but later."""
+    chance = random.Random(name)
+    planner, now, running, started = Planner(name, EPOCH), 1_000 * SECOND, {}, set()
+    jobs = {number: (length, facts) for number, _, length, facts in some_jobs(name, 40)}
+    todo = sorted(jobs)
+    for _ in range(400):
+        now += chance.choice([3, 50, 400, 5000]) * SECOND
+        messages = [["gone", job, "COMPLETED"] for job, end in running.items() if end <= now]
+        running = {job: end for job, end in running.items() if end > now}
+        for job in todo[: chance.randint(0, 4)]:
+            messages += [["submit", job, jobs[job][1]], ["wait", job]]
+            todo.remove(job)
+        for job, _ in planner.decide(now, messages)["starts"]:
+            started.add(job)
+            running[job] = now + jobs[job][0]
+        if len(started) == len(jobs):
+            return
+    raise AssertionError(f"{len(jobs) - len(started)} jobs were never started")
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
+def test_an_epoch_begins_with_the_jobs_that_run(name):
+    facts = {"need": {"cpus": 3}, "walltime": 100 * SECOND, "grace": 0, "priority": 0, "user": "a", "project": "",
+             "deadline": None}  # fmt: skip
+    base = [
+        [4, facts | {"submit": 5}, 10 * SECOND],
+        [7, facts | {"submit": 6}, 20 * SECOND],
+        [9, facts | {"submit": 7}, None],
+    ]
+    planner = Planner(name, EPOCH | {"base": base})
+    done = planner.decide(50 * SECOND, [["wait", 9], ["submit", 10, facts | {"need": {"cpus": 2}}], ["wait", 10]])
+    assert [job for job, _ in done["starts"]] == ([] if name == "fcfs" else [10])
+    done = planner.decide(60 * SECOND, [["gone", 4, "COMPLETED"]])
+    assert 9 in [job for job, _ in done["starts"]]
+
+
+def test_a_drop_of_capacity_below_what_is_held_kills_nothing_and_starts_nothing():
+    facts = {"need": {"cpus": 4}, "walltime": 100 * SECOND, "grace": 0, "priority": 0, "user": "a", "project": "",
+             "deadline": None}  # fmt: skip
+    planner = Planner("easy", EPOCH)
+    planner.decide(SECOND, [["submit", 1, facts], ["wait", 1], ["submit", 2, facts], ["wait", 2]])
+    small = facts | {"need": {"cpus": 1}}
+    done = planner.decide(2 * SECOND, [["capacity", RESOURCES | {"cpus": 5}], ["submit", 3, small], ["wait", 3]])
+    assert done["starts"] == []
+    done = planner.decide(3 * SECOND, [["gone", 1, "COMPLETED"]])
+    assert [job for job, _ in done["starts"]] == [3]
+    assert int(planner.state.machine.capacity[0, 0]) == 5
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_a_policy_of_processors_is_refused(name):
+    with pytest.raises(UsageError, match=f"policy {name} schedules nodes of one cpu each; the queue has one node"):
+        load_policy(name)
+
+
+@pytest.mark.parametrize("name", PREEMPTIVE)
+def test_a_policy_that_preempts_is_refused(name):
+    with pytest.raises(UsageError, match=f"policy {name} preempts"):
+        Planner(name, EPOCH)

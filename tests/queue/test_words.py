@@ -1,0 +1,78 @@
+"""Times, sizes and lists as Slurm's users write them."""
+
+import pytest
+
+from backfill.queue import words
+from backfill.queue.options import directives, parse
+from backfill.queue.words import Unreadable
+
+SECOND = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5", 300), ("5:30", 330), ("1:30:00", 5400), ("2-12", 216_000), ("1-0:30", 88_200), ("1-2:03:04", 93_784),
+        ("90s", 90), ("1.5h", 5400), ("2d", 172_800), ("20m", 1200),
+    ],
+)  # fmt: skip
+def test_a_time_is_read_as_slurm_does(text, seconds):
+    assert words.parse_time(text) == seconds * SECOND
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5", "1:2:3:4", "soon", "5 5", "1h30", "99999999999"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(Unreadable):
+        words.parse_time(text)
+
+
+def test_instants():
+    now = 1_700_000_000 * SECOND
+    assert words.parse_instant("now+90", now) == now + 90 * SECOND
+    assert words.parse_instant("now+2hours", now) == now + 7200 * SECOND
+    assert words.parse_instant("1800000000", now) == 1_800_000_000 * SECOND
+    assert 0 < words.parse_instant("12:00", now) - now <= 86_400 * SECOND
+    with pytest.raises(Unreadable):
+        words.parse_instant("tomorrow-ish", now)
+
+
+def test_sizes_are_mebibytes_without_a_unit():
+    assert [words.parse_memory(text) for text in ("16", "16G", "512m", "1.5k")] == [2**24, 2**34, 2**29, 1536]
+
+
+def test_arrays_licences_jobs_and_dependencies():
+    assert words.parse_array("1-3,7,10-14:2%5") == ([1, 2, 3, 7, 10, 12, 14], 5)
+    assert words.parse_licences("matlab:2,comsol,matlab") == {"matlab": 3, "comsol": 1}
+    assert (words.parse_id("12"), words.parse_id("12_3")) == (12, [12, 3])
+    found = words.parse_dependency("afterok:12:13,afterany:14_2,singleton")
+    assert found == {
+        "after": [["afterok", 12], ["afterok", 13], ["afterany", [14, 2]]], "any_of": False, "singleton": True
+    }  # fmt: skip
+    assert words.parse_dependency("after:1?after:2")["any_of"] is True
+    for text in ("afterok", "later:3", "after:1,after:2?after:3", "afterok:x"):
+        with pytest.raises(Unreadable):
+            words.parse_dependency(text)
+    with pytest.raises(Unreadable):
+        words.parse_array("1-999999")
+
+
+def test_options_may_be_joined_cut_short_and_end_at_the_command():
+    given, left, behind = parse("submit", ["-c4", "--time=10", "--job-n", "fit", "run.sh", "--time", "9"])
+    assert (given["cpus"], given["walltime"], given["name"]) == (4, 600 * SECOND, "fit")
+    assert (left, behind) == (["run.sh", "--time", "9"], False)
+    assert parse("submit", ["--", "-c", "3"])[1:] == (["-c", "3"], True)
+    with pytest.raises(Unreadable, match="--time needs a value"):
+        parse("submit", ["--time"])
+    with pytest.raises(Unreadable, match="--hold takes no value"):
+        parse("submit", ["--hold=yes"])
+
+
+def test_options_of_a_script_stand_before_its_first_command():
+    script = "#!/bin/sh\n# a comment\n#SBATCH --time=5 -J 'my job'\n\n#BACKFILL -c 2\necho\n#SBATCH -c 9\n"
+    assert directives(script) == ["--time=5", "-J", "my job", "-c", "2"]
+
+
+def test_spans_and_sizes_for_people():
+    assert [words.time_text(s * SECOND) for s in (45, 300, 5400, 187_200)] == ["45 s", "5 min", "1 h 30 min", "2 d 4 h"]
+    assert [words.clock_text(s * SECOND) for s in (42, 3723, 187_200)] == ["0:42", "1:02:03", "2-04:00:00"]
+    assert [words.size_text(n) for n in (0, 2**29, 2**34)] == ["-", "512M", "16G"]

@@ -1,0 +1,413 @@
+"""A world in which the engine can be tested without a clock, a file or a process: one seed gives workload and faults.
+
+The store is the real one, in memory; what is not committed is gone at a crash. Attempts go through the steps of the
+keeper one by one, and whoever takes them may be killed between any two. Planners answer late, wrong, or die.
+"""
+
+import json
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from backfill.queue.attempts import Verdict
+from backfill.queue.engine import Engine
+from backfill.queue.states import HOLDING, OVER
+from backfill.queue.store import Store, StoreError
+
+SECOND = 1_000_000
+CAPACITY = {"resources": {"cpus": 4, "memory": 0, "gpus": 1, "matlab": 2}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": [0]}
+POINTS = ("before-commit", "after-commit", "asked")
+
+
+class Crash(BaseException):
+    """The daemon is killed."""
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self):
+        self.t = 1_700_000_000 * SECOND
+
+    def now(self):
+        return self.t
+
+    def wall(self):
+        return self.t + 12_345
+
+
+class FlakyStore(Store):
+    """The real store, in memory, on a disk that may be full."""
+
+    def __init__(self):
+        super().__init__(Path(":memory:"))
+        self.full = False
+
+    def commit(self, events, jobs, wall):
+        if self.full:
+            self._db.execute("ROLLBACK") if self._db.in_transaction else None
+            raise StoreError("database or disk is full")
+        super().commit(events, jobs, wall)
+
+    def tokens(self):
+        return {token for (token,) in self._db.execute("SELECT token FROM job")}
+
+    def crash(self):
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+
+@dataclass
+class Attempt:
+    """A run folder, its supervisor and its job, as far as they are there."""
+
+    facts: dict
+    step: str = "asked"  # then claimed, known, running, over; or lost
+    supervisor: bool = True
+    keeper: bool = True  # somebody takes over from a killed supervisor
+    claim: bool = False
+    known: bool = False  # proc.json
+    record: dict | None = None
+    alive: bool = False  # the job's process
+    stop: str = ""
+    executed: int = 0
+
+
+@dataclass
+class Machine:
+    """What outlives the daemon: run folders and processes."""
+
+    random: random.Random
+    attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
+    executed: dict[int, int] = field(default_factory=dict)
+
+    def running(self):
+        return [one for one in self.attempts.values() if one.alive]
+
+    def go_on(self, key):
+        """One step of an attempt."""
+        one = self.attempts[key]
+        if one.step == "asked" and one.supervisor:
+            if one.claim:  # revoked
+                one.supervisor, one.step = False, "lost"
+            else:
+                one.claim, one.step = True, "claimed"
+        elif one.step == "claimed" and one.supervisor:
+            one.known, one.step = True, "known"
+        elif one.step == "known" and one.supervisor:
+            self.execute(key, one)
+        elif one.step == "running":
+            self.end(one)
+
+    def execute(self, key, one):
+        one.step, one.alive, one.executed = "running", True, one.executed + 1
+        assert one.executed == 1, f"attempt {key} ran twice"
+        others = [other for other in self.running() if other is not one]
+        assert all(other.facts["id"] != key[0] for other in others), f"two attempts of job {key[0]} run at once"
+        self.executed[key[0]] = self.executed.get(key[0], 0) + 1
+        assert one.facts["requeue"] or self.executed[key[0]] == 1, f"job {key[0]} ran twice"
+        for name, amount in CAPACITY["resources"].items():
+            held = sum(other.facts["need"].get(name, 0) for other in self.running())
+            assert name == "memory" or held <= amount, f"{held} {name} are held"
+        for ids in ("cpu_ids", "gpu_ids"):
+            used = [number for other in self.running() for number in other.facts[ids]]
+            assert len(used) == len(set(used)), f"{ids} {used} are used twice"
+
+    def end(self, one):
+        one.alive = False
+        if one.supervisor or one.keeper:
+            status = self.random.choice([0, 0, 0, 256])
+            cause = one.stop or self.random.choice([None, None, "limit"])
+            one.record = {"status": 15 if one.stop else status, "cause": cause}
+        one.supervisor, one.step = False, "over"
+
+    def kill_supervisor(self, one):
+        one.supervisor = False
+        if one.step in ("asked", "claimed", "known"):
+            one.step = "lost"  # its job was never released
+
+    def settle(self, key):
+        """As attempts.settle reads it off files."""
+        one = self.attempts.setdefault(key, Attempt({}, step="lost", supervisor=False))
+        if one.supervisor and one.step != "asked":
+            return Verdict("alive", {"known": 1} if one.known else {})
+        if one.record:
+            return Verdict("ended", one.record)
+        if not one.claim:
+            one.claim = True
+            return Verdict("unstarted")
+        if not one.known or not one.executed:
+            return Verdict("unstarted", {"launch": True})
+        return Verdict("orphan", {"known": 1}) if one.alive else Verdict("unknown")
+
+
+class Launcher:
+    """The daemon's hand on the machine; dies with it."""
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    def launch(self, job, spec):
+        assert (job.id, job.attempt) not in self.machine.attempts
+        self.machine.attempts[job.id, job.attempt] = Attempt(json.loads(json.dumps(job.facts())))
+
+    def stop(self, job):
+        one = self.machine.attempts.get((job.id, job.attempt))
+        if one is not None and one.record is None:
+            one.stop = job.cause
+
+
+class Planner:
+    """Starts, in the order of ids, whoever fits; a replica as the real one is."""
+
+    def __init__(self):
+        self.facts, self.waits, self.runs = {}, set(), set()
+        self.capacity = {}
+
+    def decide(self, messages):
+        for kind, *about in messages:
+            getattr(self, kind)(*about)
+        starts = []
+        for job in sorted(self.waits):
+            used = {name: sum(self.facts[one]["need"].get(name, 0) for one in self.runs) for name in self.capacity}
+            need = self.facts[job]["need"]
+            if all(used[name] + need.get(name, 0) <= amount for name, amount in self.capacity.items()):
+                self.runs.add(job)
+                starts.append([job, "fit"])
+        self.waits -= self.runs
+        return starts
+
+    def submit(self, job, facts):
+        self.facts[job] = facts
+
+    def wait(self, job):
+        assert job not in self.runs
+        self.waits.add(job)
+
+    def gone(self, job, how):
+        self.waits.discard(job)
+        self.runs.discard(job)
+
+    def change(self, job, to):
+        self.facts[job] = self.facts[job] | to
+
+    def capacity_(self, resources):
+        self.capacity = resources
+
+
+class Link:
+    """Planners that answer when they are let, greedily or not at all."""
+
+    def __init__(self, world):
+        self.world = world
+        self.answer = None
+
+    def begin(self, epoch, history):
+        self.planner = Planner()
+        self.planner.capacity = dict(epoch["resources"])
+        for job, facts, start in json.loads(json.dumps(epoch["base"])):
+            self.planner.submit(job, facts)
+            if start is not None:
+                self.planner.runs.add(job)
+        passes = [self._decide(one.messages) for one in history]
+        self.answer = {"passes": passes, "plan": [], "wake": None, "anew": True, "binds": False}
+
+    def ask(self, now, messages):
+        starts = self._decide(messages)
+        if self.world.random.random() < self.world.greed:  # more than fits, twice, and what it does not know
+            starts = [*starts, *starts, [99_999, "fit"], *([job, "fit"] for job in sorted(self.planner.waits))]
+            self.world.greedy = True
+        self.answer = {"now": now, "starts": starts, "plan": [], "wake": None, "anew": True}
+
+    def _decide(self, messages):
+        said = json.loads(json.dumps(messages))
+        return self.planner.decide([["capacity_", *one[1:]] if one[0] == "capacity" else one for one in said])
+
+
+class World:
+    """Daemon after daemon on one machine, driven by a seed."""
+
+    def __init__(self, seed, greed=0.0):
+        self.random = random.Random(seed)
+        self.greed, self.greedy = greed, False
+        self.clock, self.store, self.machine = Clock(), FlakyStore(), Machine(self.random)
+        self.acknowledged, self.refused, self.open = set(), set(), {}
+        self.crash_at = ""
+        self.tokens = 0
+        self.notes = []
+        self.store.full = seed % 7 == 3
+        self.start()
+
+    def start(self):
+        self.store.crash()
+        self.link = Link(self)
+        self.engine = Engine(
+            self.store, self.clock, Launcher(self.machine), self.link,
+            {"walltime": 60 * SECOND, "grace": 0}, self.fault, json.dumps,
+        )  # fmt: skip
+        self.engine.open(CAPACITY, "fake", "1")
+        for job in [*self.engine.book.jobs.values()]:
+            if job.state in HOLDING:
+                self.settle(job)
+        self.flush()
+
+    def fault(self, point):
+        if point == self.crash_at:
+            self.crash_at = ""
+            raise Crash
+
+    def flush(self):
+        self.engine.flush()
+        self.notes += self.engine.notes
+        self.engine.notes.clear()
+
+    def settle(self, job):
+        self.engine.settled(job.id, job.attempt, self.machine.settle((job.id, job.attempt)))
+
+    def submit(self, token, request):
+        def reply(answer):
+            if "error" in answer:
+                self.refused.add(token)
+            else:
+                self.refused.discard(token)
+                self.acknowledged.add(token)
+                self.open.pop(token, None)
+
+        self.open[token] = request
+        self.refused.discard(token)  # until there is an answer, nobody knows
+        self.engine.request({"do": "submit", "token": token, **request}, reply)
+
+    def new_job(self):
+        random = self.random
+        self.tokens += 1
+        job = {"need": {"cpus": random.randint(1, 4), "gpus": random.choice([0, 0, 1]), "matlab": random.randint(0, 1)}}
+        known = sorted(self.engine.book.jobs)
+        job["requeue"] = random.random() < 0.2
+        job["held"] = random.random() < 0.1
+        if known and random.random() < 0.3:
+            kind = random.choice(["after", "afterok", "afternotok", "afterany", "aftercorr"])
+            job["after"] = [[kind, random.choice(known)] for _ in range(random.randint(1, 2))]
+            job["any_of"] = random.random() < 0.3
+        if random.random() < 0.1:
+            job["begin"] = self.clock.t + random.randint(0, 20) * SECOND
+        if random.random() < 0.1:
+            job["deadline"] = self.clock.t + random.randint(60, 90) * SECOND
+        if random.random() < 0.1:
+            job["array"], job["throttle"] = [*range(random.randint(1, 5))], random.randint(0, 2)
+        job["singleton"] = random.random() < 0.1
+        return f"token-{self.tokens}", {"user": "ana", "job": job, "spec": {"argv": ["true"]}}
+
+    def step(self):
+        """Something happens."""
+        random, engine = self.random, self.engine
+        known = sorted(engine.book.jobs)
+        self.clock.t += random.choice([0, 1, 1000, SECOND, 5 * SECOND])
+        what = random.choices(
+            [
+                "submit",
+                "again",
+                "change",
+                "move",
+                "settle",
+                "answer",
+                "lose",
+                "kill",
+                "planner",
+                "full",
+                "crash",
+                "tick",
+            ],
+            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2],
+        )[0]
+        if what == "submit":
+            self.submit(*self.new_job())
+        elif what == "again" and self.open:  # a client that got no answer
+            token = random.choice(sorted(self.open))
+            self.submit(token, self.open[token])
+        elif what == "change" and known:
+            verb = random.choice(["cancel", "hold", "release", "edit"])
+            ids = random.sample(known, min(len(known), random.randint(1, 2)))
+            engine.request(
+                {"do": verb, "ids": ids, "to": {"walltime": random.randint(1, 99) * SECOND}}, lambda answer: None
+            )
+        elif what == "move" and self.machine.attempts:
+            self.machine.go_on(random.choice(sorted(self.machine.attempts)))
+        elif what == "settle":
+            self.settle_some()
+        elif what == "answer":
+            self.let_answer()
+        elif what in ("lose", "kill"):
+            some = [one for one in self.machine.attempts.values() if one.supervisor]
+            if some:
+                one = random.choice(some)
+                one.keeper = what == "kill"
+                self.machine.kill_supervisor(one)
+        elif what == "planner" and engine.asked is not None:
+            self.link.answer = None
+            engine.failed("it died")
+        elif what == "full":
+            self.store.full = not self.store.full
+        elif what == "crash":
+            self.crash_at = random.choice(POINTS)
+        elif what == "tick":
+            engine.tick()
+        self.flush()
+
+    def let_answer(self):
+        answer, self.link.answer = self.link.answer, None
+        if answer is not None:
+            (self.engine.begun if "passes" in answer else self.engine.decided)(json.loads(json.dumps(answer)))
+
+    def settle_some(self):
+        some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
+        if some:
+            job = self.random.choice(some)
+            if job.state == "ENDING":
+                self.engine.launcher.stop(job)
+            self.settle(job)
+
+    def check(self):
+        """What holds after every step."""
+        stored = self.store.tokens()
+        assert self.acknowledged <= stored, f"{self.acknowledged - stored} were acknowledged and are lost"
+        assert not (self.refused - self.acknowledged) & stored, "a job was refused and is there"
+        assert all(amount >= 0 for amount in self.engine.book.free().values())
+        if not self.greedy:
+            assert not [note for note in self.notes if "other decisions" in note], self.notes
+
+    def run(self, steps):
+        """Steps with faults, then none until all jobs are over."""
+        for _ in range(steps):
+            self.survive(self.step)
+            self.check()
+        self.store.full, self.greed = False, 0.0
+        self.crash_at = ""
+        for token, request in [*self.open.items()]:
+            self.survive(lambda token=token, request=request: (self.submit(token, request), self.flush()))
+        for _ in range(3000):
+            if not self.engine.book.jobs:
+                break
+            self.clock.t += 10 * SECOND
+            held = [job.id for job in self.engine.book.jobs.values() if job.held]
+            if held:
+                self.engine.request({"do": "release", "ids": held}, lambda answer: None)
+            for key in sorted(self.machine.attempts):
+                self.machine.go_on(key)
+            for job in [*self.engine.book.jobs.values()]:
+                if job.state in HOLDING:
+                    self.settle(job)
+            self.engine.tick()
+            self.let_answer()
+            self.flush()
+        assert not self.engine.book.jobs, f"stuck: {self.engine.book.jobs}"
+        assert not self.machine.running()
+        assert all(job.state in OVER for job in self.store.jobs())
+        assert self.store.differences() == []
+        self.check()
+
+    def survive(self, action):
+        """Do something; if the daemon dies of it, another one comes."""
+        try:
+            action()
+        except Crash:
+            self.start()
