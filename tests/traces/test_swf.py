@@ -378,8 +378,14 @@ def test_a_job_may_follow_one_that_stands_below_it():
 @pytest.mark.parametrize(
     ("log", "complaint"),
     [
-        ((line(f1=1, f17=2), line(f1=2, f17=1)), "<bytes>:1: field 17 (preceding job) is '2'; expected a job that"),
-        ((line(f1=1, f17=1),), "<bytes>:1: field 17 (preceding job) is '1'; expected a job that does not itself"),
+        (
+            (line(f1=1, f17=2), line(f1=2, f17=1)),
+            "<bytes>:1: field 17 (preceding job) is '2'; expected no cycle of preceding jobs, but '1' after '2' after",
+        ),
+        (
+            (line(f1=1, f17=1),),
+            "<bytes>:1: field 17 (preceding job) is '1'; expected no cycle of preceding jobs, but '1' after '1'",
+        ),
         ((line(f1=1, f17=0.5),), "<bytes>:1: field 17 (preceding job) is '0.5'; expected a whole number"),
         ((line(f1=1, f17=1, f18="inf"),), "<bytes>:1: field 18 (think time) is 'inf'; expected a number"),
     ],

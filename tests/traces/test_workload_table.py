@@ -175,7 +175,7 @@ def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once
         ("submit", "nan", "submit is 'nan'; expected a number of seconds from -100000000000 to 100000000000"),
         ("submit", "100000000000.000001", "submit is '100000000000.000001'; expected a number of seconds from"),
         ("run", "-1", "run is '-1'; expected a number of seconds from 0 to 100000000000"),
-        ("estimate", "1h", "estimate is '1h'; expected a number of seconds from 0 to 100000000000"),
+        ("estimate", "soon", "estimate is 'soon'; expected a number of seconds from 0 to 100000000000, or a span"),
         ("tasks", "0", "tasks is '0'; expected a whole number from 1 to 1099511627776 that may carry K, M, G or T"),
         ("tasks", "1.5", "tasks is '1.5'; expected a whole number from 1"),
         ("cpus", "-1", "cpus is '-1'; expected a whole number from 0"),

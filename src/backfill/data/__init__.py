@@ -1,8 +1,28 @@
-"""The log that comes with backfill: 1,000 jobs of the Eagle system; README.md has the credit and what was changed."""
+"""The logs that come with backfill, read as `sample:NAME`; README.md has the credit and what was changed."""
 
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-EAGLE = Path(str(files(__name__) / "eagle-sample.csv.gz"))
-EAGLE_CPUS = 14_400  # of the pool that the demo gives it; the log does not say how large the machine was
-EAGLE_LOAD = 5.0  # the pace at which that pool is busy
+PREFIX = "sample:"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A bundled log. No log says how large its machine was: cpus is the size of the pool that it is given."""
+
+    path: Path
+    cpus: int
+    about: str
+
+
+def _sample(name: str, cpus: int, about: str) -> Sample:
+    return Sample(Path(str(files(__name__) / f"{name}-sample.csv.gz")), cpus, about)
+
+
+SAMPLES = {
+    "itp": _sample(
+        "itp", 112, "two months of a cluster that trains neural networks, Microsoft, 2021; processors are GPUs"
+    ),
+    "eagle": _sample("eagle", 14_400, "two days of a supercomputer, National Renewable Energy Laboratory, 2019"),
+}

@@ -3,7 +3,8 @@
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,6 +18,7 @@ from backfill.model.errors import InputError, MissingExtra, at, quote
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, TIME_MAX, number, parse_size
 from backfill.model.workload import Floats, Ints
+from backfill.traces.broken import BrokenLines
 from backfill.traces.files import PARQUET, Source
 from backfill.traces.notes import first_repeat
 from backfill.traces.seconds import to_micros
@@ -32,15 +34,29 @@ class _Nested:
 
 
 class Columns:
-    """Text columns by name, all of one length; every check names file, line and column of the first bad cell."""
+    """Text columns by name, all of one length; every check names file, line and column of the first bad cell.
 
-    def __init__(self, source: Source, error: type[InputError], aliases: Mapping[str, str] | None = None) -> None:
+    With `broken` no bad cell is an error: its row is counted there, and `good` says which rows are without one. Checks
+    then hand out some legal value for it.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        error: type[InputError],
+        aliases: Mapping[str, str] | None = None,
+        broken: BrokenLines | None = None,
+    ) -> None:
         """Read the whole table. aliases: other names of columns, to the names that are asked for here."""
         self.file = source.file
         self._source = source
         self._error = error
+        self._broken = broken
+        self._line_of: list[int] | None = None
+        self._separator = ","
         self._is_parquet = source.file.lower().endswith(".parquet") or source.data.startswith(PARQUET)
         names, self._columns, self.rows = self._parquet() if self._is_parquet else self._csv()
+        self.good = np.ones(self.rows, np.bool_)
         self._called: dict[str, str] = {}
         self._place: dict[str, int] = {}
         for place, called in enumerate(names):
@@ -74,23 +90,61 @@ class Columns:
         found = self.texts(name)
         for row, text in enumerate(found):
             if not text or not text.isprintable():
-                raise self.fail(name, row, "a text without control characters")
+                self.refuse(name, row, "a text without control characters")
         if repeats == "refuse" and (repeat := first_repeat(found)):
             where = "an earlier row" if (line := self.line(repeat[1])) is None else f"line {line}"
             raise self.fail(name, repeat[0], f"an id of its own, and {where} has it already")
         return found
 
-    def times(self, name: str, low: int = -TIME_MAX, blank: int | None = None, high: int = TIME_MAX) -> Ints:
-        """Seconds to microseconds from `low` to `high`, exactly; `blank` stands for an empty cell."""
-        expected = f"a number of seconds from {low // SECOND} to {high // SECOND}"
+    def times(
+        self,
+        name: str,
+        low: int = -TIME_MAX,
+        blank: int | None = None,
+        high: int = TIME_MAX,
+        parse: Callable[[str], int] | None = None,
+        forms: str = "",
+    ) -> Ints:
+        """Seconds to microseconds from `low` to `high`, exactly; `blank` stands for an empty cell.
+
+        parse: of what else a time may be, to microseconds or ValueError; forms: what messages say of that.
+        """
+        expected = f"a number of seconds from {low // SECOND} to {high // SECOND}{forms}"
+        if parse is not None and not self._are_numbers(name):
+            return self._parsed(name, low, blank, high, parse, expected)
         seconds, blanks = self._floats(name, expected, blank is not None)
-        self._refuse_any(name, ~(np.abs(seconds) <= high / SECOND), expected)
+        wild = ~(np.abs(seconds) <= high / SECOND)
+        self.refuse_any(name, wild, expected)
+        seconds[wild] = 0
         micros = to_micros(seconds)
         for row in np.flatnonzero(np.abs(seconds) >= 2.0**33).tolist():  # where a float has no room for microseconds
             micros[row] = round(Decimal(self._cells(name)[row].strip()) * SECOND)
-        self._refuse_any(name, (micros < low) | (micros > high), expected)
+        beyond = (micros < low) | (micros > high)
+        self.refuse_any(name, beyond, expected)
+        micros[beyond] = max(low, 0)
         micros[blanks] = NO_TIME if blank is None else blank
         return micros
+
+    def _parsed(
+        self, name: str, low: int, blank: int | None, high: int, parse: Callable[[str], int], expected: str
+    ) -> Ints:
+        """The times of a column in which not all are numbers."""
+        known: dict[str, int | None] = {}
+        texts = self._cells(name)
+        for text in texts:
+            if text not in known:
+                micros = None if text.strip() else blank
+                if text.strip() and text.isascii():  # else Python may take for digits what nobody else does
+                    with suppress(ValueError):
+                        micros = parse(text.strip())
+                known[text] = micros if micros is not None and (low <= micros <= high or micros == blank) else None
+        bad = np.array([known[text] is None for text in texts], np.bool_)
+        self.refuse_any(name, bad, expected)
+        return np.array([known[text] or 0 for text in texts], np.int64)
+
+    def _are_numbers(self, name: str) -> bool:
+        together = " ".join(self._cells(name))
+        return not set(together) - set("0123456789.+-eE \t") and re.search(r"\d-", together) is None
 
     def wholes(self, name: str, low: int, high: int, blank: int) -> Ints:
         """Whole numbers, or sizes with K, M, G or T, from `low` to `high`; `blank` stands for an empty cell."""
@@ -103,21 +157,44 @@ class Columns:
             except ValueError:
                 known[text] = NO_TIME
         values = np.fromiter((known[text] for text in texts), np.int64, self.rows)
-        self._refuse_any(name, values == NO_TIME, f"a whole number from {low} to {high} that may carry K, M, G or T")
+        bad = values == NO_TIME
+        self.refuse_any(name, bad, f"a whole number from {low} to {high} that may carry K, M, G or T")
+        values[bad] = max(low, 0)
         return values
 
     def numbers(self, name: str, blank: float) -> Floats:
         """Finite numbers; `blank` stands for an empty cell."""
         values, blanks = self._floats(name, "a finite number", True)
-        self._refuse_any(name, ~np.isfinite(values), "a finite number")
+        wild = ~np.isfinite(values)
+        self.refuse_any(name, wild, "a finite number")
+        values[wild] = blank
         values[blanks] = blank
         return values
 
+    def refuse(self, name: str, row: int, expected: str) -> None:
+        """Complain about a cell: raise the error, or count its row among the broken ones."""
+        if self._broken is None:
+            raise self.fail(name, row, expected)
+        if self.good[row]:
+            self.good[row] = False
+            self._broken.add(self._in_line(row), self._complaint(name, row, expected))
+
+    def refuse_any(self, name: str, bad: NDArray[np.bool_], expected: str) -> None:
+        """Complain about each of these cells, at the latest about the first."""
+        for row in np.flatnonzero(bad).tolist():
+            self.refuse(name, row, expected)
+
+    def _in_line(self, row: int) -> int | None:
+        self._line_of = self.lines() if self._line_of is None else self._line_of
+        return None if self._line_of is None else self._line_of[row]
+
+    def _complaint(self, name: str, row: int, expected: str) -> str:
+        where = f"row {row + 1}: " if self._is_parquet else ""
+        return f"{where}{self._called[name]} is {quote(self._cells(name)[row])}; expected {expected}"
+
     def fail(self, name: str, row: int, expected: str) -> InputError:
         """The error that says what stands in a cell and what was expected there."""
-        found = self._cells(name)[row]
-        where = f"row {row + 1}: " if self._is_parquet else ""
-        return self._refused(self.line(row), f"{where}{self._called[name]} is {quote(found)}; expected {expected}")
+        return self._refused(self.line(row), self._complaint(name, row, expected))
 
     def line(self, row: int) -> int | None:
         """The line on which a row ends; None for Parquet."""
@@ -133,7 +210,8 @@ class Columns:
         if self._is_parquet:
             return None
         reader = self._reader()
-        return [reader.line_num for cells in reader if cells][1:]
+        width = len(next(filter(None, reader), []))
+        return [reader.line_num for cells in reader if cells and (self._broken is None or len(cells) == width)]
 
     def _floats(self, name: str, expected: str, may_be_blank: bool) -> tuple[Floats, NDArray[np.bool_]]:
         texts = self._cells(name)
@@ -148,19 +226,16 @@ class Columns:
                 values[row] = number(text)
             except ValueError:
                 if text.strip() or not may_be_blank:
-                    raise self.fail(name, row, expected) from None
-                blanks[row] = True
+                    self.refuse(name, row, expected)
+                blanks[row] = may_be_blank
         return values, blanks
-
-    def _refuse_any(self, name: str, bad: NDArray[np.bool_], expected: str) -> None:
-        if bad.any():
-            raise self.fail(name, int(np.argmax(bad)), expected)
 
     def _refused(self, line: int | None, what: str) -> InputError:
         return self._error(at(self.file, None if self._is_parquet else line, what))
 
     def _reader(self) -> Any:
-        return csv.reader(io.StringIO(self._source.data.decode(), newline=""), strict=True)
+        text = io.StringIO(self._source.data.decode(), newline="")
+        return csv.reader(text, strict=True, delimiter=self._separator)
 
     def _cells(self, name: str) -> Sequence[str]:
         found = self._columns[self._place[name]]
@@ -172,10 +247,13 @@ class Columns:
         columns: list[list[str]] = []
         names: list[str] = []
         try:
+            self._separator = _separator(self._source.data)
             reader = self._reader()
-            rows = filter(None, reader)
+            rows: Iterator[list[str]] = filter(None, reader)
             names = [name.strip() for name in next(rows, [])]
             columns = [[] for _ in names]
+            if self._broken is not None:
+                rows = self._of_width(reader, self._broken, len(names))
             while chunk := list(islice(rows, _CHUNK)):
                 if bad := next((cells for cells in chunk if len(cells) != len(names)), None):
                     line = self.line(len(columns[0]) + chunk.index(bad))
@@ -191,6 +269,14 @@ class Columns:
             raise self._refused(reader.line_num, what) from None
         return names, columns, len(columns[0]) if columns else 0
 
+    def _of_width(self, reader: Any, broken: BrokenLines, width: int) -> Iterator[list[str]]:
+        """The rows that have so many cells; the others are counted as broken."""
+        for cells in filter(None, reader):
+            if len(cells) == width:
+                yield cells
+            else:
+                broken.add(reader.line_num, f"{len(cells)} cells; expected {width}, as in the header")
+
     def _parquet(self) -> tuple[list[str], Sequence[Sequence[str] | _Nested], int]:
         try:
             import polars as pl
@@ -204,6 +290,12 @@ class Columns:
             first = (str(problem).splitlines() or [""])[0]
             raise self._refused(None, f"cannot be read as Parquet: {first[:200]}") from None
         return frame.columns, [_texts(column) for column in frame.get_columns()], frame.height
+
+
+def _separator(data: bytes) -> str:
+    """What stands between the names of columns: the sign that the header has most often, a comma if in doubt."""
+    header = data.lstrip().partition(b"\n")[0]
+    return max(",;\t|", key=lambda sign: header.count(sign.encode()))
 
 
 @contextmanager

@@ -54,14 +54,15 @@ def _memory(table: Columns, tasks: Ints, cpus: Ints) -> Ints:
     given = {name: _wholes(table, name) for name in MEMORY if name in table}
     for one, other in combinations(given, 2):
         if (both := (given[one] > 0) & (given[other] > 0)).any():
-            raise table.fail(other, int(np.argmax(both)), f"nothing, as the row has {one} too")
+            table.refuse_any(other, both, f"nothing, as the row has {one} too")
     none = np.zeros(table.rows, np.int64)
     per_task, per_job, per_cpu = (given.get(name, none) for name in MEMORY)
     if (bare := (per_cpu > 0) & (cpus == 0)).any():
-        raise table.fail("memory_per_cpu", int(np.argmax(bare)), "nothing, as the tasks of the job hold no cpus")
+        table.refuse_any("memory_per_cpu", bare, "nothing, as the tasks of the job hold no cpus")
     if (beyond := per_cpu.astype(np.float64) * cpus > _MOST).any():
-        row = int(np.argmax(beyond))
-        raise table.fail("memory_per_cpu", row, f"less: the {cpus[row]:,} cpus of a task hold more than 2^62 bytes")
+        for row in np.flatnonzero(beyond).tolist():
+            table.refuse("memory_per_cpu", row, f"less: the {cpus[row]:,} cpus of a task hold more than 2^62 bytes")
+        per_cpu = np.where(beyond, 0, per_cpu)
     bytes_held: Ints = per_task - (-per_job // tasks) + per_cpu * cpus
     return bytes_held
 
@@ -84,12 +85,16 @@ def _gpus(table: Columns) -> tuple[Ints, Labels]:
     """How many a task holds, and of which type."""
     texts = table.texts("gpus")
     known: dict[str, tuple[int, str]] = {}
+    bad: set[str] = set()
     for row, text in enumerate(texts):
         if text not in known:
             try:
                 known[text] = _typed(text)
             except ValueError:
-                raise table.fail("gpus", row, _GPUS) from None
+                known[text] = 0, ""
+                bad.add(text)
+        if text in bad:
+            table.refuse("gpus", row, _GPUS)
     counts = np.fromiter((known[text][0] for text in texts), np.int64, table.rows)
     return counts, Labels.of([known[text][1] for text in texts])
 
@@ -105,12 +110,17 @@ def _typed(text: str) -> tuple[int, str]:
 
 def _constraint(table: Columns) -> Labels:
     constraints = Labels.of(table.texts("constraint"))
+    legal = constraints.codes < 0
     for code, text in enumerate(constraints.names):
         try:
             alternatives(text)
         except ValueError:
-            raise table.fail("constraint", int(np.argmax(constraints.codes == code)), EXPECTED) from None
-    return constraints
+            table.refuse_any("constraint", constraints.codes == code, EXPECTED)
+        else:
+            legal |= constraints.codes == code
+    return (
+        constraints if legal.all() else Labels.of([constraints[row] if legal[row] else "" for row in range(table.rows)])
+    )
 
 
 def _on_gpus(table: Columns, constraint: Labels, types: Labels) -> Labels:
@@ -125,6 +135,8 @@ def _on_gpus(table: Columns, constraint: Labels, types: Labels) -> Labels:
             try:
                 known[asked] = with_feature(*asked) if asked[1] else asked[0]
             except ValueError:
-                raise table.fail("gpus", row, f"a type that its constraint {quote(asked[0])} allows") from None
+                table.refuse("gpus", row, f"a type that its constraint {quote(asked[0])} allows")
+                texts.append("")
+                continue
         texts.append(known[asked])
     return Labels.of(texts)

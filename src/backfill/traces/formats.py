@@ -1,17 +1,28 @@
 """The formats that `backfill import` knows by name: one row and one module each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from backfill.model.errors import BadArgument, UsageError, quote
+from backfill.model.errors import BadArgument, UsageError, WorkloadError, quote
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
+from backfill.traces.accounting.htcondor import read_htcondor
+from backfill.traces.accounting.lsf import read_lsf
+from backfill.traces.accounting.pbs import read_pbs
+from backfill.traces.accounting.records import Accounted
+from backfill.traces.accounting.sacct import read_sacct
+from backfill.traces.accounting.sge import read_sge
+from backfill.traces.accounting.slurm_json import read_slurm_json
 from backfill.traces.alibaba import read_alibaba
+from backfill.traces.broken import BrokenLines
 from backfill.traces.files import Source
 from backfill.traces.mwf import is_mwf, read_mwf
 from backfill.traces.notes import check_zero_run
 from backfill.traces.read import read_any_swf, under_rules, with_cancelled
+from backfill.traces.swf_lines import count_fields, without_broken_lines
 from backfill.traces.table import read_table
+
+Reader = Callable[[Source, "Rules"], Workload]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +33,51 @@ class Rules:
     repeats: str = "drop"  # jobs with an id that stands above already: refuse (the file) or drop (the job)
     resources: tuple[str, ...] = ()  # further columns that are resources
     machines: Platform | str | None = None  # the nodes that the log is of, or the table of them
+    zone: str | None = None  # of dates that name none: a name of the IANA database
+    fields: str | None = None  # names of the columns of a log without a header, with commas between
+    columns: tuple[tuple[str, str], ...] = ()  # name of a column of the workload CSV, and its header in the file
 
     def __post_init__(self) -> None:
         check_zero_run(self.zero_run)
 
 
 def _mwf(source: Source, rules: Rules) -> Workload:
-    found = read_mwf(source, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
-    return with_cancelled(replace(found, chosen={"zero_run": rules.zero_run}), "run")
+    def read(log: Source) -> Workload:
+        found = read_mwf(log, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
+        return replace(found, chosen={"zero_run": rules.zero_run})
+
+    return with_cancelled(_mended(source, read), "run")
 
 
 def _swf(source: Source, rules: Rules) -> Workload:
     if not is_mwf(source):
         _check_no_machines(rules, "SWF of 18 fields")
-    found = read_any_swf(source, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
-    return with_cancelled(found, "run")
+
+    def read(log: Source) -> Workload:
+        return read_any_swf(log, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
+
+    return with_cancelled(_mended(source, read), "run")
+
+
+def _mended(source: Source, read: Callable[[Source], Workload]) -> Workload:
+    """The jobs of an SWF log, without its broken lines: looked for only where it cannot be read as it is."""
+    try:
+        return read(source)
+    except WorkloadError:
+        broken = BrokenLines(source.file)
+        mended = without_broken_lines(source, broken)
+        if not broken.count or not count_fields(mended):
+            raise
+    found = read(mended)
+    return replace(found, dropped=broken.dropped | found.dropped, notes=(*broken.notes, *found.notes))
 
 
 def _csv(source: Source, rules: Rules) -> Workload:
     _check_no_machines(rules, "CSV")
-    found = read_table(source, rules.resources, repeats=rules.repeats)
+    broken = BrokenLines(source.file)
+    found = read_table(
+        source, rules.resources, repeats=rules.repeats, broken=broken, columns=rules.columns, zone=rules.zone
+    )
     return under_rules(found, rules.zero_run)
 
 
@@ -49,13 +85,35 @@ def _alibaba(source: Source, rules: Rules) -> Workload:
     return under_rules(read_alibaba(source, rules.machines, repeats=rules.repeats), rules.zero_run)
 
 
+def _accounting(read: Callable[..., Accounted], *, takes: Sequence[str] = ()) -> Reader:
+    """The reader of an accounting log. takes: the rules that it heeds besides those of all."""
+
+    def found(source: Source, rules: Rules) -> Workload:
+        _check_no_machines(rules, "an accounting log")
+        machine = rules.machines if isinstance(rules.machines, Platform) else None
+        log = read(source, **{name: getattr(rules, name) for name in takes})
+        return under_rules(log.on(machine), rules.zero_run)
+
+    return found
+
+
 def _check_no_machines(rules: Rules, format: str) -> None:
     if isinstance(rules.machines, str):
         raise BadArgument("machines", rules.machines, f"none, as {format} comes without a table of machines")
 
 
-Reader = Callable[[Source, Rules], Workload]
-FORMATS: dict[str, Reader] = {"swf": _swf, "mwf": _mwf, "alibaba": _alibaba, "csv": _csv}
+FORMATS: dict[str, Reader] = {
+    "sacct": _accounting(read_sacct, takes=("zone", "fields")),
+    "slurm": _accounting(read_slurm_json),
+    "pbs": _accounting(read_pbs, takes=("zone",)),
+    "lsf": _accounting(read_lsf),
+    "sge": _accounting(read_sge),
+    "htcondor": _accounting(read_htcondor, takes=("zone",)),
+    "swf": _swf,
+    "mwf": _mwf,
+    "alibaba": _alibaba,
+    "csv": _csv,
+}
 
 
 def import_log(format: str, file: str, rules: Rules | None = None) -> Workload:

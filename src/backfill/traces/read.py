@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from backfill.model.errors import WorkloadError, at
+from backfill.data import PREFIX, SAMPLES
+from backfill.model.errors import UsageError, WorkloadError, at
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.files import SUFFIXES, Source, suffix_of
@@ -27,6 +28,7 @@ def read(
 ) -> Workload:
     """The workload in a file, by its suffix: .swf, .swf.gz, .csv, .csv.gz or .parquet; `-` is standard input.
 
+    `sample:NAME` is a log that comes with backfill, on a pool that is given to it.
     zero_run: what becomes of jobs with run time 0: `keep`, `drop-cancelled` or `drop`.
     cancelled: what becomes of cancelled jobs with run time 0: they `run` like the others, or `leave` the queue after
     their recorded wait.
@@ -37,6 +39,8 @@ def read(
     """
     check_zero_run(zero_run)
     check_cancelled(cancelled, zero_run)
+    if str(path).startswith(PREFIX):
+        return under_rules(_sample(str(path).removeprefix(PREFIX)), zero_run, cancelled)
     suffix = suffix_of(str(path))
     if not suffix and str(path) != "-":
         raise WorkloadError(at(str(path), None, f"unknown suffix; expected {', '.join(SUFFIXES)}, or - for stdin"))
@@ -44,6 +48,15 @@ def read(
     if suffix.startswith(".swf") or (not suffix and _looks_like_swf(source.data)):
         return with_cancelled(read_any_swf(source, machines, zero_run=zero_run, think=think), cancelled)
     return under_rules(read_table(source, resources), zero_run, cancelled)
+
+
+def _sample(name: str) -> Workload:
+    if name not in SAMPLES:
+        raise UsageError(f"{PREFIX}{name} is unknown; expected {' or '.join(PREFIX + each for each in SAMPLES)}")
+    sample = SAMPLES[name]
+    size = f"the log does not say how large the machine is; taken: {sample.cpus:,} processors"
+    found = read_table(Source.of(sample.path), ())
+    return replace(found, platform=Platform.pool(sample.cpus), notes=(sample.about, *found.notes, size))
 
 
 def read_any_swf(

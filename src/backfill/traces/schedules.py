@@ -19,7 +19,7 @@ from backfill.traces.seconds import seconds_texts
 
 HEADER = ("job", "submit", "start", "end", "state", "reason", "node")
 RUNS_HEADER = ("job", "run", "start", "end", "state", "reason", "node")
-PROGRESS = "progress"  # one more column, where jobs were preempted
+PROGRESS = "progress"  # one more column, where jobs were preempted or waited for others
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -139,7 +139,8 @@ def read_runs(source: Source | bytes | str | Path) -> RunTable:
 def write_runs(schedule: Schedule, to: str | Path | TextIO) -> None:
     """Write as runs CSV to a stream or a file: a row per run, in order of job and start; a job that never ran has none.
 
-    Where a job was preempted there is one more column, `progress`: the seconds of the run that were kept.
+    Where a job was preempted, or held its nodes until another one had ended, there is one more column, `progress`: the
+    seconds of the run that were kept.
     """
     runs, why = schedule.all_runs, (*REASONS, "")
     columns: list[list[Any]] = [
@@ -151,9 +152,10 @@ def write_runs(schedule: Schedule, to: str | Path | TextIO) -> None:
         [why[reason] for reason in runs.reason.tolist()],
         _places(schedule.nodes, runs.held),
     ]
-    preempted = (runs.state == PREEMPTED).any()
-    header = (*RUNS_HEADER, PROGRESS) if preempted else RUNS_HEADER
-    columns += [seconds_texts(runs.progress)] if preempted else []
+    usual = np.where(runs.state == NODE_FAIL, 0, runs.length)
+    told = (runs.state == PREEMPTED).any() or (runs.progress != usual).any()
+    header = (*RUNS_HEADER, PROGRESS) if told else RUNS_HEADER
+    columns += [seconds_texts(runs.progress)] if told else []
     with written_text(to) if isinstance(to, str | Path) else nullcontext(to) as out:
         write_rows(out, header, zip(*columns, strict=True))
 

@@ -4,7 +4,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import Any
 
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from backfill.model.clock import Clock
 from backfill.model.errors import WorkloadError, at, in_file, quote
-from backfill.model.precedence import circle, in_order
+from backfill.model.precedence import circle, circle_text, in_order
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Ints, Jobs, Labels, Ragged, Workload, ids_without
+from backfill.traces.broken import BrokenLines
 from backfill.traces.files import Source
 from backfill.traces.notes import (
     REPEATED,
@@ -165,7 +166,8 @@ class Lines:
         follows = names & (place >= 0)
         after = Ragged.of([[row] if there else [] for row, there in zip(place.tolist(), follows, strict=True)])
         if rows := circle(after):
-            raise self.refused(rows[0], 17, "a job that does not itself come after this one")
+            numbers = [f"{number:g}" for number in self.field[1].tolist()]
+            raise self.refused(rows[0], 17, f"no cycle of preceding jobs, but {circle_text(numbers, rows)}")
         think = np.where(follows, to_micros(np.maximum(thinks, 0)), 0)
         submit, length = times["submit"].copy(), np.minimum(times["runtime"], times["walltime"])
         for row in in_order(after):
@@ -181,6 +183,37 @@ class Lines:
 def count_fields(log: Source) -> int:
     """How many fields the first job of an SWF log has; 0 where there is none."""
     return len(next(_data_lines(log), (0, []))[1])
+
+
+def without_broken_lines(log: Source, broken: BrokenLines) -> Source:
+    """The log with a `;` in front of each line of which one of the first 18 fields cannot be; they are counted."""
+    width = Counter(len(texts) for _, texts in _data_lines(log)).most_common(1)
+    bad: dict[int, str] = {}
+    for line, texts in _data_lines(log):
+        if len(texts) != width[0][0] or len(texts) < len(FIELDS):
+            bad[line] = f"{len(texts)} fields; expected {max(width[0][0], len(FIELDS))}"
+        elif what := _broken(texts):
+            bad[line] = what
+    for line, what in bad.items():
+        broken.add(line, what)
+    if not bad:
+        return log
+    lines = log.data.split(b"\n")
+    for line in bad:
+        lines[line - 1] = b";" + lines[line - 1]
+    return replace(log, data=b"\n".join(lines))
+
+
+def _broken(texts: Sequence[str]) -> str:
+    """What is wrong with the first bad field of a line; empty where all are good."""
+    for number, text in enumerate(texts[: len(FIELDS)], start=1):
+        limit, whole = _LIMITS.get(number, (np.inf, False))
+        if not _is_number(text):
+            return f"field {number} ({FIELDS[number - 1]}) is {quote(text)}; expected a number"
+        if number not in _FEEDBACK and (not abs(float(text)) <= limit or (whole and float(text) % 1)):
+            kind = "a whole number" if whole else "a number"
+            return f"field {number} ({FIELDS[number - 1]}) is {quote(text)}; expected {kind} within +-{limit:.0f}"
+    return ""
 
 
 def _procs(field: dict[int, Floats]) -> Floats:

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from backfill.model.clock import Clock
 from backfill.model.errors import MissingExtra, WorkloadError, at, in_file, quote
-from backfill.model.precedence import circle
+from backfill.model.precedence import circle, circle_text
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import NEVER, SECOND, seconds_text
+from backfill.model.units import NEVER, SECOND, parse_span, seconds_text
 from backfill.model.workload import LABELS, SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
+from backfill.traces.broken import BrokenLines
 from backfill.traces.columns import Columns, write_rows
+from backfill.traces.dates import ZONELESS, Instants, zone_of
 from backfill.traces.demand import MEMORY, Demand
 from backfill.traces.files import Source, written, written_text
 from backfill.traces.notes import REPEATED, check_repeats, counted, in_use, oddities, repeated, told
@@ -21,39 +24,51 @@ from backfill.traces.seconds import seconds_texts
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
 _PRIORITIES = ("priority", "admin_priority")
 _KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", *MEMORY, "spread", "licences", "deadline",
-          *_PRIORITIES, *LABELS, "after", "think", "waited", "start")  # fmt: skip
+          *_PRIORITIES, *LABELS, "after", "think", "waited", "start", "end")  # fmt: skip
 _EXCLUSIVE = (
     ("procs", "tasks", "procs is short for tasks of one cpu"),
     ("procs", "cpus", "procs is short for tasks of one cpu"),
     ("waited", "start", "the wait is start - submit"),
 )
+_DATE = ", or a date such as 2026-03-01T12:00:00 or 2026-03-01 12:00+01:00"
+_SPAN = ", or a span such as 1h, 00:05:00 or 7-12:00:00"
 _TASKS_MAX, _COPIES_MAX = 2**40, 2**40
 
 
 def read_table(
-    source: Source | bytes | str | Path, resources: Sequence[str] = (), *, repeats: str = "refuse"
+    source: Source | bytes | str | Path,
+    resources: Sequence[str] = (),
+    *,
+    repeats: str = "refuse",
+    broken: BrokenLines | None = None,
+    columns: Sequence[tuple[str, str]] = (),
+    zone: str | None = None,
 ) -> Workload:
     """The jobs of a workload CSV (plain or gzip) or Parquet file; docs/reference/files.md has the columns.
 
     resources: names of further columns that are resources, as a platform has them, besides cpus, memory and gpus.
     repeats: `refuse` a table in which an id stands twice, or `drop` the later jobs.
+    broken: counts the rows that cannot be read, which are left out; without it the first of them is an error.
+    columns: names of columns and what the file calls them. zone: of dates that name none, UTC by itself.
     Raises WorkloadError with file, line and column, and MissingExtra where Parquet cannot be read.
     """
     check_repeats(repeats)
     source = Source.of(source)
-    table = Columns(source, WorkloadError, _ALIASES)
-    table.require("job", "submit", "runtime")
+    instants = Instants(zone_of(zone))
+    table = Columns(source, WorkloadError, _ALIASES | {header: name for name, header in columns}, broken)
+    ended = "runtime" not in table and "start" in table and "end" in table
+    table.require(*(name for name, _ in columns), "job", "submit", *(() if ended else ("runtime",)))
     for one, other, why in _EXCLUSIVE:
         if one in table and other in table:
             raise WorkloadError(at(table.file, 1, f"both columns {one} and {other}; {why}"))
 
     names = table.ids("job", repeats)
-    submit = table.times("submit")
-    runtime = table.times("runtime", low=0)
-    columns: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in LABELS if name != "constraint"}
-    walltime = table.times("walltime", low=0, blank=NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
-    columns["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
-    columns["requested"] = walltime != NO_TIME
+    submit = table.times("submit", parse=instants, forms=_DATE)
+    runtime = _spans(table, "runtime") if not ended else _lengths(table, instants)
+    made: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in LABELS if name != "constraint"}
+    walltime = _spans(table, "walltime", NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
+    made["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
+    made["requested"] = walltime != NO_TIME
     missing = {"no walltime, the run time stands for it": walltime == NO_TIME}
     if not {"procs", "tasks", "cpus"} & set(table.names):
         missing["no processors, taken as 1"] = np.ones(table.rows, np.bool_)
@@ -62,21 +77,21 @@ def read_table(
         tasks = table.wholes(name, 1, _TASKS_MAX, 1)
     asked = Demand.of(table, tasks, {*resources} - {*_KNOWN})
     if "deadline" in table:
-        columns["deadline"] = _deadlines(table, submit)
+        made["deadline"] = _deadlines(table, submit, instants)
     if "waited" in table:
-        columns["waited"] = table.times("waited", low=0, blank=-1)
+        made["waited"] = _spans(table, "waited", -1)
     if "start" in table:
-        start = table.times("start", blank=NO_TIME)
-        columns["waited"] = np.where((start != NO_TIME) & (start >= submit), start - submit, -1)
+        start = table.times("start", blank=NO_TIME, parse=instants, forms=_DATE)
+        made["waited"] = np.where((start != NO_TIME) & (start >= submit), start - submit, -1)
         missing["a start before the submit, the wait taken as unknown"] = (start != NO_TIME) & (start < submit)
     for name in {*_PRIORITIES} & set(table.names):
-        columns[name] = table.numbers(name, 0.0)
+        made[name] = table.numbers(name, 0.0)
     if "spread" in table:
-        columns["spread"] = _spread(table)
-    columns["licences"], licences = _licences(table)
-    columns["after"] = _after(table, names)
+        made["spread"] = _spread(table)
+    made["licences"], licences = _licences(table)
+    made["after"] = _after(table, names)
     if "think" in table:
-        columns["think"] = _think(table, columns["after"])
+        made["think"] = _think(table, made["after"])
     with in_file(table.file):
         jobs = Jobs(
             job=np.array(names, object),
@@ -85,12 +100,19 @@ def read_table(
             tasks=tasks,
             demand=np.column_stack([*asked.held.values()]),
             constraint=asked.constraint,
-            **columns,
+            **made,
         )
     dropped = {}
-    if (again := repeated(names)).any():
-        rows = np.flatnonzero(~again)
-        jobs, dropped[REPEATED] = jobs.take(rows), int(again.sum())
+    again = repeated(names) & table.good
+    if broken is not None:
+        if not table.good.any():
+            broken.refuse_all()
+        dropped = broken.dropped
+    if again.any():
+        dropped[REPEATED] = int(again.sum())
+    if not (kept := table.good & ~again).all():
+        rows = np.flatnonzero(kept)
+        jobs = jobs.take(rows)
         missing = {what: which[rows] for what, which in missing.items()}
     assumed = counted(missing)
     ignored = ", ".join(quote(name) for name in table.names if name not in {*_KNOWN, *asked.held})
@@ -102,7 +124,10 @@ def read_table(
         sha256=source.sha256,
         dropped=dropped,
         assumed=assumed,
+        clock=Clock(0, zone or "UTC") if instants.dated else None,
         notes=(
+            *(broken.notes if broken is not None else ()),
+            *([ZONELESS] if instants.zoneless and zone is None else ()),
             *([f"columns ignored: {ignored[:500]}"] if ignored else ()),
             *asked.notes,
             *told(assumed, len(jobs)),
@@ -111,12 +136,24 @@ def read_table(
     )
 
 
-def _deadlines(table: Columns, submit: Ints) -> Ints:
-    deadlines = table.times("deadline", blank=NEVER)
-    if (early := deadlines < submit).any():
-        row = int(np.argmax(early))
-        raise table.fail("deadline", row, f"the submit, {seconds_text(int(submit[row]))} s, or a later time")
-    return deadlines
+def _spans(table: Columns, name: str, blank: int | None = None) -> Ints:
+    return table.times(name, low=0, blank=blank, parse=parse_span, forms=_SPAN)
+
+
+def _lengths(table: Columns, instants: Instants) -> Ints:
+    """Run times, of a table that has starts and ends in their place."""
+    start, end = (table.times(name, parse=instants, forms=_DATE) for name in ("start", "end"))
+    table.refuse_any("end", end < start, "the start, or a later time")
+    found: Ints = np.maximum(end - start, 0)
+    return found
+
+
+def _deadlines(table: Columns, submit: Ints, instants: Instants) -> Ints:
+    deadlines = table.times("deadline", blank=NEVER, parse=instants, forms=_DATE)
+    early = deadlines < submit
+    for row in np.flatnonzero(early).tolist():
+        table.refuse("deadline", row, f"the submit, {seconds_text(int(submit[row]))} s, or a later time")
+    return np.where(early, NEVER, deadlines)
 
 
 def _spread(table: Columns) -> Any:
@@ -124,8 +161,8 @@ def _spread(table: Columns) -> Any:
     texts = table.texts("spread")
     for row, text in enumerate(texts):
         if text not in rules:
-            raise table.fail("spread", row, f"{', '.join(SPREAD)}")
-    return np.fromiter((rules[text] for text in texts), np.int8, table.rows)
+            table.refuse("spread", row, f"{', '.join(SPREAD)}")
+    return np.fromiter((rules.get(text, 0) for text in texts), np.int8, table.rows)
 
 
 def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
@@ -139,7 +176,8 @@ def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
             if not name or not (
                 count.isascii() and count.isdigit() and len(count) <= 20 and 1 <= int(count) <= _COPIES_MAX
             ):
-                raise table.fail("licences", row, f"name:copies with ; between, and 1 to {_COPIES_MAX:,} copies")
+                table.refuse("licences", row, f"name:copies with ; between, and 1 to {_COPIES_MAX:,} copies")
+                continue
             asked.append((row, known.setdefault(name, len(known)), int(count)))
     items = np.array(asked, np.int64).reshape(-1, 3).T
     return Counted.of_items(table.rows, *items), tuple(known)
@@ -157,20 +195,21 @@ def _after(table: Columns, names: list[str]) -> Ragged:
         before = dict.fromkeys(part.strip() for part in text.split(";") if part.strip())
         for job in before:
             if job not in place:
-                raise table.fail("after", row, f"ids of this file with ; between, and no job is called {quote(job)}")
-        lists.append([place[job] for job in before])
+                table.refuse("after", row, f"ids of this file with ; between, and no job is called {quote(job)}")
+        lists.append([place[job] for job in before if job in place])
     after = Ragged.of(lists)
-    if rows := circle(after):
-        path = " after ".join(quote(names[row]) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
-        raise table.fail("after", rows[0], f"no cycle, but {path}")
+    while rows := circle(after):
+        table.refuse("after", rows[0], f"no cycle, but {circle_text(names, rows)}")
+        lists[rows[0]] = []
+        after = Ragged.of(lists)
     return after
 
 
 def _think(table: Columns, after: Ragged) -> Ints:
-    think = table.times("think", low=0, blank=0)
-    if (alone := (think > 0) & (np.diff(after.first) == 0)).any():
-        raise table.fail("think", int(np.argmax(alone)), "nothing, as the job comes after no other")
-    return think
+    think = _spans(table, "think", 0)
+    alone = (think > 0) & (np.diff(after.first) == 0)
+    table.refuse_any("think", alone, "nothing, as the job comes after no other")
+    return np.where(alone, 0, think)
 
 
 def write_csv(workload: Workload, path: str | Path) -> None:

@@ -1,0 +1,91 @@
+"""backfill anonymize: a workload without the names of people, so that it can be shared."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.inputs import check_outputs, read
+from backfill.cli.options import PlatformFile, Quiet, Verbose, examples
+from backfill.cli.output import print_lines
+from backfill.cli.platforms import beside, write_platform
+from backfill.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from backfill.model.workload import Workload
+    from backfill.traces.anonymous import Replaced
+
+
+@examples(
+    "backfill anonymize jobs.csv --out share.csv",
+    "backfill anonymize jobs.csv --platform jobs.toml --out share.csv --also partition,node,feature",
+    "backfill anonymize march.csv --out share.csv --aliases secret.csv",
+)
+def anonymize(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A workload file; other logs go through import first.")],
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="The copy; ends in .swf, .csv (.gz) or .parquet.")],
+    platform: PlatformFile = None,
+    also: Annotated[
+        str,
+        typer.Option(
+            "--also",
+            metavar="KIND,...",
+            help="Names to replace as well: partition, queue, qos, site, node, feature, licence.",
+        ),
+    ] = "",
+    aliases: Annotated[
+        str | None,
+        typer.Option(
+            "--aliases",
+            metavar="FILE.csv",
+            help="Keep which name became which, and use what stands there already. Do not share this file.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Replace users, groups, projects and names of jobs, keep all that policies see, and print what was replaced."""
+    from backfill.traces.anonymous import Aliases, anonymous, anonymous_platform, check_kinds
+    from backfill.traces.inventory import read_platform
+    from backfill.traces.write import check_suffix, write
+
+    if log.startswith("model:"):
+        raise UsageError("a generated workload has no names to replace; give a file")
+    kinds = tuple(kind.strip() for kind in also.split(",") if kind.strip())
+    check_kinds(kinds)
+    suffix = check_suffix(out)
+    check_outputs({"the log": log, "the platform": platform}, out=out, aliases=aliases)
+    machine = read_platform(platform) if platform else None
+    nodes = beside(out, suffix) if machine is not None else None
+    known = Aliases.read(aliases) if aliases is not None and os.path.exists(aliases) else Aliases()
+    resources = tuple(name for name in machine.resources if name != "cpus") if machine else ()
+    workload = read(log, resources=resources, machines=machine)
+    hidden = anonymous_platform(machine, known, kinds) if machine else None
+    copy, replaced = anonymous(workload, known, kinds)
+    write(copy, out)
+    print_lines(_table(workload, replaced))
+    say.note(f"wrote {out}: {len(copy):,} jobs")
+    if hidden is not None and nodes is not None:
+        write_platform(hidden, nodes)
+    if aliases is not None:
+        known.write(aliases)
+        say.note(f"wrote {aliases}: which name became which; do not share it")
+
+
+def _table(workload: "Workload", replaced: "list[Replaced]") -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("replaced")
+    for head in ("names", "jobs"):
+        table.add_column(head, justify="right")
+    for each in replaced:
+        table.add_row(each.kind, f"{each.names:,}", f"{each.jobs:,}")
+    for note in workload.notes:
+        if note.startswith("columns ignored: "):
+            table.add_row(f"left out: {note.removeprefix('columns ignored: ')}", "", f"{len(workload):,}")
+    return table

@@ -1,0 +1,41 @@
+"""Lists of nodes in brackets, as Slurm writes them: `n[01-03,7],login`."""
+
+import re
+from functools import lru_cache
+
+_NODES_MAX = 10**6
+_PART = re.compile(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*|\[[^\]]*\][^,\[]*")
+_BRACKETS = re.compile(r"\[([^\]]*)\]")
+
+
+@lru_cache(maxsize=1 << 16)
+def host_names(text: str) -> tuple[str, ...]:
+    """The names, in the order of the list; () for no list. Raises ValueError.
+
+    Source: Slurm, "hostlist" in the manual pages of scontrol (show hostnames) and slurm.conf.
+    """
+    if text in ("", "None assigned", "(null)", "None", "Unknown"):
+        return ()
+    found: list[str] = []
+    for part in _PART.findall(text):
+        names = [""]
+        place = 0
+        for match in _BRACKETS.finditer(part):
+            names = [name + part[place : match.start()] + number for name in names for number in _numbers(match[1])]
+            place = match.end()
+            if len(names) + len(found) > _NODES_MAX:
+                raise ValueError(text)
+        found += [name + part[place:].strip() for name in names]
+    return tuple(dict.fromkeys(found))
+
+
+def _numbers(text: str) -> list[str]:
+    """`01-03,7`: 01, 02, 03, 7."""
+    found: list[str] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal()) or not 0 <= int(last) - int(first) <= _NODES_MAX:
+            raise ValueError(text)
+        found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return found

@@ -1,0 +1,450 @@
+"""Accounting records, of whatever batch system, as a workload."""
+
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.clock import Clock
+from backfill.model.constraint import alternatives, with_feature
+from backfill.model.errors import in_file
+from backfill.model.platform import Platform
+from backfill.model.precedence import circle
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import NEVER, SECOND
+from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged, Workload
+from backfill.traces.accounting.estimate import estimated_platform
+from backfill.traces.broken import BrokenLines
+from backfill.traces.files import Source
+from backfill.traces.notes import REPEATED, counted, oddities
+from backfill.traces.notes import told as told_of
+
+UNLIMITED = 365 * 86_400 * SECOND  # what Slurm's backfill scheduler plans for a job without a limit (YEAR_MINUTES)
+_GPUS_MAX = 10**6
+Mask = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Record:
+    """One stay of a job on the machine, or a job that never started. Times in microseconds, amounts of a whole job."""
+
+    job: str
+    submit: int
+    eligible: int = NO_TIME  # from when on it could have been started: no hold, begin time or dependency
+    start: int = NO_TIME
+    end: int = NO_TIME
+    runtime: int = NO_TIME  # where it is not end - start, for instance as the job was suspended
+    walltime: int = NO_TIME
+    nodes: int = 0  # 0 = not known
+    cpus: int = 0
+    memory: int = 0  # bytes
+    gpus: int = 0
+    status: str = ""
+    unfinished: bool = False  # waits or runs while the log is written
+    again: bool = False  # the job waits again after this stay: it was requeued, preempted, or its node was lost
+    suspended: bool = False
+    unlimited: bool = False  # it asked for no end
+    exclusive: bool = False  # nobody else could be on its nodes, of which it held what it asked for
+    heterogeneous: bool = False  # a sum of unequal parts
+    user: str = ""
+    group: str = ""
+    project: str = ""
+    partition: str = ""
+    queue: str = ""
+    qos: str = ""
+    constraint: str = ""
+    gpu_type: str = ""
+    licences: str = ""  # `a:1;b:2`
+    hosts: tuple[str, ...] = ()  # on which it ran; the same object for the same list
+    after: tuple[str, ...] = ()  # jobs that it came after
+    priority: float = 0.0  # the user's own
+    deadline: int = NO_TIME
+
+
+_WHOLE = ("submit", "eligible", "start", "end", "runtime", "walltime", "nodes", "cpus", "memory", "gpus", "deadline")
+_FLAGS = ("unfinished", "again", "suspended", "unlimited", "exclusive", "heterogeneous")
+_LABELS = ("status", "user", "group", "project", "partition", "queue", "qos", "constraint", "gpu_type", "licences")
+
+_NUMBERS = re.compile(r"(\d{1,17})\D+(\d{1,17})")
+_CHUNK = 10_000  # records that live as objects at one time
+_OWN = ("constraint", "gpu_type", "licences")  # labels that are not columns of a workload as they are
+
+
+class _Table:
+    """The records column by column: a million of them as objects would take gigabytes."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        whole = {name: array("q") for name in _WHOLE}
+        flags = {name: array("b") for name in _FLAGS}
+        codes = {name: array("l") for name in (*_LABELS, "hosts")}
+        known: dict[str, dict[Any, int]] = {name: {"": -1} for name in _LABELS} | {"hosts": {(): -1}}
+        self.job: list[str] = []
+        self.after: dict[int, tuple[str, ...]] = {}
+        priority = array("d")
+        records = iter(records)
+        while chunk := list(islice(records, _CHUNK)):
+            self.after |= {row: each.after for row, each in enumerate(chunk, start=len(self.job)) if each.after}
+            self.job += [each.job for each in chunk]
+            priority.extend([each.priority for each in chunk])
+            for name, values in (*whole.items(), *flags.items()):
+                values.extend(map(attrgetter(name), chunk))
+            for name, numbers in codes.items():
+                texts, names = [*map(attrgetter(name), chunk)], known[name]
+                for text in dict.fromkeys(texts):
+                    names.setdefault(text, len(names) - 1)
+                numbers.extend(map(names.__getitem__, texts))
+        self.whole: dict[str, Ints] = {name: np.array(values, np.int64) for name, values in whole.items()}
+        self.flags: dict[str, Mask] = {name: np.array(values, np.bool_) for name, values in flags.items()}
+        self.labels = {
+            name: Labels(np.array(codes[name], np.int32), tuple(known[name])[1:]) for name in (*_LABELS, "hosts")
+        }
+        self.priority = np.array(priority, np.float64)
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def take(self, rows: Ints) -> None:
+        """Keep these rows, in this order."""
+        place = {row: i for i, row in enumerate(rows.tolist())} if self.after else {}
+        self.after = {place[row]: jobs for row, jobs in self.after.items() if row in place}
+        self.job = [self.job[row] for row in rows.tolist()]
+        self.whole = {name: values[rows] for name, values in self.whole.items()}
+        self.flags = {name: values[rows] for name, values in self.flags.items()}
+        self.labels = {name: values.take(rows) for name, values in self.labels.items()}
+        self.priority = self.priority[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Accounted:
+    """The workload of an accounting log, and where each of its jobs ran, and when."""
+
+    workload: Workload
+    start: Ints  # microseconds, NO_TIME of jobs that never started; shape (jobs,)
+    end: Ints
+    hosts: Labels  # tuples of names of nodes
+
+    def on(self, machine: Platform | None) -> Workload:
+        """The workload with its machine; None: the one that its jobs show."""
+        if machine is not None:
+            return _judged_on(self.workload, machine)
+        shown, how = estimated_platform(self.workload, self.start, self.end, self.hosts)
+        if shown is None:
+            return self.workload
+        return replace(self.workload, platform=shown, cpus=shown.cpus, notes=(*self.workload.notes, how))
+
+
+def _judged_on(workload: Workload, machine: Platform) -> Workload:
+    """The workload with a machine, and without wishes for features that no node of it states."""
+    told = {*machine.nodes, *machine.feature_names}
+    known: dict[str, str] = {"": ""}
+    for text in workload.jobs.constraint.names:
+        parts = [[term for term in part.split("&") if term.removeprefix("!") in told] for part in text.split("|")]
+        known[text] = "|".join("&".join(terms) for terms in parts) if all(parts) else ""
+    constraint = workload.jobs.constraint
+    lost = np.array([*(known[text] != text for text in constraint.names), False])[constraint.codes]
+    assumed = counted({"a constraint that names what no node states: this part is left out": lost})
+    if lost.any():
+        constraint = Labels.of([known[constraint[row]] for row in range(len(workload))])
+    return replace(
+        workload.with_jobs(workload.jobs.replace(constraint=constraint), *told_of(assumed, len(workload))),
+        platform=machine,
+        cpus=machine.cpus,
+        assumed=workload.assumed | assumed,
+    )
+
+
+def workload_of(
+    records: Iterable[Record],
+    source: Source,
+    broken: BrokenLines,
+    *,
+    clock: Clock | None = None,
+    notes: Sequence[str] = (),
+) -> Accounted:
+    """The jobs of an accounting log in order of submit.
+
+    records: in any order; they are read before `broken` and `notes`, which a reader still fills. Raises WorkloadError
+    where no line can be read.
+    """
+    table = _Table(records)
+    if not len(table):
+        broken.refuse_all()
+    dropped = dict(broken.dropped)
+    _drop(table, dropped)
+    before = _in_order(table, _stays(table, dropped))
+    tasks, demand, resources, of_shape = _shape(table)
+    times, of_times = _times(table, before)
+    after, think, of_after = _after(table, before)
+    constraint, of_constraint = _constraint(table)
+    licences, names = _licences(table.labels["licences"])
+    missing = {**of_times, **of_shape, **of_after, **of_constraint}
+    missing["whole nodes: only what was asked for of them is held"] = table.flags["exclusive"]
+    assumed = counted(missing)
+    labels: dict[str, Any] = {name: table.labels[name] for name in _LABELS if name not in _OWN}
+    with in_file(source.file):
+        jobs = Jobs(
+            job=np.array(table.job, object),
+            tasks=tasks,
+            demand=demand,
+            constraint=constraint,
+            licences=licences,
+            after=after,
+            think=think,
+            priority=table.priority,
+            **times,
+            **labels,
+        )
+    workload = Workload(
+        jobs,
+        name=source.name,
+        resources=resources,
+        licences=names,
+        sha256=source.sha256,
+        clock=clock,
+        dropped=dropped,
+        assumed=assumed,
+        notes=(*told_of(assumed, len(jobs)), *notes, *broken.notes, *oddities(jobs)),
+    )
+    return Accounted(workload, table.whole["start"], table.whole["end"], table.labels["hosts"])
+
+
+def _drop(table: _Table, dropped: dict[str, int]) -> None:
+    """Leave out what no simulation can use; the first reason counts."""
+    whole = table.whole
+    ran = whole["start"] != NO_TIME
+    runtime = np.where(ran & (whole["end"] != NO_TIME), whole["end"] - whole["start"], 0)
+    runtime = np.where(whole["runtime"] != NO_TIME, whole["runtime"], runtime)
+    kept = np.ones(len(table), np.bool_)
+    for reason, which in {
+        "still waiting or running when the log was written": table.flags["unfinished"],
+        "end not recorded": (whole["end"] == NO_TIME) & (whole["runtime"] == NO_TIME),
+        "run time < 0": runtime < 0,
+        "processors <= 0": whole["cpus"] <= 0,
+    }.items():
+        if count := int(np.count_nonzero(kept & which)):
+            dropped[reason] = count
+        kept &= ~which
+    whole["runtime"] = runtime
+    table.take(np.flatnonzero(kept))
+
+
+def _numbers(ids: Sequence[str]) -> tuple[Ints, Ints]:
+    """The first two numbers of each id, by which jobs of one instant are ordered: job and task, cluster and process."""
+    first, second = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    for row, text in enumerate(ids):
+        if text.isdecimal() and len(text) < 18:
+            first[row] = int(text)
+        elif match := _NUMBERS.match(text):
+            first[row], second[row] = int(match[1]), int(match[2])
+    return first, second
+
+
+def _stays(table: _Table, dropped: dict[str, int]) -> Ints:
+    """Give each stay an id of its own; for each the row of the stay after which its job waited again, or -1.
+
+    A record that says what an earlier one says is dropped.
+    """
+    rows_of: dict[str, list[int]] = {}
+    for row, job in enumerate(table.job):
+        rows_of.setdefault(job, []).append(row)
+    if len(rows_of) == len(table):
+        return np.full(len(table), -1)
+    start, end, submit, again = table.whole["start"], table.whole["end"], table.whole["submit"], table.flags["again"]
+    kept = np.ones(len(table), np.bool_)
+    before = np.full(len(table), -1)
+    for job, rows in rows_of.items():
+        if len(rows) == 1:
+            continue
+        seen: set[tuple[int, int, int]] = set()
+        number, last = 0, -1
+        for row in sorted(rows, key=lambda row: (end[row] if start[row] == NO_TIME else start[row], row)):
+            what = int(submit[row]), int(start[row]), int(end[row])
+            if what in seen:
+                kept[row] = False
+                continue
+            seen.add(what)
+            number += 1
+            if number > 1:
+                table.job[row] = f"{job}#{number}"
+            before[row] = last
+            last = row if again[row] else -1
+    if (count := int(np.count_nonzero(~kept))) > 0:
+        dropped[REPEATED] = count
+    left = np.flatnonzero(kept)
+    place = np.full(len(table) + 1, -1)
+    place[left] = np.arange(len(left))
+    table.take(left)
+    found: Ints = place[before[left]]
+    return found
+
+
+def _in_order(table: _Table, before: Ints) -> Ints:
+    """Sort by the instant from which on a job could start, jobs of one instant by number. Returns `before`, as sorted.
+
+    A later stay comes after the former one, so its job's first submit tells no more than that.
+    """
+    whole, follows = table.whole, before >= 0
+    depends = np.zeros(len(table), np.bool_)
+    depends[list(table.after)] = True
+    held = (whole["eligible"] != NO_TIME) & (whole["eligible"] > whole["submit"]) & ~depends & ~follows
+    # A job that leaves unstarted may have been held to its end.
+    left = np.where(whole["start"] == NO_TIME, whole["end"], NO_TIME)
+    table.flags["left held"] = held & (left != NO_TIME) & (whole["eligible"] > left)
+    table.flags["held"] = held & ~table.flags["left held"]
+    whole["come"] = whole["submit"]
+    whole["submit"] = np.where(table.flags["held"], whole["eligible"], whole["submit"])
+    for row in np.flatnonzero(follows).tolist():
+        whole["submit"][row] = min(whole["submit"][row], whole["submit"][before[row]])
+    began = np.where(whole["start"] == NO_TIME, whole["end"], whole["start"])
+    job, task = _numbers(table.job)
+    order = np.lexsort((np.arange(len(table)), np.where(follows, began, NO_TIME), task, job, whole["submit"]))
+    place = np.full(len(table) + 1, -1)
+    place[order] = np.arange(len(table))
+    table.take(order)
+    return place[before[order]]
+
+
+def _shape(table: _Table) -> tuple[Ints, Ints, tuple[str, ...], dict[str, Mask]]:
+    """Equal tasks, what each holds, the resources, and what had to be assumed.
+
+    A task is what a job holds of a node. Where nobody knows on how many it was, or its cpus do not share out evenly, a
+    job is as many tasks of one cpu, or with GPUs, which are too few for that, each node's share is rounded up.
+    """
+    cpus, memory, gpus = (table.whole[name] for name in ("cpus", "memory", "gpus"))
+    known = table.whole["nodes"] > 0
+    nodes = np.clip(table.whole["nodes"], 1, np.maximum(cpus, 1))
+    even = (cpus % nodes == 0) & (gpus % nodes == 0) & (known | (gpus > 0))
+    single = ~even & (gpus == 0)
+    tasks = np.where(single, cpus, nodes)
+    demand = [-(-cpus // tasks)]
+    resources = ["cpus"]
+    if memory.any():
+        demand.append(-(-memory // tasks))
+        resources.append("memory")
+    if gpus.any():
+        demand.append(-(-gpus // tasks))
+        resources.append("gpus")
+    return tasks, np.column_stack(demand), tuple(resources), {
+        "cpus that do not share out evenly over the nodes: taken as tasks of one cpu": single & known,
+        "cpus or gpus that do not share out evenly over the nodes: rounded up on each": ~even & ~single,
+        "heterogeneous job: its components are taken as one job of equal tasks": table.flags["heterogeneous"],
+        "memory missing: taken as 0": (memory == 0) & bool(memory.any()),
+    }  # fmt: skip
+
+
+def _times(table: _Table, before: Ints) -> tuple[dict[str, Any], dict[str, Mask]]:
+    """Submit, run time, walltime, recorded wait, and what had to be assumed."""
+    whole, flags = table.whole, table.flags
+    submit, runtime = whole["submit"], whole["runtime"]
+    depends = before >= 0
+    depends[list(table.after)] = True
+    until = np.where(
+        whole["start"] != NO_TIME, whole["start"], whole["end"]
+    )  # a job that never started waited to its end
+    early = (until != NO_TIME) & (until < submit)
+    known = (until != NO_TIME) & ~early & ~depends
+    asked = (whole["walltime"] != NO_TIME) | flags["unlimited"]
+    walltime = np.where(flags["unlimited"], np.maximum(UNLIMITED, runtime), whole["walltime"])
+    deadline = whole["deadline"]
+    times: dict[str, Any] = {
+        "submit": submit,
+        "runtime": runtime,
+        "walltime": np.where(asked, walltime, runtime),
+        "requested": asked,
+        "waited": np.where(known, until - submit, -1),
+    }
+    if (has := (deadline != NO_TIME) & (deadline >= submit)).any():
+        times["deadline"] = np.where(has, deadline, NEVER)
+    return times, {
+        "walltime missing: the run time is used": ~asked,
+        "no time limit: planned as 365 days, as Slurm does": flags["unlimited"],
+        "held at first, by a user, a begin time or a dependency: submitted when it became eligible": flags["held"],
+        "cancelled while it was held": flags["left held"],
+        "suspended for a while: the run time is that without it": flags["suspended"],
+        "a start before the submit, the wait taken as unknown": early,
+    }
+
+
+def _after(table: _Table, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
+    """Which jobs must have ended before each, those it names or its own former stay; and how long after that it comes.
+
+    A batch system lets a requeued job wait for a while before it may start again.
+    """
+    follows = before >= 0
+    lost = np.zeros(len(table), np.bool_)
+    if not table.after and not follows.any():
+        return Ragged.empty(len(table)), np.zeros(len(table), np.int64), {}
+    ready = np.maximum(table.whole["come"], table.whole["eligible"])
+    pause = np.where(follows, np.maximum(ready - table.whole["end"][before], 0), 0)
+    rows_of: dict[str, list[int]] = {}  # of a job, all its stays; of an array, all its tasks
+    for row, name in enumerate(table.job if table.after else ()):
+        job = name.partition("#")[0]
+        for one in dict.fromkeys((job, job.partition("_")[0])):
+            rows_of.setdefault(one, []).append(row)
+    lists: list[list[int]] = [[row] if row >= 0 else [] for row in before.tolist()]
+    for row, jobs in table.after.items():
+        if not follows[row]:  # it had to wait for them before its first stay
+            lists[row] = [other for job in dict.fromkeys(jobs) for other in rows_of.get(job, ()) if other != row]
+            lost[row] = any(job not in rows_of for job in jobs)
+    after = Ragged.of(lists)
+    while rows := circle(after):  # a job number that was used again
+        lists[rows[0]] = []
+        lost[rows[0]] = True
+        after = Ragged.of(lists)
+    return (
+        after,
+        np.where(follows & (np.diff(after.first) > 0), pause, 0),
+        {
+            "a further run of a job that was requeued or preempted: comes after the former one": follows,
+            "comes after a job that is not in the log: not waited for": lost,
+        },
+    )
+
+
+def _constraint(table: _Table) -> tuple[Labels, dict[str, Mask]]:
+    """Which nodes each may run on, and whose wishes cannot be told."""
+    asked, types = table.labels["constraint"], table.labels["gpu_type"]
+    beyond = np.zeros(len(table), np.bool_)
+    if not (asked.codes >= 0).any() and not (types.codes >= 0).any():
+        return Labels.none(len(table)), {}
+    known: dict[tuple[str, str], tuple[str, bool]] = {}
+    texts = []
+    for row in range(len(table)):
+        key = asked[row], types[row]
+        if key not in known:
+            text, strange = key[0], False
+            try:
+                if text:
+                    alternatives(text)
+            except ValueError:
+                text, strange = "", True
+            try:
+                text = with_feature(text, key[1]) if key[1] else text
+            except ValueError:
+                strange = True
+            known[key] = text, strange
+        texts.append(known[key][0])
+        beyond[row] = known[key][1]
+    return Labels.of(texts), {"a constraint that cannot be said here: left out": beyond}
+
+
+def _licences(labels: Labels) -> tuple[Counted, tuple[str, ...]]:
+    """What licences each holds, and their names."""
+    known: dict[str, int] = {}
+    of_text: list[list[tuple[int, int]]] = []
+    for text in labels.names:
+        pairs = [part.rpartition(":") for part in text.split(";")]
+        of_text.append([(known.setdefault(name, len(known)), int(count)) for name, _, count in pairs])
+    asked = [
+        (row, item, count)
+        for row in np.flatnonzero(labels.codes >= 0).tolist()
+        for item, count in of_text[labels.codes[row]]
+    ]
+    items = np.array(asked, np.int64).reshape(-1, 3).T
+    return Counted.of_items(len(labels), *items), tuple(known)

@@ -1,0 +1,155 @@
+"""What Slurm writes, whether by `sacct --parsable2` or by `sacct --json`: states, amounts, spans, wishes.
+
+Source: the manual pages of sacct ("Job Accounting Fields", "Job State Codes") and sbatch, slurm.schedmd.com.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from backfill.model.constraint import is_feature, is_gpu_type
+from backfill.model.units import SECOND
+
+UNFINISHED = {"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT",
+              "REQUEUE_HOLD", "RESV_DEL_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}  # fmt: skip
+AGAIN = {"REQUEUED", "PREEMPTED", "NODE_FAIL", "RESIZING", "BOOT_FAIL"}  # where a further record of the job follows
+STATES = UNFINISHED | AGAIN | {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "REVOKED",
+                               "LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB", "POWER_UP_NODE"}  # fmt: skip
+PER_CPU = 1 << 31  # the bit by which Slurm marks memory as per cpu; old versions printed it with the number
+PER_CPU_64 = 1 << 63  # the same of later versions
+_UNITS = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)B?([nc]?)")
+_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
+_DEPENDENCY = re.compile(r"(?:--dependency[= ]|-d ?)(['\"]?)([a-z]+:[^\s'\"]+)\1")
+_JOB_IDS = re.compile(r":(\d+(?:_\d+)?)(?:\+\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Tres:
+    """Trackable resources of a job: of the whole job, 0 for what is not told."""
+
+    cpus: int = 0
+    memory: int = 0  # bytes
+    nodes: int = 0
+    gpus: int = 0
+    gpu_type: str = ""  # where there is one, and one only
+    licences: str = ""  # `a:1;b:2`
+    others: tuple[str, ...] = ()  # generic resources that are not taken
+
+    @classmethod
+    def of(cls, amounts: dict[str, int]) -> "Tres":
+        """From amounts by name, as `gres/gpu:a100`; memory in bytes."""
+        typed = {name[9:]: n for name, n in amounts.items() if name.startswith("gres/gpu:") and n}
+        licences = {name[8:]: n for name, n in amounts.items() if name.startswith("license/") and n}
+        types = [name for name in typed if is_gpu_type(name)]
+        return cls(
+            cpus=amounts.get("cpu", 0),
+            memory=amounts.get("mem", 0),
+            nodes=amounts.get("node", 0),
+            gpus=amounts.get("gres/gpu", 0) or sum(typed.values()),
+            gpu_type=types[0] if len(typed) == len(types) == 1 else "",
+            licences=";".join(f"{name}:{n}" for name, n in licences.items() if ":" not in name and ";" not in name),
+            others=tuple(n for n in amounts if n.startswith("gres/") and not n.startswith("gres/gpu") and amounts[n]),
+        )
+
+
+@lru_cache(maxsize=1 << 16)
+def tres_of(text: str) -> Tres:
+    """`billing=12,cpu=12,gres/gpu:a100=2,mem=31000M,node=1`. Raises ValueError."""
+    amounts: dict[str, int] = {}
+    for part in text.split(",") if text else ():
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(text)
+        if name == "mem":
+            amounts[name] = memory_of(value)[0]
+        elif name in ("cpu", "node") or name.startswith(("gres/", "license/")):
+            amounts[name] = int(value)
+    return Tres.of(amounts)
+
+
+@lru_cache(maxsize=1 << 16)
+def memory_of(text: str) -> tuple[int, str]:
+    """Bytes, and of what: `n` per node, `c` per cpu, "" of the whole job. MB where no unit is told. Raises ValueError.
+
+    Where the mark of memory per cpu stands in the number itself, it counts, whatever letter follows.
+    """
+    if text in ("", "0", "?"):
+        return 0, ""
+    match = _MEMORY.fullmatch(text)
+    if not match:
+        raise ValueError(text)
+    number, unit, each = match.groups()
+    if "." not in number and unit in ("", "M"):
+        for mark in (PER_CPU_64, PER_CPU):
+            if int(number) >= mark:
+                number, each = str(int(number) - mark), "c"
+    size = round(float(number) * _UNITS[unit]) if "." in number else int(number) * _UNITS[unit]
+    if size >= 2**62:
+        raise ValueError(text)
+    return size, each
+
+
+@lru_cache(maxsize=1 << 16)
+def span_of(text: str) -> int:
+    """`1-02:03:04`, `02:03:04`, `03:04` (minutes and seconds), in microseconds. Raises ValueError."""
+    match = _CLOCK.fullmatch(text)
+    if not match:
+        raise ValueError(text)
+    days, first, second, last = match.groups()
+    if days is not None and second is None:  # sbatch's forms with days begin with hours: 1-12, 1-12:30
+        hours, minutes, seconds = (int(first), int(last), 0) if first is not None else (int(last), 0, 0)
+    elif second is not None:
+        hours, minutes, seconds = int(first), int(second), int(last)
+    else:
+        hours, minutes, seconds = 0, int(first or 0), int(last)
+    return ((int(days or 0) * 24 + hours) * 3600 + minutes * 60 + seconds) * SECOND
+
+
+@lru_cache(maxsize=1 << 12)
+def state_of(text: str) -> str:
+    """A state without what follows it: `CANCELLED by 1000` and `CANCELLED+` are CANCELLED. Raises ValueError."""
+    word = text.split(" ", 1)[0].rstrip("+")
+    if word not in STATES:
+        matches = [state for state in STATES if len(word) > 4 and state.startswith(word)]
+        if len(matches) != 1:
+            raise ValueError(text)
+        word = matches[0]
+    return word
+
+
+@lru_cache(maxsize=1 << 12)
+def constraint_of(text: str) -> str:
+    """A `--constraint` in the words of a workload: `[a|b]` and `a*2` lose what stands for counts and equal nodes.
+
+    What cannot be said so is handed on as it is, for `records` to count. Raises ValueError for what is no constraint.
+    """
+    if re.search(r"\s|^[&|,]|[&|,]$|\]\||\|\[", text) or text.count("[") != text.count("]"):
+        raise ValueError(text)
+    plain = re.sub(r"\*\d+", "", text.strip())
+    if plain.startswith("[") and plain.endswith("]") and plain.count("[") == 1:
+        plain = plain[1:-1]
+    if plain.startswith("(") and plain.endswith(")") and plain.count("(") == 1:
+        plain = plain[1:-1]
+    return plain.replace(",", "&") if all(map(is_feature, re.split(r"[&|,]", plain))) else text
+
+
+@lru_cache(maxsize=1 << 12)
+def dependencies_of(command: str) -> tuple[str, ...]:
+    """The jobs that a `--dependency` of a command line names; () where it has none, or only `singleton`."""
+    return tuple(job for match in _DEPENDENCY.finditer(command) for job in _JOB_IDS.findall(match[2]))
+
+
+def task_numbers(text: str) -> list[str]:
+    """The tasks of an array that `[1-3,7%2]` stands for. Raises ValueError."""
+    found: list[str] = []
+    for part in text.strip("[]").partition("%")[0].split(","):
+        if part == "...":  # the list was cut by sacct
+            continue
+        span, _, step = part.partition(":")
+        first, dash, last = span.partition("-")
+        stop = int(last if dash else first)
+        if not 0 <= stop - int(first) <= 10**6:
+            raise ValueError(text)
+        found += map(str, range(int(first), stop + 1, int(step or 1)))
+    return found

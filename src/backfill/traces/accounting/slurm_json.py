@@ -1,0 +1,186 @@
+"""`import slurm`: what `sacct --json` prints, of any version of the data parser.
+
+Source: the OpenAPI specification of slurmdbd ("dbv0.0.37_job" and later), slurm.schedmd.com/rest_api.html.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from backfill.model.clock import Clock
+from backfill.model.errors import WorkloadError, at
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import SECOND, counted
+from backfill.traces.accounting.hosts import host_names
+from backfill.traces.accounting.records import Accounted, Record, workload_of
+from backfill.traces.accounting.sacct import left_aside, status_of, tasks_of, whole_jobs
+from backfill.traces.accounting.slurm import (
+    AGAIN,
+    UNFINISHED,
+    Tres,
+    constraint_of,
+    dependencies_of,
+    state_of,
+)
+from backfill.traces.broken import BrokenLine, BrokenLines
+from backfill.traces.files import Source
+
+_MIB = 2**20
+_JOBS = re.compile(r'"jobs"\s*:\s*\[')
+
+
+def read_slurm_json(source: Source) -> Accounted:
+    """The jobs of a dump. Times are seconds since 1970. Raises WorkloadError."""
+    broken, notes = BrokenLines(source.file), list[str]()
+    records = whole_jobs(_records(_jobs(source), broken, notes))
+    return workload_of(records, source, broken, clock=Clock(0), notes=notes)
+
+
+def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
+    """The objects of the list `jobs`, each with its line, one by one: all at once they would take gigabytes."""
+    text = source.data.decode("utf-8", "replace")
+    head = _JOBS.search(text)
+    if not text.lstrip().startswith("{") or head is None:
+        raise WorkloadError(at(source.file, 1, "has no list of jobs; expected the output of sacct --json"))
+    decoder, place, line = json.JSONDecoder(), head.end(), text.count("\n", 0, head.end()) + 1
+    while text[place : place + 1] != "]":
+        if text[place : place + 1] in (" ", "\n", "\t", "\r", ","):
+            line += text[place] == "\n"
+            place += 1
+            continue
+        try:
+            job, end = decoder.raw_decode(text, place)
+        except ValueError as problem:
+            raise WorkloadError(at(source.file, line, f"is not JSON: {problem}")) from None
+        yield line, job
+        line += text.count("\n", place, end)
+        place = end
+
+
+def _records(jobs: Iterator[tuple[int, Any]], broken: BrokenLines, notes: list[str]) -> Iterator[tuple[str, Record]]:
+    """The leader of a heterogeneous job, or "", and the record."""
+    others: dict[str, int] = {}
+    elsewhere = 0
+    for line, job in jobs:
+        try:
+            found = _record(job, others)
+        except BrokenLine as problem:
+            broken.add(line, problem)
+            continue
+        except (KeyError, TypeError, AttributeError) as problem:
+            broken.add(line, f"a job is without {problem}; expected the fields of sacct --json")
+            continue
+        elsewhere += not found
+        yield from found
+    notes += left_aside(others)
+    if elsewhere:
+        notes.append(f"left aside: {counted(elsewhere, 'job')} that ran in another cluster of the federation")
+
+
+def _record(job: dict[str, Any], others: dict[str, int]) -> list[tuple[str, Record]]:
+    times, tres = job["time"], job["tres"]
+    try:
+        state = state_of(_first(job["state"]["current"]))
+    except ValueError:
+        raise BrokenLine("state", str(job["state"]["current"]), "a state of a job such as COMPLETED") from None
+    if state == "REVOKED":
+        return []
+    held, asked = Tres.of(_amounts(tres.get("allocated"))), Tres.of(_amounts(tres.get("requested")))
+    for name in held.others or asked.others:
+        others[name] = others.get(name, 0) + 1
+    try:
+        hosts = host_names(job.get("nodes") or "")
+    except ValueError:
+        raise BrokenLine("nodes", str(job["nodes"]), "a list of nodes such as n[01-03,7]") from None
+    start, end = _instant(times["start"]), _instant(times["end"])
+    elapsed = _number(times.get("elapsed")) or 0
+    if state == "CANCELLED" and not elapsed and (start == NO_TIME or (start == end and not hosts)):
+        start = NO_TIME
+    limit = times.get("limit")
+    unlimited = isinstance(limit, dict) and bool(limit.get("infinite"))
+    minutes = None if unlimited else _number(limit)
+    if minutes is not None and minutes >= 0xFFFFFFFF:
+        minutes, unlimited = None, True
+    required = job.get("required", {})
+    cpus = held.cpus or asked.cpus or _number(required.get("CPUs")) or 0
+    nodes = held.nodes or len(hosts) or asked.nodes or 1
+    each_cpu, each_node = _number(required.get("memory_per_cpu")) or 0, _number(required.get("memory_per_node")) or 0
+    try:
+        constraint = constraint_of(job.get("constraints") or "")
+    except ValueError:
+        raise BrokenLine("constraints", str(job["constraints"]), "features with & and | between") from None
+    record = Record(
+        job=_id(job),
+        submit=_instant(times["submission"]),
+        eligible=_instant(times.get("eligible")),
+        start=start,
+        end=end,
+        runtime=elapsed * SECOND if start != NO_TIME else NO_TIME,
+        walltime=NO_TIME if minutes is None else minutes * 60 * SECOND,
+        unlimited=unlimited,
+        nodes=nodes,
+        cpus=cpus,
+        memory=held.memory or asked.memory or max(each_cpu * cpus, each_node * nodes) * _MIB,
+        gpus=held.gpus or asked.gpus,
+        status=status_of(state),
+        unfinished=state in UNFINISHED,
+        again=state in AGAIN,
+        suspended=(_number(times.get("suspended")) or 0) > 0,
+        user=_name(job),
+        group=job.get("account") or job.get("group") or "",
+        partition=job.get("partition") or "",
+        qos=job.get("qos") or "",
+        constraint=constraint,
+        gpu_type=asked.gpu_type,
+        licences=held.licences or asked.licences,
+        hosts=hosts,
+        after=dependencies_of(job.get("submit_line") or ""),
+    )
+    if record.submit == NO_TIME:
+        raise BrokenLine("time.submission", str(times["submission"]), "seconds since 1970")
+    return tasks_of(record)
+
+
+def _id(job: dict[str, Any]) -> str:
+    """As sacct shows it: with the task of an array, or the component of a heterogeneous job."""
+    array, het = job.get("array") or {}, job.get("het") or {}
+    leader, offset = _number(het.get("job_id")), _number(het.get("job_offset"))
+    if leader:
+        return f"{leader}+{offset or 0}"
+    number, task = _number(array.get("job_id")), _number(array.get("task_id"))
+    if not number:
+        return str(job["job_id"])
+    if task is not None:
+        return f"{number}_{task}"
+    return f"{number}_[{array['task']}]" if array.get("task") else str(job["job_id"])
+
+
+def _name(job: dict[str, Any]) -> str:
+    association = job.get("association") or {}
+    return str(job.get("user") or (association.get("user") if isinstance(association, dict) else "") or "")
+
+
+def _first(state: Any) -> str:
+    """Later versions give a list of flags, the state first."""
+    return str(state[0] if isinstance(state, list) else state)
+
+
+def _number(value: Any) -> int | None:
+    """A number, which later versions wrap into set, infinite and number."""
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
+    return None if value is None else int(value)
+
+
+def _instant(value: Any) -> int:
+    seconds = _number(value)
+    return seconds * SECOND if seconds else NO_TIME
+
+
+def _amounts(tres: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in tres or ():
+        name = f"{each['type']}/{each['name']}" if each.get("name") else each["type"]
+        found[name] = (each.get("count") or 0) * (_MIB if name == "mem" else 1)
+    return found

@@ -1,0 +1,44 @@
+"""Lines of a log that cannot be read: counted and named, never fatal by themselves."""
+
+from backfill.model.errors import WorkloadError, at, quote
+
+BROKEN = "broken line"  # why a job is dropped
+_SHOWN = 3  # broken lines that are named
+
+
+class BrokenLine(ValueError):
+    """A field of a line has a value that it cannot have."""
+
+    def __init__(self, field: str, value: str, expected: str) -> None:
+        super().__init__(f"{field} is {quote(value)}; expected {expected}")
+
+
+class BrokenLines:
+    """How many lines of a file are broken, and what is wrong with the first few."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._first: list[str] = []
+        self.count = 0
+
+    def add(self, line: int | None, what: object) -> None:
+        """One more. what: a sentence such as `Submit is 'x'; expected a date`."""
+        self.count += 1
+        if len(self._first) < _SHOWN:
+            self._first.append(at(self._file, line, str(what)))
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """The row of the quality table; empty where no line is broken."""
+        return {BROKEN: self.count} if self.count else {}
+
+    @property
+    def notes(self) -> list[str]:
+        """One sentence for each of the first few, and how many follow."""
+        more = self.count - len(self._first)
+        return [*(f"{BROKEN}: {what}" for what in self._first), *([f"and {more:,} more broken lines"] if more else [])]
+
+    def refuse_all(self) -> None:
+        """Raise WorkloadError about the first: for a log in which no line can be read."""
+        if self.count:
+            raise WorkloadError(self._first[0])

@@ -1,0 +1,76 @@
+"""Platforms as tools of batch systems print them: `scontrol`, `sinfo`, `pbsnodes`, `condor_status`."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from backfill.model.errors import PlatformError, at
+from backfill.model.platform import Platform
+from backfill.traces.classads import ads_of
+from backfill.traces.files import Source
+from backfill.traces.inventory.htcondor import nodes_of_ads
+from backfill.traces.inventory.nodes import Inventory
+from backfill.traces.inventory.pbs import nodes_of_json, nodes_of_text
+from backfill.traces.inventory.slurm import nodes_of_scontrol, nodes_of_sinfo, nodes_of_slurm_json
+
+_SCONTROL = re.compile(r"^(NodeName|PartitionName)=", re.MULTILINE)
+_SINFO = re.compile(
+    r"^(?=.*\b(NODELIST|HOSTNAMES|NODE)\b)(?=.*\b(CPUS|PARTITION|STATE|MEMORY)\b)[A-Z_:(/) |]+$", re.MULTILINE
+)
+_AD = re.compile(r"^(Machine|Name|MyType) = \"", re.MULTILINE)
+_PBS = re.compile(r"^\S+\n[ \t]+\w+ = ", re.MULTILINE)
+_TOML = re.compile(r"^\s*\[\[\w+\]\]", re.MULTILINE)
+
+
+def read_platform(path: str | Path) -> Platform:
+    """The platform in a file: TOML, or the nodes that `scontrol show node --oneliner`, `sinfo -N -l`, `pbsnodes -a` or
+    `condor_status -long` print, or one of them as JSON; docs/reference/files.md has the rules.
+
+    Raises PlatformError with file, line, field, value and what was expected.
+    """
+    if is_toml(path):
+        return Platform.read(path)
+    source = Source.of(path, PlatformError)
+    found = _inventory(source, source.data.decode("utf-8", "replace"))
+    return found.platform(source)
+
+
+def is_toml(path: str | Path) -> bool:
+    """Whether a platform file is TOML, or cannot be read at all, which Platform.read tells."""
+    if str(path).lower().endswith(".toml") or not Path(path).is_file():
+        return True
+    with open(path, "rb") as stream:
+        head = stream.read(1 << 16)
+    if head.startswith(b"\x1f\x8b"):
+        return False
+    text = head.decode("utf-8", "replace")
+    told = text.lstrip()[:1] in ("{", "[") and not text.lstrip().startswith("[[")
+    return bool(_TOML.search(text)) or not (told or any(p.search(text) for p in (_SCONTROL, _SINFO, _AD, _PBS)))
+
+
+def _inventory(source: Source, text: str) -> Inventory:
+    if text.lstrip()[:1] in ("{", "["):
+        return _of_json(source, text)
+    if _SCONTROL.search(text):
+        return nodes_of_scontrol(source.file, text)
+    if _SINFO.search(text):
+        return nodes_of_sinfo(source.file, text)
+    if _AD.search(text):
+        return nodes_of_ads(source.file, [ad for _, ad in ads_of(text)])
+    return nodes_of_text(source.file, text)
+
+
+def _of_json(source: Source, text: str) -> Inventory:
+    try:
+        found: Any = json.loads(text)
+    except ValueError as problem:
+        raise PlatformError(at(source.file, getattr(problem, "lineno", None), f"is not JSON: {problem}")) from None
+    if isinstance(found, list):
+        return nodes_of_ads(source.file, found)
+    if isinstance(found.get("nodes"), dict) and "nodes" not in found["nodes"]:
+        return nodes_of_json(source.file, found["nodes"])
+    if "nodes" in found or "sinfo" in found or "partitions" in found:
+        return nodes_of_slurm_json(source.file, found)
+    what = "JSON without nodes; expected that of scontrol, sinfo, pbsnodes or condor_status"
+    raise PlatformError(at(source.file, None, what))

@@ -1,0 +1,43 @@
+"""Machines of HTCondor: `condor_status -json` or `condor_status -long`.
+
+Source: the HTCondor manual, "Machine ClassAd Attributes". A machine with a partitionable slot is a node, as jobs share
+it out; so is each static slot, as a job gets one. Dynamic slots are parts of the partitionable one.
+"""
+
+from typing import Any
+
+from backfill.traces.inventory.nodes import Inventory, Node, wrong
+
+_MIB = 2**20
+
+
+def nodes_of_ads(file: str, ads: list[dict[str, Any]]) -> Inventory:
+    """Of the ads of slots. Raises PlatformError."""
+    found = Inventory(file)
+    for ad in ads:
+        ad = {key.lower(): value for key, value in ad.items()}
+        if ad.get("dynamicslot") is True or ad.get("slottype") == "Dynamic" or "cpus" not in ad:
+            continue
+        parts = ad.get("partitionableslot") is True or ad.get("slottype") == "Partitionable"
+        name = str(ad.get("name", ad.get("machine", "?")))
+        if parts and name.partition("@")[2] not in found.nodes:  # else a machine with several of them
+            name = name.partition("@")[2] or name
+
+        def amount(*keys: str, ad: dict[str, Any] = ad, name: str = name) -> int:
+            key = next((key for key in keys if key in ad), None)
+            if key is None:
+                return 0
+            try:
+                return int(ad[key])
+            except (TypeError, ValueError):
+                raise wrong(file, None, name, key, ad[key], "a whole number") from None
+
+        found.add(
+            Node(
+                name,
+                cpus=amount("totalslotcpus", "cpus") if parts else amount("cpus"),
+                memory=(amount("totalslotmemory", "memory") if parts else amount("memory")) * _MIB,
+                gpus=amount("totalslotgpus", "totalgpus", "gpus") if parts else amount("gpus"),
+            )
+        )
+    return found

@@ -1,0 +1,113 @@
+"""Nodes as a batch system lists them, and the platform that they are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from backfill.model.constraint import is_feature, is_gpu_type
+from backfill.model.errors import PlatformError, at, in_file, quote
+from backfill.model.partitions import Partition
+from backfill.model.platform import NODES_MAX, Platform
+from backfill.traces.files import Source
+
+
+@dataclass(slots=True)
+class Node:
+    """A node of an inventory."""
+
+    name: str
+    cpus: int
+    memory: int = 0  # bytes
+    gpus: int = 0
+    features: tuple[str, ...] = ()
+    gpu_types: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Terms:
+    """What is known of a partition besides its nodes. Times in microseconds, 0 = no rule."""
+
+    default: bool = False
+    default_walltime: int = 0
+    max_walltime: int = 0
+    priority: float = 0.0
+    place: str = ""
+    groups: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()  # where the partition names them
+
+
+@dataclass(slots=True)
+class Inventory:
+    """The nodes and partitions of a machine."""
+
+    file: str
+    nodes: dict[str, Node] = field(default_factory=dict)
+    partitions: dict[str, Terms] = field(default_factory=dict)
+    licences: dict[str, int] = field(default_factory=dict)  # copies of each
+
+    def add(self, node: Node) -> None:
+        """One more; a node that is listed for each of its partitions is one node."""
+        if node.name in self.nodes:
+            known = self.nodes[node.name]
+            known.partitions = tuple(dict.fromkeys((*known.partitions, *node.partitions)))
+        else:
+            self.nodes[node.name] = node
+
+    def platform(self, source: Source) -> Platform:
+        """The machine, in the order of the list. Raises PlatformError where there is no node with a cpu."""
+        nodes = [node for node in self.nodes.values() if node.cpus > 0]
+        if not nodes:
+            raise PlatformError(at(self.file, None, "no node with cpus; expected at least one"))
+        if len(nodes) > NODES_MAX:
+            raise PlatformError(at(self.file, None, f"more than {NODES_MAX:,} nodes"))
+        amounts = {"cpus": [node.cpus for node in nodes]}
+        if any(node.memory for node in nodes):
+            amounts["memory"] = [node.memory for node in nodes]
+        if any(node.gpus for node in nodes):
+            amounts["gpus"] = [node.gpus for node in nodes]
+        names = dict.fromkeys((*self.partitions, *(name for node in nodes for name in node.partitions)))
+        with in_file(self.file):
+            return Platform(
+                nodes=tuple(node.name for node in nodes),
+                resources=tuple(amounts),
+                capacity=np.array([*amounts.values()], np.int64).T.copy(),
+                speed=np.ones(len(nodes)),
+                site=np.zeros(len(nodes), np.int64),
+                features=tuple(_features(node) for node in nodes),
+                licences=tuple(self.licences),
+                copies=np.array([*self.licences.values()], np.int64),
+                name=Path(source.file).name.partition(".")[0],
+                partitions=tuple(p for name in names if (p := self._partition(name, nodes)) is not None),
+            )
+
+    def _partition(self, name: str, nodes: Iterable[Node]) -> Partition | None:
+        terms = self.partitions.get(name, Terms())
+        mine = np.array(
+            [i for i, node in enumerate(nodes) if name in node.partitions or node.name in terms.nodes], np.int64
+        )
+        if not len(mine):
+            return None
+        return Partition(
+            name=name,
+            nodes=mine,
+            default=terms.default,
+            default_walltime=terms.default_walltime,
+            max_walltime=terms.max_walltime,
+            priority=terms.priority,
+            place=terms.place,
+            groups=terms.groups,
+        )
+
+
+def _features(node: Node) -> tuple[str, ...]:
+    types = [name for name in node.gpu_types if is_gpu_type(name)]
+    named = [name for name in node.features if is_feature(name)]
+    return tuple(dict.fromkeys([*named, *types]))
+
+
+def wrong(file: str, line: int | None, node: str, name: str, value: object, expected: str) -> PlatformError:
+    """What to say of a field of a node."""
+    return PlatformError(at(file, line, f"node {node}: {name} is {quote(value)}; expected {expected}"))

@@ -1,0 +1,177 @@
+"""Nodes and partitions of Slurm: `scontrol show node|partition --oneliner`, `sinfo`, or either as JSON.
+
+Source: the manual pages of scontrol ("show") and sinfo ("output fields"), slurm.schedmd.com.
+"""
+
+import re
+from typing import Any
+
+from backfill.model.errors import PlatformError, at
+from backfill.traces.accounting.hosts import host_names
+from backfill.traces.accounting.slurm import span_of
+from backfill.traces.inventory.nodes import Inventory, Node, Terms, wrong
+
+_MIB = 2**20
+_PAIR = re.compile(r"(\w+)=(\S*)")
+_GPU = re.compile(r"(?:gres/)?gpu:(?:([^,():=\s]+):)?(\d+)")
+_NOTHING = ("(null)", "N/A", "none", "")
+
+
+def nodes_of_scontrol(file: str, text: str) -> Inventory:
+    """Of `scontrol show node`, and what `show partition` and `show license` print behind it; --oneliner or not."""
+    found = Inventory(file)
+    line = 1
+    for part in re.split(r"(?m)^(?=NodeName=|PartitionName=|LicenseName=)", text):
+        pairs = dict(reversed(_PAIR.findall(part)))  # of what stands twice, the first: the rest is a comment
+        if "NodeName" in pairs and part.startswith("NodeName"):
+            _scontrol_node(found, line, pairs)
+        elif "PartitionName" in pairs:
+            found.partitions[pairs["PartitionName"]] = _scontrol_partition(found.file, line, pairs)
+        elif "LicenseName" in pairs:
+            total = _whole(file, line, pairs["LicenseName"], "Total", pairs.get("Total", ""))
+            found.licences[pairs["LicenseName"]] = total
+        line += part.count("\n")
+    return found
+
+
+def _scontrol_node(found: Inventory, line: int, pairs: dict[str, str]) -> None:
+    name = pairs["NodeName"]
+    if "FUTURE" in pairs.get("State", ""):
+        return
+    types, gpus = gpus_of(pairs.get("Gres", ""))
+    found.add(
+        Node(
+            name,
+            cpus=_whole(found.file, line, name, "CPUTot", pairs.get("CPUTot", "")),
+            memory=_whole(found.file, line, name, "RealMemory", pairs.get("RealMemory", "0")) * _MIB,
+            gpus=gpus,
+            features=_listed(pairs.get("AvailableFeatures", pairs.get("Features", ""))),
+            gpu_types=types,
+            partitions=_listed(pairs.get("Partitions", "")),
+        )
+    )
+
+
+def _scontrol_partition(file: str, line: int, pairs: dict[str, str]) -> Terms:
+    def span(key: str) -> int:
+        value = pairs.get(key, "NONE")
+        if value in ("UNLIMITED", "NONE", "INFINITE"):
+            return 0
+        try:
+            return span_of(value)
+        except ValueError:
+            expected = "a span such as 1-02:03:04"
+            raise wrong(file, line, pairs["PartitionName"], key, value, expected) from None
+
+    accounts = pairs.get("AllowAccounts", "ALL")
+    try:
+        nodes = host_names(pairs.get("Nodes", "(null)"))
+    except ValueError:
+        nodes = ()
+    return Terms(
+        default=pairs.get("Default") == "YES",
+        default_walltime=span("DefaultTime"),
+        max_walltime=span("MaxTime"),
+        priority=float(pairs.get("PriorityTier", "1")) - 1,
+        place="exclusive" if pairs.get("OverSubscribe") == "EXCLUSIVE" else "",
+        groups=() if accounts in ("ALL", *_NOTHING) else tuple(accounts.split(",")),
+        nodes=nodes,
+    )
+
+
+def nodes_of_sinfo(file: str, text: str) -> Inventory:
+    """Of `sinfo -N -l`, or of `sinfo -o` with names of nodes and CPUS, whatever separates the columns."""
+    found = Inventory(file)
+    place: dict[str, None] = {}
+    separator: str | None = None
+    for line, row in enumerate(text.split("\n"), start=1):
+        if not place:
+            separator = next((each for each in "|;\t," if each in row and "NODE" in row), None)
+            names = [cell.strip() for cell in row.split(separator)]
+            if {"NODELIST", "HOSTNAMES", "NODE"} & set(names):
+                place = dict.fromkeys(names)
+                if "CPUS" not in place:
+                    raise PlatformError(
+                        at(file, line, "no column CPUS; expected `sinfo -N -l` or `scontrol show node`")
+                    )
+            continue
+        if not row.strip():
+            continue
+        cells = [cell.strip() for cell in row.split(separator)]
+        if len(cells) < len(place) - ("REASON" in place):
+            raise PlatformError(at(file, line, f"{len(cells)} columns; expected {len(place)}, as in the header"))
+
+        row_of = dict(zip(place, cells, strict=False))
+
+        def cell(*names: str, row_of: dict[str, str] = row_of) -> str:
+            return next((row_of[name] for name in names if name in row_of), "")
+
+        types, gpus = gpus_of(cell("GRES"))
+        partition = cell("PARTITION")
+        if partition.endswith("*"):
+            found.partitions.setdefault(partition[:-1], Terms(default=True))
+        for name in host_names(cell("NODELIST", "HOSTNAMES", "NODE")):
+            found.add(
+                Node(
+                    name,
+                    cpus=_whole(file, line, name, "CPUS", cell("CPUS").rstrip("+")),
+                    memory=_whole(file, line, name, "MEMORY", cell("MEMORY").rstrip("+") or "0") * _MIB,
+                    gpus=gpus,
+                    features=_listed(cell("AVAIL_FEATURES", "AVAIL_FE", "ACTIVE_FEATURES")),
+                    gpu_types=types,
+                    partitions=_listed(partition.rstrip("*")),
+                )
+            )
+    return found
+
+
+def nodes_of_slurm_json(file: str, data: dict[str, Any]) -> Inventory:
+    """Of `scontrol show node --json`, or of `sinfo --json`, of whatever version."""
+    found = Inventory(file)
+    for entry in data.get("sinfo", ()):
+        types, gpus = gpus_of(str(entry.get("gres", {}).get("total", "")))
+        for name in entry["nodes"]["nodes"]:
+            found.add(
+                Node(
+                    name,
+                    cpus=int(entry["cpus"]["maximum"]),
+                    memory=int(entry["memory"]["maximum"]) * _MIB,
+                    gpus=gpus,
+                    features=_listed(entry.get("features", {}).get("total", "")),
+                    gpu_types=types,
+                    partitions=_listed(entry.get("partition", {}).get("name", "")),
+                )
+            )
+    for entry in data.get("nodes", ()) if not found.nodes else ():
+        types, gpus = gpus_of(entry.get("gres", ""))
+        name = str(entry.get("name", "?"))
+        found.add(
+            Node(
+                name,
+                cpus=_whole(file, None, name, "cpus", str(entry.get("cpus", ""))),
+                memory=_whole(file, None, name, "real_memory", str(entry.get("real_memory", 0))) * _MIB,
+                gpus=gpus,
+                features=_listed(entry.get("features", "")),
+                gpu_types=types,
+                partitions=_listed(entry.get("partitions", ())),
+            )
+        )
+    return found
+
+
+def gpus_of(gres: str) -> tuple[tuple[str, ...], int]:
+    """The types of GPUs, and how many there are in all: `gpu:a100:4(S:0-1),gpu:2`."""
+    matches = _GPU.findall(gres)
+    return tuple(dict.fromkeys(kind for kind, _ in matches if kind)), sum(int(count) for _, count in matches)
+
+
+def _listed(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return () if value in _NOTHING else tuple(part for part in value.split(",") if part)
+    return tuple(map(str, value))
+
+
+def _whole(file: str, line: int | None, node: str, name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 13):
+        raise wrong(file, line, node, name, text, "a whole number")
+    return int(text)

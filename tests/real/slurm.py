@@ -1,0 +1,184 @@
+"""A Slurm with accounting of its own on this machine: munged, MariaDB, slurmdbd, slurmctld and four slurmd.
+
+Everything is in one folder and ends with it; nothing of the system is touched. Nodes claim more processors than the
+machine has, as jobs of tests only sleep.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+NEEDED = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sacct", "sacctmgr")
+NODES, CPUS, MEMORY = 4, 16, 64000
+PATIENCE_S = 60.0
+
+CONF = """ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ctld}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+SlurmdParameters=config_overrides
+KillWait=2
+PropagateResourceLimits=NONE
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf_interval=1
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+Licenses=lic:4
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={dbd}
+AccountingStoragePass={folder}/munge.sock
+AccountingStorageTRES=license/lic
+NodeName=DEFAULT CPUs={cpus} CoresPerSocket={cpus} RealMemory={memory} Feature=fast,x86 State=UNKNOWN
+{nodes}
+PartitionName=main Nodes=n[1-{count}] Default=YES MaxTime=UNLIMITED DefaultTime=60 DefMemPerCPU=1
+PartitionName=short Nodes=n[1-2] MaxTime=30 DefaultTime=5 DefMemPerCPU=1
+"""
+DBD = """AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+DbdHost={host}
+DbdAddr=127.0.0.1
+DbdPort={dbd}
+SlurmUser=root
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm_acct
+LogFile={folder}/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+"""
+
+
+def missing() -> str:
+    """Why it cannot run here; empty where it can."""
+    if os.name != "posix" or os.geteuid() != 0:
+        return "needs root"
+    absent = [name for name in NEEDED if shutil.which(name) is None]
+    return f"needs {', '.join(absent)}" if absent else ""
+
+
+@dataclass
+class Slurm:
+    """A running cluster."""
+
+    folder: Path
+
+    def run(self, *words: str, **more: str) -> str:
+        """What a command of Slurm prints."""
+        env = os.environ | {"SLURM_CONF": str(self.folder / "slurm.conf")} | more
+        done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        return done.stdout
+
+    def submit(self, *words: str) -> str:
+        """The number of a job that was submitted."""
+        return self.run("sbatch", "--parsable", "-o", "/dev/null", *words).strip().partition(";")[0]
+
+    def wait(self, what: Sequence[str], holds, patience: float = PATIENCE_S) -> str:  # type: ignore[no-untyped-def]
+        """Look at what a command prints until something holds of it."""
+        begin = time.monotonic()
+        while not holds(found := self.run(*what)):
+            assert time.monotonic() - begin < patience, f"{what}: {found}"
+            time.sleep(0.2)
+        return found
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Slurm]:
+    """A cluster in this folder, ended behind it."""
+    ports = dict(zip(("ctld", "dbd", *(f"n{i + 1}" for i in range(NODES))), _free_ports(NODES + 2), strict=True))
+    host = socket.gethostname().partition(".")[0]
+    lines = [
+        f"NodeName=n{i + 1} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[f'n{i + 1}']}" for i in range(NODES)
+    ]
+    folder.chmod(0o755)
+    for name in ("state", "spool", "db"):
+        (folder / name).mkdir()
+    said = {"folder": folder, "host": host, **ports}
+    (folder / "slurm.conf").write_text(
+        CONF.format(**said, cpus=CPUS, memory=MEMORY, count=NODES, nodes="\n".join(lines))
+    )
+    (folder / "slurmdbd.conf").write_text(DBD.format(**said))
+    (folder / "slurmdbd.conf").chmod(0o600)
+    (folder / "munge.key").write_bytes(secrets.token_bytes(1024))
+    (folder / "munge.key").chmod(0o600)
+    started: list[subprocess.Popen[bytes]] = []
+    slurm = Slurm(folder)
+    env = os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "MYSQL_UNIX_PORT": str(folder / "db" / "sock")}
+
+    def start(*words: str) -> None:
+        with open(folder / f"{words[0]}.out", "ab") as log:
+            started.append(subprocess.Popen(words, env=env, stdout=log, stderr=log))
+
+    try:
+        start(
+            *("munged", "--foreground", "--force", f"--key-file={folder}/munge.key", f"--socket={folder}/munge.sock"),
+            *(f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/munge.seed"),
+        )
+        shutil.chown(folder / "db", "mysql")
+        subprocess.run(
+            ["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={folder}/db/data", "--skip-test-db",
+             "--auth-root-authentication-method=normal"], check=True, capture_output=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+        start("mariadbd", "--no-defaults", "--user=mysql", f"--datadir={folder}/db/data", f"--socket={folder}/db/sock",
+              f"--pid-file={folder}/db/pid", "--skip-networking", "--innodb-buffer-pool-size=64M")  # fmt: skip
+        _until(lambda: (folder / "db" / "sock").exists() and (folder / "munge.sock").exists())
+        start("slurmdbd", "-D")
+        _until(lambda: "started" in _text(folder / "slurmdbd.log"))
+        slurm.run("sacctmgr", "-i", "add", "cluster", "test")
+        start("slurmctld", "-D", "-c")
+        for i in range(NODES):
+            start("slurmd", "-D", "-N", f"n{i + 1}")
+        slurm.wait(["sinfo", "-h", "-N", "-t", "idle", "-p", "main"], lambda found: found.count("\n") == NODES)
+        slurm.wait(["sacctmgr", "-n", "list", "cluster", "format=controlport"], lambda found: found.strip() != "0")
+        yield slurm
+    finally:
+        for process in reversed(started):
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _until(holds) -> None:  # type: ignore[no-untyped-def]
+    begin = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begin < PATIENCE_S
+        time.sleep(0.1)
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
