@@ -118,3 +118,16 @@ def test_lines_over_time_are_rows_as_well():
 def test_a_tail_of_nothing_is_empty():
     assert tail_chart([np.zeros(0)], seconds=True).paths == [""]
     assert tail_chart([], seconds=False).paths == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "long"),
+    [
+        ("d", ["1 h", "6 h", "1 d", "11.0 d"]),
+        ("h", ["1 h", "10 h", "264 h"]),
+        ("min", ["100 min", "1,000 min", "15,833 min"]),
+    ],
+)
+def test_long_marks_of_waits_have_the_unit_of_the_page(unit, long):
+    chart = tail_chart([np.array([30.0, 950_000.0])], seconds=True, unit=unit)
+    assert [tick.text for tick in chart.x_ticks][4:] == long

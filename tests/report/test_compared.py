@@ -31,28 +31,31 @@ def fair(**changed):
 @pytest.mark.parametrize(
     ("pair", "sentence"),
     [
-        (pair(), "easy waits 41.0% less than fcfs, interval 38.0..44.0%"),
-        (pair(5.0, 0.07, 0.02, 0.13), "easy waits 7.0% more than fcfs, interval 2.0..13.0%"),
+        (pair(), "easy waits 41.0% less than fcfs (95% interval 38.0% to 44.0%)"),
+        (pair(5.0, 0.07, 0.02, 0.13), "easy waits 7.0% more than fcfs (95% interval 2.0% to 13.0%)"),
         (
             pair(-5.0, -0.18, -0.36, 0.02),
-            "easy waits 18.0% less than fcfs, but from 2.0% more to 36.0% less would be no surprise",
+            "easy waits 18.0% less than fcfs (95% interval -36.0% to +2.0%: no clear difference)",
         ),
         (pair(0.0, 0.0, 0.0, 0.0), "easy waits as long as fcfs"),
-        (pair(0.0, None, None, None), "easy and fcfs never wait"),
-        (pair(90.0, None, None, None), "easy waits 90 s, fcfs not at all"),
+        (pair(0.0, None, None, None), "easy and fcfs let no job wait"),
+        (pair(90.0, None, None, None), "easy lets jobs wait 90 s on average, fcfs lets none wait"),
         (pair(None, None, None, None), "easy and fcfs have no wait to compare"),
-        (pair(low=None, high=None, method="no interval: x"), "easy waits 41.0% less than fcfs (no interval: x)"),
+        (
+            pair(low=None, high=None, method="no 95% interval: x"),
+            "easy waits 41.0% less than fcfs (no 95% interval: x)",
+        ),
         (
             pair(-1.0, -0.002, -0.003, 0.0001),
-            "easy waits 0.2% less than fcfs, but from no difference to 0.3% less would be no surprise",
+            "easy waits 0.2% less than fcfs (95% interval -0.3% to 0.0%: no clear difference)",
         ),
         (
             pair(5.0, 0.18, -0.02, 0.36),
-            "easy waits 18.0% more than fcfs, but from 2.0% less to 36.0% more would be no surprise",
+            "easy waits 18.0% more than fcfs (95% interval -2.0% to +36.0%: no clear difference)",
         ),
         (pair(0.1, 0.0001, -0.0002, 0.002), "easy waits as long as fcfs, within 0.2%"),
         (pair(-0.1, -0.0001, -0.05, 0.01), "easy waits as long as fcfs, within 5.0%"),
-        (pair(9.0, 50.7, 40, 60), "easy waits 5,070.0% more than fcfs, interval 4,000.0..6,000.0%"),
+        (pair(9.0, 50.7, 40, 60), "easy waits 5,070.0% more than fcfs (95% interval 4,000.0% to 6,000.0%)"),
     ],
 )
 def test_a_pair_is_a_plain_sentence(pair, sentence):
@@ -60,9 +63,9 @@ def test_a_pair_is_a_plain_sentence(pair, sentence):
 
 
 def test_users_who_wait_longer_are_counted_where_there_are_several():
-    assert pair_sentence(pair(), FAIR).endswith("; of 214 users 9 wait longer")
-    assert pair_sentence(pair(), fair(users_longer=1)).endswith("; of 214 users 1 waits longer")
-    assert pair_sentence(pair(), fair(users_longer=0)).endswith("; of 214 users none waits longer")
+    assert pair_sentence(pair(), FAIR).endswith("; 9 of 214 users wait longer")
+    assert pair_sentence(pair(), fair(users_longer=1)).endswith("; 1 of 214 users waits longer")
+    assert pair_sentence(pair(), fair(users_longer=0)).endswith("; none of 214 users waits longer")
     assert "users" not in pair_sentence(pair(), fair(users=1))
     assert "users" not in pair_sentence(pair(), fair(later=0, earlier=0))
 
@@ -80,7 +83,7 @@ def test_the_longest_wait():
     wait = LongWait(policy="easy", job="7", user="", cpus=1, submit_s=0, wait_s=1e6, run_s=1, reason="head")
     assert (
         wait_sentence(wait)
-        == "easy: job 7, 1 cpu, waited 11.6 d, until it was first in order and enough was free for it"
+        == "easy: job 7, 1 cpu, waited 11.6 d, until it was first in the queue and enough was free for it"
     )
     assert wait_sentence(replace(wait, reason="other")).endswith("waited 11.6 d, other")
 

@@ -66,27 +66,29 @@ GROUPS = [
 
 
 def test_who_waits_longer_than_under_the_first_policy_is_marked():
-    (users,) = by_name(GROUPS)
+    (users,) = by_name(GROUPS, "min")
     assert [(name, [(cell.text, cell.worse) for cell in cells]) for name, _, _, cells in users.rows] == [
-        ("u", [("100 s", False), ("3.3 min", True)]),
-        ("v", [("2.0 h", False), ("60 s", False)]),
+        ("u", [("1.7 min", False), ("3.3 min", True)]),
+        ("v", [("120 min", False), ("1.0 min", False)]),
     ]
 
 
 def test_classes_cross_in_a_table_per_policy():
-    counts, (first, second) = crossings(GROUPS, ["fcfs", "easy"])
+    counts, (first, second) = crossings(GROUPS, ["fcfs", "easy"], "h")
     assert first.columns == ["up to 1 min", "1-6 h"]
     assert [size for size, _ in first.rows] == ["1 cpu", "2-8 cpus"]
     assert [[cell and cell.text for cell in cells] for _, cells in counts.rows] == [["30", None], [None, "4"]]
-    assert (first.rows[1][1][1].text, second.rows[1][1][1].text) == ("2.0 h", "60 s")
+    assert (first.rows[1][1][1].text, second.rows[1][1][1].text) == ("2.0 h", "<0.1 h")
 
 
 def test_gaps_stand_beside_their_bound():
     gaps = [Gap(policy=p, metric="mean_wait_s", value=v, bound=30.0, how="area", ratio=v / 30) for p, v in
             (("fcfs", 120.0), ("easy", 60.0))]  # fmt: skip
-    assert gap_rows(gaps) == [("mean wait", "30.0 s", "area", [("120.0 s", "4.000 ×"), ("60.0 s", "2.000 ×")])]
+    assert gap_rows(gaps, "min") == [
+        ("mean wait", "0.50 min", "area", [("2.00 min", "4.000 ×"), ("1.00 min", "2.000 ×")])
+    ]
     none = [Gap(policy="easy", metric="mean_wait_s", value=60.0, bound=0.0, how="nothing has to wait", ratio=None)]
-    assert gap_rows(none) == [("mean wait", "0 s", BOUND_0, [("60.0 s", "")])]
+    assert gap_rows(none, "s") == [("mean wait", "0 s", BOUND_0, [("60.0 s", "")])]
 
 
 @pytest.mark.parametrize("share", [0.05, 0.4, 0.9, 1.8, 4, 9, 19, 49, 99, 900, 5000, 5e5, 1e9])

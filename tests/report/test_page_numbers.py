@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 import backfill as bf
-from backfill.report.values import brief, heading, texts
+from backfill.report.values import brief, heading, texts, wait_unit
 
 
 def in_seconds(text: str) -> float:
@@ -52,9 +52,11 @@ def test_the_numbers_of_the_page_are_those_of_the_json(tmp_path):
     tables = Tables((tmp_path / "out.html").read_text())
 
     metrics = [result["metrics"] for result in told["results"]]
-    (everything,) = (table for table in tables.named("metric") if len(table) == len(metrics[0]) + 1)
-    for name, row in zip(metrics[0], everything[1:], strict=True):
-        assert row == [heading(name), *texts(name, [each[name] for each in metrics])]
+    unit = wait_unit(metrics)
+    names = dict.fromkeys(name for each in metrics for name in each)  # promises are of those policies that make them
+    (everything,) = (table for table in tables.named("metric") if len(table) == len(names) + 1)
+    told_ones = {row[0]: row[1:] for row in everything[1:]}
+    assert told_ones == {heading(name): texts(name, [each.get(name) for each in metrics], unit) for name in names}
 
     pairs = [table for table in tables.named("metric") if table[0][-1] == "as a factor"]
     assert sum(len(table) - 2 for table in pairs) == len(told["pairs"])  # without heading and axis
@@ -62,7 +64,7 @@ def test_the_numbers_of_the_page_are_those_of_the_json(tmp_path):
     values = {each["policy"]: each["metrics"] for each in told["results"]}
     for pair, row in zip(told["pairs"], rows, strict=True):
         name, numbers = pair["metric"], [pair["difference"], pair["low"], pair["high"]]
-        shown = texts(name, [values[pair["b"]][name], values[pair["a"]][name], *numbers])
+        shown = texts(name, [values[pair["b"]][name], values[pair["a"]][name], *numbers], unit)
         assert row[:3] == [heading(name), *shown[:2]]
         assert row[3].lstrip("+\N{MINUS SIGN}") == shown[2].lstrip("-")
 
@@ -72,7 +74,7 @@ def test_the_numbers_of_the_page_are_those_of_the_json(tmp_path):
         [n, f"{j:,}"] for n, j in zip(sizes["names"], sizes["jobs"], strict=True)
     ]
     for k, row in enumerate(classes[1:]):
-        assert [cell.lstrip("▲ ") for cell in row[3:]] == [brief(waits[k]) for waits in sizes["mean_wait_s"]]
+        assert [cell.lstrip("▲ ") for cell in row[3:]] == [brief(waits[k], unit) for waits in sizes["mean_wait_s"]]
 
     waits = next(table for table in tables.named("policy") if table[0][1:] == ["50%", "90%", "95%", "99%", "100%"])
     for column, name in ((3, "p95_wait_s"), (5, "max_wait_s")):

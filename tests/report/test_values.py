@@ -1,7 +1,18 @@
 import pytest
 
 from backfill.model.schedule import REASONS
-from backfill.report.values import UNTIL, WHY, grouped, heading, headline, number, texts
+from backfill.report.values import (
+    UNTIL,
+    WHY,
+    brief,
+    grouped,
+    heading,
+    headline,
+    number,
+    span,
+    texts,
+    wait_unit,
+)
 
 
 def test_times_that_compare_share_a_unit():
@@ -60,3 +71,39 @@ def test_headings_are_words():
 def test_killed_and_rejected_jobs_are_told_where_there_are_any():
     assert headline([{"killed_jobs": 0}, {"killed_jobs": 2}])[-1] == "killed_jobs"
     assert "rejected_jobs" not in headline([{"rejected_jobs": 0}])
+
+
+def test_the_utilization_of_cpus_has_a_column_unless_jobs_hold_other_resources_alone():
+    assert "utilization" in headline([{"utilization": 0.0}])
+    assert "utilization" in headline([{"utilization": 0.0, "utilization_r0": 0.5}, {"utilization": 0.1}])
+    assert "utilization" not in headline([{"utilization": 0.0, "utilization_r0": 0.5}])
+
+
+def metrics(*means):
+    return [{"mean_wait_s": mean, "p95_wait_s": p95} for mean, p95 in means]
+
+
+@pytest.mark.parametrize(
+    ("waits", "unit"),
+    [
+        ([(6836.9, 37_800.0)], "h"),
+        ([(353_776.4, 806_040.0), (5771.0, 34_900.0)], "h"),
+        ([(19_362.0, 41_328.0), (222.0, 0.0)], "min"),
+        ([(400_000.0, 900_000.0)], "d"),
+        ([(0.5, 400_000.0)], "h"),
+        ([(0.0, 0.0), (None, None)], "s"),
+    ],
+)
+def test_all_waits_of_a_page_have_one_unit(waits, unit):
+    assert wait_unit(metrics(*waits)) == unit
+
+
+def test_in_a_given_unit_times_are_never_mixed():
+    assert texts("max_wait_s", [0.5, 400_000.0, 0.0, None], "h") == ["<0.01 h", "111.11 h", "0 h", "-"]
+    assert texts("makespan_s", [0.5, 400_000.0], "h") == ["<0.01 h", "111.11 h"]
+    assert [brief(seconds, "h") for seconds in (174_600, 5000, 60, 0)] == ["48 h", "1.4 h", "<0.1 h", "0 h"]
+    assert brief(174_600, "min") == "2,910 min"
+
+
+def test_in_a_sentence_a_short_wait_has_a_smaller_unit_and_a_long_one_no_larger():
+    assert [span(seconds, "h") for seconds in (42, 1200, 7200, 604_800)] == ["42 s", "0.33 h", "2.0 h", "168 h"]

@@ -8,16 +8,25 @@ from itertools import groupby
 import numpy as np
 
 from backfill.analysis.series import Binned
-from backfill.model.units import SECOND, span_text
+from backfill.model.units import SECOND
 from backfill.model.workload import Floats
+from backfill.report.dates import Dates
+from backfill.report.values import span
 
 SIDE = 1000
 _SPANS = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-_MARKS = {"1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3600, "6 h": 21_600, "1 d": 86_400,
-          "10 d": 864_000, "100 d": 8_640_000}  # fmt: skip
+# Marks of an axis of waits: short ones, and long ones in the unit that the page has for waits.
+_SHORT = {"1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}
+_LONG = {
+    "d": {"1 h": 3600, "6 h": 21_600, "1 d": 86_400, "10 d": 864_000, "100 d": 8_640_000},
+    "h": {"1 h": 3600, "10 h": 36_000, "100 h": 360_000, "1,000 h": 3_600_000, "10,000 h": 36_000_000},
+    "min": {"100 min": 6000, "1,000 min": 60_000, "10,000 min": 600_000, "100,000 min": 6_000_000},
+    "s": {"100 s": 100, "1,000 s": 1000, "10,000 s": 10_000, "100,000 s": 100_000},
+}
 _SHARES = (100, 10, 1, 0.1, 0.01, 0.001)  # percent
 _POINTS = 160
 _ROWS = 20  # of a table
+_DATES = 9  # marks of an axis of dates, about
 _APART = 8  # percent of the axis that two marks keep from each other
 _UNEQUAL = 8  # a count this many times another's peak puts both on a logarithmic axis
 
@@ -42,25 +51,35 @@ class Chart:
     x_unit: str
     y_ticks: list[Tick]
     logarithmic: bool = False  # of 1 + the value, so that 0 has a place
+    zone: str = ""  # of the dates on the x axis, where it has dates
+    scale: str = ""  # how values are read back from the places of points; static/plots.js knows these
+
+    @property
+    def under(self) -> str:
+        """What the axis of time tells."""
+        return f"date ({self.zone})" if self.zone else f"{self.x_unit} since the first submit"
 
 
-def share_chart(series: Sequence[Binned], wholes: Sequence[int], highest: float = 1.0) -> Chart:
+def share_chart(
+    series: Sequence[Binned], wholes: Sequence[int], highest: float = 1.0, dates: Dates | None = None
+) -> Chart:
     """The mean of each bin as a share of the whole; the y axis is 0% to 100%, or to a round share above `highest`."""
     step = 0.25 if highest > 0.8 else _nice(highest / 4)
     top = _top(highest, step)
     heights = [binned.mean / max(whole, 1) / top for binned, whole in zip(series, wholes, strict=True)]
-    return _chart(series, heights, _ticks(100 * top, 100 * step, "{:.10g}%".format))
+    return _chart(series, heights, _ticks(100 * top, 100 * step, "{:.10g}%".format), f"share {top:.10g}", dates)
 
 
-def ratio_chart(series: Sequence[Binned]) -> Chart:
+def ratio_chart(series: Sequence[Binned], dates: Dates | None = None) -> Chart:
     """The mean of each bin, none below 1, where the y axis begins; lines break where there is no mean."""
     highest = max([_LEAST_TOP, *(float(np.fmax.reduce(binned.mean, initial=1)) - 1 for binned in series)])
     step = _nice(highest / 4)
     top = _top(highest, step)
-    return _chart(series, [(b.mean - 1) / top for b in series], _ticks(top, step, lambda more: f"{1 + more:.10g}"))
+    ticks = _ticks(top, step, lambda more: f"{1 + more:.10g}")
+    return _chart(series, [(b.mean - 1) / top for b in series], ticks, f"ratio {top:.10g}", dates)
 
 
-def count_chart(series: Sequence[Binned]) -> Chart:
+def count_chart(series: Sequence[Binned], dates: Dates | None = None) -> Chart:
     """The mean of each bin as a count; on a logarithmic axis where one line would press another to the floor."""
     peaks = [float(binned.mean.max(initial=0)) for binned in series]
     highest = max(peaks, default=0)
@@ -68,28 +87,34 @@ def count_chart(series: Sequence[Binned]) -> Chart:
         top = 10.0 ** math.ceil(math.log10(highest))
         marks = [0, *(10**power for power in range(round(math.log10(top)) + 1))]
         ticks = [Tick(100 * math.log1p(mark) / math.log1p(top), f"{mark:,}") for mark in marks]
-        return _chart(series, [np.log1p(b.mean) / math.log1p(top) for b in series], ticks, logarithmic=True)
+        heights = [np.log1p(b.mean) / math.log1p(top) for b in series]
+        return _chart(series, heights, ticks, f"log {top:.10g}", dates)
     step = _nice(highest / 4) if highest else 1.0
     top = _top(highest, step)
-    return _chart(series, [b.mean / top for b in series], _ticks(top, step))
+    return _chart(series, [b.mean / top for b in series], _ticks(top, step), f"count {top:.10g}", dates)
 
 
-def tail_chart(samples: Sequence[Floats], seconds: bool) -> Chart:
+def tail_chart(samples: Sequence[Floats], seconds: bool, unit: str = "d") -> Chart:
     """The share of the values above each value, both axes logarithmic; samples are sorted, and no line begins below 1.
 
     A line ends at its greatest value, with the share of those as great; the axis ends at the greatest of all.
 
-    seconds: the values are spans of time, so their axis has marks such as `10 min`.
+    seconds: the values are spans of time, so their axis has marks such as `10 min`. unit: of the long ones.
     """
     highest = max((float(values[-1]) for values in samples if len(values)), default=1.0)
     most = max((len(values) for values in samples), default=1)
     top = max(highest, 10.0)
     lowest = next((i for i, share in enumerate(_SHARES) if share / 100 * most <= 1), len(_SHARES) - 1) or 1
     decades = float(lowest)
-    marks = _MARKS if seconds else {f"{10**power:,}": 10**power for power in range(math.ceil(math.log10(top)) + 1)}
+    short = {text: value for text, value in _SHORT.items() if unit != "s" or value < 60}
+    marks = (
+        {**short, **_LONG[unit]}
+        if seconds
+        else {f"{10**power:,}": 10**power for power in range(math.ceil(math.log10(top)) + 1)}
+    )
     x_ticks = [Tick(100 * math.log(v) / math.log(top), text) for text, v in marks.items() if v <= top * (1 + 1e-9)]
     if highest >= top:
-        end = Tick(100, span_text(highest * SECOND) if seconds else f"{highest:,.0f}")
+        end = Tick(100, span(highest, unit) if seconds else f"{highest:,.0f}")
         x_ticks = [*(tick for tick in x_ticks if tick.at <= 100 - _APART), end]
     return Chart(
         paths=[_tail(values, top, decades) for values in samples],
@@ -97,10 +122,11 @@ def tail_chart(samples: Sequence[Floats], seconds: bool) -> Chart:
         x_unit="",
         y_ticks=[Tick(100 * (1 - i / decades), f"{share:g}%") for i, share in enumerate(_SHARES[: lowest + 1])],
         logarithmic=True,
+        scale=f"tail {top:.10g} {decades:g} {'s' if seconds else '1'}",
     )
 
 
-def table(series: Sequence[Binned]) -> list[tuple[str, list[float]]]:
+def table(series: Sequence[Binned], dates: Dates | None = None) -> list[tuple[str, list[float]]]:
     """The same lines as rows: the begin of a part of the time, and the mean of each line in it, or NaN."""
     begin, _, _, size = _span(series)
     bins = min((len(binned.mean) for binned in series), default=0)
@@ -112,8 +138,9 @@ def table(series: Sequence[Binned]) -> list[tuple[str, list[float]]]:
         time = np.add.reduceat(b.time, first)
         area = np.add.reduceat(np.where(b.time > 0, b.mean * b.time, 0), first)
         means.append(np.divide(area, time, out=np.full(len(first), np.nan), where=time > 0))
-    at = (series[0].edges[first] - begin) / size
-    return [(f"{t:,.4g}", [float(each[i]) for each in means]) for i, t in enumerate(at.tolist())]
+    edges = series[0].edges[first].tolist()
+    whens = [f"{(edge - begin) / size:,.4g}" if dates is None else dates.text(edge) for edge in edges]
+    return [(when, [float(each[i]) for each in means]) for i, when in enumerate(whens)]
 
 
 def _tail(values: Floats, top: float, decades: float) -> str:
@@ -132,16 +159,21 @@ def _tail(values: Floats, top: float, decades: float) -> str:
 
 
 def _chart(
-    series: Sequence[Binned], heights: Sequence[Floats], y_ticks: list[Tick], logarithmic: bool = False
+    series: Sequence[Binned], heights: Sequence[Floats], y_ticks: list[Tick], scale: str, dates: Dates | None
 ) -> Chart:
     begin, length, unit, size = _span(series)
     middles = [((b.edges[1:] - begin) + (b.edges[:-1] - begin)) / (2 * length) for b in series]
+    marks = [] if dates is None else dates.marks(begin, begin + length, _DATES)
     return Chart(
         paths=[_path(x, y) for x, y in zip(middles, heights, strict=True)],
-        x_ticks=_ticks(length / size, _nice(length / size / 7)),
+        x_ticks=[Tick(100 * (at - begin) / length, text) for at, text in marks]
+        if dates
+        else _ticks(length / size, _nice(length / size / 7)),
         x_unit=unit,
         y_ticks=y_ticks,
-        logarithmic=logarithmic,
+        logarithmic=scale.startswith("log"),
+        zone=dates.zone if dates else "",
+        scale=f"{scale} {begin / SECOND:.6f} {length / SECOND:.6f}",
     )
 
 

@@ -10,7 +10,7 @@ from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metrics import Metrics
 from backfill.report.sentences import loser_sentence, one_by_one, wait_sentence
 from backfill.report.terminal import WIDTH, plain, policy_table
-from backfill.report.values import BOUND_0, EXPLAINED, cut, grouped, heading, texts
+from backfill.report.values import BOUND_0, EXPLAINED, cut, grouped, heading, texts, without_cpus
 
 NEAR = 10  # times a bound; where a policy is farther above it, the ratios stand beside the bound, not in a column
 MORE = ("out_deadline", "mean_project_turnaround_s", "kept_departures")  # where there are deadlines, or projects
@@ -20,8 +20,7 @@ COLUMNS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
 def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Sequence[Gap]) -> Table:
     """A row for each policy: headline metrics, and how many times a lower bound it is, where no policy is far off."""
     more = [name for name in MORE if any(each.get(name) is not None for each in metrics)]
-    idle = not any(each["utilization"] for each in metrics)  # no job asks for a cpu, or none ran
-    shown = [name for name in (*COLUMNS, *more) if name != "utilization" or not (more and idle)]
+    shown = [name for name in (*COLUMNS, *more) if name != "utilization" or not without_cpus(metrics)]
     columns = [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in shown]
     for metric, head in (("mean_wait_s", "wait/ bound"), ("makespan_s", "makespan/ bound")):
         ratios = [gap.ratio for gap in gaps if gap.metric == metric]

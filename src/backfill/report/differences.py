@@ -49,10 +49,10 @@ class Table:
     ticks: list[Tick]
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], values: dict[str, Metrics]) -> "Table":
-        """values: the metrics by policy."""
+    def of(cls, pairs: Sequence[Pair], values: dict[str, Metrics], unit: str | None = None) -> "Table":
+        """values: the metrics by policy. unit: of waits."""
         reach = _reach(pairs)
-        return cls([_difference(pair, values, reach) for pair in pairs], _ticks(reach))
+        return cls([_difference(pair, values, reach, unit) for pair in pairs], _ticks(reach))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,28 @@ class Differences:
     intervals: int  # how many there are
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], values: dict[str, Metrics], against: str | None = None) -> "Differences":
-        """values: the metrics by policy. against: the policy of the main pairs; None for all of them."""
+    def of(
+        cls,
+        pairs: Sequence[Pair],
+        values: dict[str, Metrics],
+        against: str | None = None,
+        unit: str | None = None,
+    ) -> "Differences":
+        """values: the metrics by policy. against: the policy of the main pairs, or None for all. unit: of waits."""
         main = [pair for metric in MAIN for pair in pairs if pair.metric == metric and against in (None, pair.b)]
         of_two: dict[tuple[str, str], list[Pair]] = {}
         for pair in pairs:
             of_two.setdefault((pair.a, pair.b), []).append(pair)
         methods = [pair.method for pair in pairs if pair.low is not None]
-        tables = [Table.of(two, values) for two in of_two.values()]
-        return cls(Table.of(main, values), tables, list(dict.fromkeys(methods)), len(methods))
+        tables = [Table.of(two, values, unit) for two in of_two.values()]
+        return cls(Table.of(main, values, unit), tables, list(dict.fromkeys(methods)), len(methods))
 
 
-def _difference(pair: Pair, values: dict[str, Metrics], reach: float) -> Difference:
+def _difference(pair: Pair, values: dict[str, Metrics], reach: float, unit: str | None) -> Difference:
     b, a, difference, low, high = texts(
         pair.metric,
         [values.get(p, {}).get(pair.metric) for p in (pair.b, pair.a)] + [pair.difference, pair.low, pair.high],
+        unit,
     )
     return Difference(
         a=pair.a,

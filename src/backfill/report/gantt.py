@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.outages import Holders, Outages
+from backfill.analysis.resources import shared
 from backfill.analysis.series import window
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.schedule import CANCELLED, PENDING, REASONS, REJECTED, STATES, TIMEOUT, Schedule
-from backfill.model.units import NEVER, SECOND
+from backfill.model.units import NEVER, SECOND, amount
 from backfill.model.workload import Ints, Ragged, Workload
 from backfill.report.rows import boxes, lanes, licence_lanes, licences_of
 from backfill.report.values import cut
@@ -87,6 +88,10 @@ def _packed(
         ("walltime", jobs.walltime[rows] // clock.tick),
         ("user", np.searchsorted(users, codes) - (users[:1] < 0).sum()),
     ]
+    ties = jobs.project.codes[rows]
+    projects = np.unique(ties)
+    if (projects >= 0).any():
+        columns.append(("project", np.searchsorted(projects, ties) - (projects[:1] < 0).sum()))
     if (jobs.deadline[rows] < NEVER).any():
         columns.append(("due", np.where(jobs.deadline[rows] < NEVER, clock.ticks(jobs.deadline[rows]) - submit, -1)))
     lanes = licence_lanes(workload, platform)
@@ -95,10 +100,14 @@ def _packed(
     if len(lanes):
         job, lane, copies = licences_of(workload, platform, rows)
         columns += [("licences", np.bincount(job, minlength=len(rows))), ("licence", lane), ("copies", copies)]
+    resources = _resources(workload, platform)
+    columns += [(f"use{i}", amounts[rows]) for i, (_, amounts) in enumerate(resources)]
     ids = _whole_ids(jobs.job[rows])
     if ids is not None:
         columns.append(("id", np.diff(ids, prepend=0)))
     usual = np.zeros(len(rows), np.int64)
+    waits = [_dangled(schedule)[rows] for _, schedule in schedules]
+    dangles = any(each.any() for each in waits)
     again = any(s.runs is not None or (s.state > REJECTED).any() for _, s in schedules)
     for place, (_, schedule) in enumerate(schedules):
         ran = schedule.ran[rows]
@@ -110,6 +119,8 @@ def _packed(
             ("wait", np.where(ran, start - eligible, -1)),
             ("why", _why(schedule, rows, words, jobs.deadline[rows])),
         ]
+        if dangles:
+            columns.append(("dangled", waits[place] // clock.tick))
         usual = held if place == 0 else usual
         box = schedule.take(rows) if again else None
         if len(platform.nodes) > 1:
@@ -120,14 +131,22 @@ def _packed(
         **({"states": list(STATES)} if again else {}),
         **({} if events is None else {"away": _away(events, workload, platform, clock, end)}),
         **told,
+        **({"resources": [told for told, _ in resources]} if resources else {}),
+        **({"epoch": calendar.epoch + clock.begin / SECOND} if (calendar := workload.calendar) else {}),
         "tick": clock.tick / SECOND,
         "length": (end - begin) // clock.tick + 1,
         "jobs": len(rows),
         "cpus": platform.capacity[:, 0].tolist(),
         "nodes": [cut(name) for name in platform.nodes] if len(platform.nodes) > 1 else [],
+        **(
+            {"sites": [cut(name) for name in platform.sites], "site": platform.site.tolist()}
+            if has_sites(platform)
+            else {}
+        ),
         "copies": [copies for _, copies in shown],
         "licences": [cut(name) for name, _ in shown],
         "users": [cut(jobs.user.names[code]) for code in users.tolist() if code >= 0],
+        "projects": [cut(jobs.project.names[code]) for code in projects.tolist() if code >= 0],
         "ids": None if ids is not None else [cut(str(job)) for job in jobs.job[rows].tolist()],
         "why": list(words),
         "policies": [name for name, _ in schedules],
@@ -137,6 +156,25 @@ def _packed(
     planes = [_planes(values) for _, values in columns]
     data = zlib.compress(b"".join([struct.pack("<I", len(head)), head, *planes]), 6)
     return base64.b64encode(data).decode()
+
+
+def _resources(workload: Workload, platform: Platform) -> list[tuple[dict[str, Any], Ints]]:
+    """Resources beside cpus that jobs ask for: name, size of the machine in words and in a unit in which the whole
+    machine is a number of 30 bits, and how much each job holds in that unit."""
+    found = []
+    for name in shared(workload, platform)[1:]:
+        held = workload.jobs.tasks * workload.jobs.demand[:, workload.resources.index(name)]
+        whole = int(platform.capacity[:, platform.resources.index(name)].sum())
+        if whole and held.any() and name not in platform.node_licences:
+            unit = max(whole >> 30, 1)
+            told = {"name": cut(name), "there": amount(name, whole), "whole": whole / unit}
+            found.append((told, np.minimum(held // unit, _LIMIT)))
+    return found
+
+
+def has_sites(platform: Platform) -> bool:
+    """Whether the chart parts sites from each other."""
+    return len(platform.sites) > 1
 
 
 def _told(rows: Ints, explained: Sequence[Mapping[int, str]], asked: int | None) -> dict[str, Any]:
@@ -172,6 +210,14 @@ class _Clock:
 
 def _instants(schedule: Schedule) -> tuple[Ints, Ints, Ints]:
     return schedule.start, schedule.end, np.maximum(schedule.eligible, schedule.submit)
+
+
+def _dangled(schedule: Schedule) -> Ints:
+    """How long the last run of each job held its nodes before it made progress."""
+    found = np.zeros(len(schedule), np.int64)
+    if schedule.runs is not None:
+        found[schedule.runs.job] = schedule.runs.dangled  # of several runs the last one is written last
+    return found
 
 
 def _why(schedule: Schedule, rows: Ints, words: dict[str, int], deadline: Ints) -> Ints:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from backfill.analysis.bounds import Gap, by_metric
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
-from backfill.model.units import SECOND, span_text
-from backfill.report.values import BOUND_0, NONE, brief, grouped, heading, number, texts
+from backfill.report.values import BOUND_0, NONE, UNTIL, brief, grouped, heading, number, texts, times
 
-ROWS_MOST = 15  # users or groups that a table names
+ROWS_MOST = 15  # users or groups that a table shows at first
+ROWS_ALL = 3000  # and at most, once all are asked for
 WAITS_MOST = 5  # long waits per policy
 _WORSE = 1.05  # a mean wait this many times that under the first policy is marked
 _DEPTHS = (0, 600, 3600, 21_600, 86_400)  # seconds; a class of waits has one more shade than the one before
@@ -28,7 +28,7 @@ class Who:
     """Mean wait by user or group: one row each, a cell per policy."""
 
     by: str
-    rows: list[tuple[str, str, str, list[Cell]]]  # name, jobs, cpu hours, waits
+    rows: list[tuple[str, str, str, list[Cell]]]  # name, jobs, cpu hours, waits; ROWS_MOST of them are seen at first
     left_out: int
 
 
@@ -41,32 +41,32 @@ class Crossing:
     rows: list[tuple[str, list[Cell | None]]]
 
 
-def by_name(groups: Sequence[Groups]) -> list[Who]:
-    """The tables by user, group, size and run time; those with most jobs of many."""
+def by_name(groups: Sequence[Groups], unit: str) -> list[Who]:
+    """The tables by user, group, size and run time; those with most jobs first. unit: of the waits."""
     found = []
     for each in groups:
         if each.by == "size x run time":
             continue
-        few = slice(None, ROWS_MOST)
+        few = slice(None, ROWS_ALL)
         rows = [
-            (name, f"{jobs:,}", f"{hours:,.0f}", _cells([waits[i] for waits in each.mean_wait_s]))
+            (name, f"{jobs:,}", f"{hours:,.0f}", _cells([waits[i] for waits in each.mean_wait_s], unit))
             for i, (name, jobs, hours) in enumerate(
                 zip(each.names[few], each.jobs[few], each.cpu_hours[few], strict=True)
             )
         ]
-        found.append(Who(each.by, rows, max(0, len(each.names) - ROWS_MOST)))
+        found.append(Who(each.by, rows, max(0, len(each.names) - ROWS_ALL)))
     return found
 
 
-def crossings(groups: Sequence[Groups], policies: Sequence[str]) -> tuple[Crossing | None, list[Crossing]]:
-    """The number of jobs by size and run time, and their mean wait under each policy."""
+def crossings(groups: Sequence[Groups], policies: Sequence[str], unit: str) -> tuple[Crossing | None, list[Crossing]]:
+    """The number of jobs by size and run time, and their mean wait under each policy, in this unit."""
     each = next((g for g in groups if g.by == "size x run time"), None)
     if each is None:
         return None, []
     place = {name: i for i, name in enumerate(each.names)}
     runs = [run for run in RUNS if any(f"{size}, {run}" in place for size in SIZES)]
     sizes = [size for size in SIZES if any(f"{size}, {run}" in place for run in RUNS)]
-    cells = [_cells([waits[i] for waits in each.mean_wait_s]) for i in range(len(each.names))]
+    cells = [_cells([waits[i] for waits in each.mean_wait_s], unit) for i in range(len(each.names))]
 
     def crossing(policy: str, texts_: Sequence[Cell]) -> Crossing:
         rows = [(size, [texts_[place[key]] if (key := f"{size}, {run}") in place else None for run in runs])
@@ -77,59 +77,65 @@ def crossings(groups: Sequence[Groups], policies: Sequence[str]) -> tuple[Crossi
     return counts, [crossing(policy, [row[k] for row in cells]) for k, policy in enumerate(policies)]
 
 
-def fairness_rows(fairness: Sequence[Fairness]) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """(a, b, cells) for each pair; a cell is a name from outside, or none, and a text."""
-    return [(each.a, each.b, _fairness(each)) for each in fairness]
-
-
-FAIRNESS_HEADS = (
-    "jobs that start later", "by, on average", "at most", "users who wait longer", "user hit most", "class hit most",
-)  # fmt: skip
-
-
-def _fairness(each: Fairness) -> list[tuple[str, str]]:
-    share = each.later_share
+def fairness_rows(fairness: Sequence[Fairness], unit: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """(a, b, cells) for each pair; a cell is a name from outside, or none, and a text. unit: of the times."""
+    means, longest, users, classes = (
+        times([getattr(each, name) for each in fairness], unit)
+        for name in ("mean_delay_s", "max_delay_s", "worst_user_s", "worst_class_s")
+    )
     return [
-        ("", NONE if share is None else f"{share:.1%}"),
-        ("", _span(each.mean_delay_s)),
-        ("", _span(each.max_delay_s)),
-        ("", f"{each.users_longer:,} of {each.users:,}" if each.users else NONE),
-        _worst(each.worst_user, each.worst_user_s),
-        _worst(each.worst_class, each.worst_class_s),
+        (
+            each.a,
+            each.b,
+            [
+                ("", NONE if each.later_share is None else f"{each.later_share:.1%}"),
+                ("", means[i]),
+                ("", longest[i]),
+                ("", f"{each.users_longer:,} of {each.users:,}" if each.users else NONE),
+                _worst(each.worst_user, users[i]),
+                _worst(each.worst_class, classes[i]),
+            ],
+        )
+        for i, each in enumerate(fairness)
     ]
 
 
-def long_waits(waits: Sequence[LongWait]) -> list[LongWait]:
-    """The longest of each policy."""
+FAIRNESS_HEADS = (
+    "jobs that start later", "mean delay", "longest delay", "users who wait longer", "user hit most", "class hit most",
+)  # fmt: skip
+
+
+def long_waits(waits: Sequence[LongWait], unit: str) -> list[tuple[LongWait, str, str, str]]:
+    """The longest of each policy: with the wait in this unit, the run time, and until when it waited."""
     seen: dict[str, int] = {}
     found = []
     for wait in waits:
         seen[wait.policy] = seen.get(wait.policy, 0) + 1
         if seen[wait.policy] <= WAITS_MOST:
             found.append(wait)
-    return found
+    waited, ran = times([each.wait_s for each in found], unit), times([each.run_s for each in found])
+    return [(each, waited[i], ran[i], UNTIL.get(each.reason, each.reason)) for i, each in enumerate(found)]
 
 
-def gap_rows(gaps: Sequence[Gap]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-    """Per bound: what of, its value, how it was found, and (value, how many times the bound or "") of each policy."""
+def gap_rows(gaps: Sequence[Gap], unit: str) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+    """Per bound: what of, its value, how it was found, and (value, how many times the bound or "") of each policy.
+
+    unit: of waits.
+    """
     found = []
     for metric, each in by_metric(gaps).items():
-        (least,), values = texts(metric, [each[0].bound]), texts(metric, [gap.value for gap in each])
+        least, *values = texts(metric, [each[0].bound, *(gap.value for gap in each)], unit)
         ratios = ["" if gap.ratio is None else f"{number(gap.ratio)} ×" for gap in each]
         how = BOUND_0 if each[0].bound == 0 else grouped(each[0].how)
         found.append((heading(metric), least, how, list(zip(values, ratios, strict=True))))
     return found
 
 
-def _cells(waits: Sequence[float]) -> list[Cell]:
+def _cells(waits: Sequence[float], unit: str) -> list[Cell]:
     worse = [k > 0 and wait > _WORSE * waits[0] and wait - waits[0] > 1 for k, wait in enumerate(waits)]
     depths = [sum(wait > edge for edge in _DEPTHS) for wait in waits]
-    return [Cell(*each) for each in zip(map(brief, waits), worse, depths, strict=True)]
+    return [Cell(*each) for each in zip([brief(wait, unit) for wait in waits], worse, depths, strict=True)]
 
 
-def _span(seconds: float | None) -> str:
-    return NONE if seconds is None else span_text(seconds * SECOND)
-
-
-def _worst(name: str | None, seconds: float | None) -> tuple[str, str]:
-    return ("", NONE) if name is None else (name, f"+{_span(seconds)}")
+def _worst(name: str | None, text: str) -> tuple[str, str]:
+    return ("", NONE) if name is None else (name, f"+{text}")

@@ -2,8 +2,7 @@
 
 import base64
 import hashlib
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -14,43 +13,49 @@ import numpy as np
 from markupsafe import Markup
 
 from backfill.analysis.metrics import NOTHING, Counted, Metrics, Trim
-from backfill.analysis.series import Binned, window
+from backfill.analysis.resources import shared
+from backfill.analysis.series import window
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
-from backfill.model.units import NEVER, SECOND, amount, span_text
-from backfill.model.workload import Workload
+from backfill.model.units import NEVER
+from backfill.model.workload import Labels, Workload
 from backfill.report import losers
-from backfill.report.chart import SIDE, count_chart, ratio_chart, share_chart, table, tail_chart
+from backfill.report.chart import SIDE
+from backfill.report.dates import Dates
 from backfill.report.differences import Differences
 from backfill.report.findings import Findings
-from backfill.report.gantt import pack
+from backfill.report.first import First
+from backfill.report.gantt import has_sites, pack
+from backfill.report.lines import lines
 from backfill.report.projects import RESULTS, ROW, Projects
 from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.rows import licence_lanes
 from backfill.report.sentences import chance, one_by_one
-from backfill.report.shown import BINS, QUANTILES, Shown, Used, longest, quantiles
+from backfill.report.shown import Shown
 from backfill.report.templating import templates
-from backfill.report.values import EXPLAINED, NONE, UNTIL, columns, cut, heading, headline, number, texts
+from backfill.report.values import EXPLAINED, columns, cut, heading, headline, wait_unit
 from backfill.traces.files import written
 
-FIGURES, AT_ONCE = 100, 8  # so many licences have a figure, and these are seen at once; the table has all
-PROJECTS = ("words", "hand", "projects")  # scripts of the timelines of projects
-SCRIPTS = ("data", "rows", "raster", "words", "colours", "front", "chart", "hand", "page")
+USERS = 500  # that the field of the filter offers; any other can be typed
+# Scripts of every page, of the timelines of projects, and of the chart of every job.
+BASE = ("dates", "words", "tables", "plots")
+PROJECTS = ("hand", "projects")
+SCRIPTS = ("data", "rows", "raster", "colours", "front", "use", "chart", "hand", "found", "view", "page")
 CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
-    "reality": ("against reality", "reality"),
-    "summary": ("summary", "headline"),
-    "differences": ("differences", "pairs"),
-    "bounds": ("optimum", "gaps"),
-    "distributions": ("waits and slowdowns", "lines"),
-    "time": ("over time", "lines"),
-    "losers": ("who loses", "groups"),
+    "summary": ("all policies", "headline"),
+    "losers": ("who waits longer", "groups"),
     "projects": ("projects", "projects"),
     "gantt": ("every job", "gantt"),
+    "distributions": ("waits and slowdowns", "lines"),
+    "time": ("over time", "lines"),
+    "differences": ("how sure", "pairs"),
+    "reality": ("against reality", "reality"),
+    "bounds": ("optimum", "gaps"),
     "metrics": ("all metrics", None),
     "provenance": ("where this comes from", None),
 }
-_NOTHING_FOUND: dict[str, Any] = {"pairs": (), "gaps": (), "groups": (), "reality": None}
+_NOTHING_FOUND: dict[str, Any] = {"pairs": (), "gaps": (), "groups": (), "reality": None, "first": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,26 +141,30 @@ def write_page(path: str | Path, page: Page) -> None:
 
 def render(page: Page) -> str:
     """The page as HTML; every text from outside is escaped."""
-    metrics = [run.metrics for run in page.runs]
+    policies, metrics = [run.policy for run in page.runs], [run.metrics for run in page.runs]
     nothing = _nothing(page)
     chart = _jobs(page)
     projects = page.projects if not nothing else None
-    script = _script([*(SCRIPTS if chart["gantt"] else ()), *(PROJECTS if projects else ())])
+    scripts = [*(() if nothing else BASE), *(SCRIPTS if chart["gantt"] else ()), *(PROJECTS if projects else ())]
+    script, unit, dates = _script(scripts), wait_unit(metrics), _dates(page) or (projects.dates if projects else None)
     values: dict[str, Any] = {
         "title": page.title,
-        "policies": [run.policy for run in page.runs],
+        "policies": policies,
         "provenance": page.provenance,
         "nothing": nothing,
-        "headline": columns(headline(metrics), metrics) if not nothing else [],
+        "headline": columns(headline(metrics), metrics, unit) if not nothing else [],
         "explained": {heading(name): text for name, text in EXPLAINED.items()},
-        "everything": columns(_names(metrics, known=bool(nothing)), metrics),
-        "lines": _lines(page) if page.shown and not nothing else None,
-        "until": UNTIL,
+        "everything": columns(_names(metrics, known=bool(nothing)), metrics, unit),
+        "lines": lines([run.policy for run in page.runs], page.shown, unit, dates)
+        if page.shown and not nothing
+        else None,
+        "unit": unit,
+        "dates": dates,
         "side": SIDE,
         "style": Markup(_static("report.css") + (_static("projects.css") if projects else "")),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        **(_found(page) if not nothing else _NOTHING_FOUND),
+        **(_found(page, unit) if not nothing else _NOTHING_FOUND),
         **chart,
         "projects": projects,
         "results": RESULTS,
@@ -181,144 +190,47 @@ def _nothing(page: Page) -> str:
     if rejected:
         return f"No job ran: {rejected:,} {'was' if rejected == 1 else 'were'} rejected."
     ran = any(run.schedule is not None and run.schedule.ran.any() for run in page.runs)
-    return "No job counts: all that ran are left out at the begin or at the end." if ran else "No job ran."
+    return "No job counts: all jobs that ran are in the warm-up or cool-down." if ran else "No job ran."
 
 
-def _lines(page: Page) -> dict[str, Any]:
-    """The figures, and what stands beside their lines."""
-    shown, policies = page.shown, [cut(run.policy) for run in page.runs]
-    held, queue, inside = ([getattr(each, name) for each in shown] for name in ("held", "queue", "inside"))
-    waits, slowdowns = ([quantiles(getattr(each, name)) for each in shown] for name in ("waits", "slowdowns"))
-    cpus = [each.cpus for each in shown]
-    return {
-        "used": share_chart(held, cpus),
-        "used_rows": [(when, _shares(row, cpus)) for when, row in table(held)],
-        "used_told": _averages(policies, _shares(map(_mean, held), cpus)),
-        **_counts("queue", policies, queue),
-        **_counts("inside", policies, inside),
-        "waits": tail_chart([each.waits for each in shown], seconds=True),
-        "waits_told": _each(policies, [_spread("wait_s", each) for each in waits]),
-        "wait_table": _quantiles("wait_s", waits),
-        "slowdowns": tail_chart([each.slowdowns for each in shown], seconds=False),
-        "slowdowns_told": _each(policies, [_spread("slowdown", each) for each in slowdowns]),
-        "slowdown_table": _quantiles("slowdown", slowdowns),
-        "licences": _used(policies, [each.licences for each in shown]),
-        "resources": _used(policies, [each.resources for each in shown]),
-        **_balance(policies, [each.imbalance for each in shown if each.imbalance is not None]),
-        "bin": span_text(longest(shown) / BINS),
-    }
-
-
-def _used(policies: Sequence[str], shown: Sequence[Sequence[Used]]) -> dict[str, Any] | None:
-    """The use of each licence or resource: figures, those in use most first, and a table."""
-    rows = [*zip(*shown, strict=True)]
-    if not rows:
+def _dates(page: Page) -> Dates | None:
+    """The calendar of all that the page shows, where the log has one."""
+    if page.ran is None or not len(page.ran[0]):
         return None
-    most = sorted(range(len(rows)), key=lambda i: -max(_mean(each.held) / max(each.there, 1) for each in rows[i]))
-    cells = [[(_shares([_mean(each.held)], [each.there])[0], f"{each.all_held:.1%}") for each in row] for row in rows]
-    highest = max(_most_unusable(row) for row in rows)
-    return {
-        "at_once": AT_ONCE,
-        "rows": [(cut(row[0].name), _there(row), told) for row, told in zip(rows, cells, strict=True)],
-        "figures": [_figure(policies, rows[i], highest) for i in most[:FIGURES]],
-        "usable": [cut(row[0].name) for row in rows if row[0].unusable and not _most_unusable(row)],
-    }
+    begin, end = window(*(run.schedule for run in page.runs if run.schedule is not None))
+    submit = page.ran[0].jobs.submit
+    return Dates.of(
+        page.ran[0].calendar,
+        min(begin, int(submit.min())) if end > begin else int(submit.min()),
+        max(end, int(submit.max())),
+    )
 
 
-def _figure(policies: Sequence[str], row: Sequence[Used], highest: float) -> dict[str, Any]:
-    """The use of one licence or resource under each policy, and what is free but unusable, where something is."""
-    wholes, held = [each.there for each in row], [each.held for each in row]
-    unusable = [each.unusable for each in row if each.unusable] if _most_unusable(row) else []
-    return {
-        "name": cut(row[0].name),
-        "there": _there(row),
-        "chart": share_chart(held, wholes),
-        "told": _averages(policies, _shares(map(_mean, held), wholes)),
-        "unusable": share_chart(unusable, wholes, highest) if unusable else None,
-        "unusable_told": _averages(policies, _shares(map(_mean, unusable), wholes)) if unusable else "",
-    }
-
-
-def _there(row: Sequence[Used]) -> str:
-    return amount(row[0].name, row[0].there)
-
-
-def _most_unusable(row: Sequence[Used]) -> float:
-    """The greatest share that is free but unusable in any part of the time, under any policy."""
-    return max((float(u.unusable.mean.max(initial=0)) / max(u.there, 1) for u in row if u.unusable), default=0.0)
-
-
-def _balance(policies: Sequence[str], series: Sequence[Binned]) -> dict[str, Any]:
-    """The figure of the imbalance over time, where there are several resources."""
-    if not series:
-        return {"imbalance": None}
-    means = [number(_mean(each)) for each in series]
-    rows = table(series)
-    return {
-        "imbalance": ratio_chart(series),
-        "imbalance_means": [f"mean {mean}" for mean in means],
-        "imbalance_rows": [(when, [NONE if math.isnan(mean) else number(mean) for mean in row]) for when, row in rows],
-        "imbalance_told": _averages(policies, means),
-    }
-
-
-def _counts(name: str, policies: Sequence[str], series: Sequence[Binned]) -> dict[str, Any]:
-    """A figure of numbers of jobs over time."""
-    most = [f"{each.most.max(initial=0):,}" for each in series]
-    means = [f"{_mean(each):,.1f}" for each in series]
-    return {
-        name: count_chart(series),
-        f"{name}_peaks": [f"most {number}" for number in most],
-        f"{name}_rows": [(when, [f"{mean:,.1f}" for mean in row]) for when, row in table(series)],
-        f"{name}_told": _each(policies, [f"{a} on average, at most {b}" for a, b in zip(means, most, strict=True)]),
-    }
-
-
-def _shares(held: Iterable[float], cpus: Sequence[int]) -> list[str]:
-    return [f"{mean / max(whole, 1):.1%}" for mean, whole in zip(held, cpus, strict=True)]
-
-
-def _each(policies: Sequence[str], texts_: Sequence[str]) -> str:
-    """A text for each policy, for those who do not see the lines."""
-    return "; ".join(f"{policy}: {text}" for policy, text in zip(policies, texts_, strict=True))
-
-
-def _averages(policies: Sequence[str], means: Sequence[str]) -> str:
-    return _each(policies, [f"{mean} on average" for mean in means])
-
-
-def _mean(binned: Binned) -> float:
-    some = binned.time > 0
-    return float(np.average(binned.mean[some], weights=binned.time[some])) if some.any() else 0.0
-
-
-def _spread(name: str, values: Sequence[float | None]) -> str:
-    half, *_, most = (texts(name, [value])[0] for value in values)
-    return f"half of the jobs above {half}, at most {most}"
-
-
-def _found(page: Page) -> dict[str, Any]:
-    """What was found about differences, bounds and who loses."""
+def _found(page: Page, unit: str) -> dict[str, Any]:
+    """What was found: the first screen, differences, bounds and who loses."""
     found = page.findings
     policies = [run.policy for run in page.runs]
     told = one_by_one(found.fairness)
-    differences = Differences.of(found.pairs, _values(page), None if len(told) == len(found.fairness) else policies[0])
-    counts, crossings = losers.crossings(found.groups, policies)
+    against = None if len(told) == len(found.fairness) else policies[0]
+    differences = Differences.of(found.pairs, _values(page), against, unit)
+    counts, crossings = losers.crossings(found.groups, policies, unit)
     return {
+        "first": First.of(policies, [run.metrics for run in page.runs], found, page.reality, unit),
         "pairs": found.pairs,
         "differences": differences,
         "chance": chance(differences.intervals),
         "sentences": [page.sentences[i] for i in told if page.sentences],
-        "gaps": losers.gap_rows(found.gaps),
-        "groups": losers.by_name(found.groups),
+        "gaps": losers.gap_rows(found.gaps, unit),
+        "groups": losers.by_name(found.groups, unit),
+        "rows_most": losers.ROWS_MOST,
         "counts": counts,
         "crossings": crossings,
-        "fairness": losers.fairness_rows(found.fairness),
+        "fairness": losers.fairness_rows(found.fairness, unit),
         "fairness_heads": losers.FAIRNESS_HEADS,
         "reality": page.reality,
-        "replays": replay_rows(page.reality) if page.reality else [],
-        "replay_classes": class_rows(page.reality) if page.reality else [],
-        "long_waits": losers.long_waits(found.waits),
+        "replays": replay_rows(page.reality, unit) if page.reality else [],
+        "replay_classes": class_rows(page.reality, unit) if page.reality else [],
+        "long_waits": losers.long_waits(found.waits, unit),
     }
 
 
@@ -336,16 +248,20 @@ def _jobs(page: Page) -> dict[str, Any]:
         "gantt": pack(workload, platform, schedules, events=page.events, explained=page.explained, asked=page.asked),
         "jobs": len(workload),
         "nodes": len(platform.nodes),
+        "tied": bool((workload.jobs.project.codes >= 0).any()),
         "deadlines": bool((workload.jobs.deadline < NEVER).any()),
         "licences": len(licence_lanes(workload, platform)) > 0,
+        "resources": len(shared(workload, platform)) > 1,
+        "users": [cut(name) for name in _frequent(workload.jobs.user)],
+        "sites": has_sites(platform),
     }
 
 
-def _quantiles(name: str, values: Sequence[Sequence[float | None]]) -> list[tuple[str, list[str]]]:
-    """A column for each share; all of the table in one unit where that reads well."""
-    heads = [*(f"{percent}%" for percent in QUANTILES), "100%"]
-    cells = texts(name, [each[i] for i in range(len(heads)) for each in values])
-    return [(head, cells[i * len(values) : (i + 1) * len(values)]) for i, head in enumerate(heads)]
+def _frequent(users: Labels) -> list[str]:
+    """The names of those with most jobs first."""
+    count = np.bincount(users.codes[users.codes >= 0], minlength=len(users.names))
+    order = np.argsort(-count, kind="stable")[:USERS]
+    return [users.names[code] for code in order.tolist() if count[code]]
 
 
 @cache
@@ -361,4 +277,3 @@ def _script(names: Sequence[str]) -> str:
 
 _TEMPLATES = templates("backfill.report")
 _TEMPLATES.filters["cut"] = cut
-_TEMPLATES.filters["span"] = lambda seconds: span_text(seconds * SECOND)

@@ -8,8 +8,10 @@ from typing import Any
 
 from backfill.analysis.departures import KEPT, LATE, LATER
 from backfill.analysis.promises import WHY
+from backfill.model.clock import Clock
 from backfill.model.units import SECOND, counted, span_text
 from backfill.report.chart import Tick
+from backfill.report.dates import Dates
 from backfill.report.values import NONE, cut, texts
 
 ROW = 30  # pixels of a row's height, as in static/projects.css and projects.js
@@ -21,7 +23,7 @@ RESULTS = {
     None: "not departed: a job never ran",
 }
 _WHY = {**WHY, "given": "more jobs of the project came"}
-_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200)  # as static/words.js
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200)  # as static/dates.js
 _DAY = 86_400
 _MARKS = 7  # of the axis, at most
 _TURN = 60  # percent of the axis; behind it a row's label stands to the left
@@ -107,10 +109,17 @@ class Projects:
     """The timelines of all policies that promise departures, on one axis."""
 
     timelines: list[Timeline]
-    begin: float  # seconds after the first submit of the log
+    zero: float  # the first submit of the log, in seconds
+    begin: float  # seconds after it
     length: float
     ticks: list[Tick]
     which: str  # a sentence about which projects these are; empty for all of them
+    dates: Dates | None  # where the log knows its calendar
+
+    @property
+    def told_in(self) -> str:
+        """What instants are."""
+        return f"dates in {self.dates.zone}" if self.dates else "time since the first submit"
 
     @property
     def open(self) -> bool:
@@ -129,10 +138,12 @@ class Projects:
         shown = [project for _, each in those for project in each["projects"]["shown"]]
         if not shown:
             return None
-        zero = those[0][1]["projects"]["first_submit_s"]
+        zero, calendar = those[0][1]["projects"]["first_submit_s"], those[0][1].get("workload", {}).get("calendar")
         begin = min(each["submit_s"] for each in shown)
         length = max(max(_instants(each)) for each in shown) - begin or 1.0
-        axis = _Axis(zero, begin, length)
+        clock = None if calendar is None else Clock(int(calendar["epoch_s"]), str(calendar["zone"]))
+        dates = Dates.of(clock, int(begin * SECOND), int((begin + length) * SECOND))
+        axis = _Axis(zero, begin, length, dates)
         timelines = [
             Timeline(
                 cut(name),
@@ -142,7 +153,7 @@ class Projects:
             for name, each in those
         ]
         which = _which([each for _, each in those], replicated)
-        return cls(timelines, begin - zero, length, axis.ticks, which)
+        return cls(timelines, zero, begin - zero, length, axis.ticks, which, dates)
 
 
 def _instants(project: Mapping[str, Any]) -> list[float]:
@@ -155,9 +166,13 @@ class _Axis:
     zero: float  # the first submit of the log, from which instants are told
     begin: float
     length: float  # seconds
+    dates: Dates | None
 
     @property
     def ticks(self) -> list[Tick]:
+        if self.dates is not None:
+            first, last = int(self.begin * SECOND), int((self.begin + self.length) * SECOND)
+            return [Tick(self.place(at / SECOND), text) for at, text in self.dates.marks(first, last, _MARKS)]
         least = self.length / _MARKS
         step = next((step for step in _STEPS if step >= least), _DAY * math.ceil(least / _DAY))
         begin = self.begin - self.zero
@@ -171,6 +186,8 @@ class _Axis:
     def text(self, seconds: float | None) -> str:
         if seconds is None:
             return NONE
+        if self.dates is not None:
+            return self.dates.text(int(seconds * SECOND), with_seconds=True)
         alone = self.begin - self.zero + self.length < _DAY  # then the day would be the same everywhere
         told = instant(seconds - self.zero)
         return told.partition(", ")[2] if alone else told

@@ -23,14 +23,14 @@ class Reality:
         return cls(found.get("reality") or replays[0]["sentence"], replays) if replays else None
 
 
-def replay_rows(reality: Reality) -> list[tuple[str, list[str]]]:
-    """(policy, cells) for each policy."""
+def replay_rows(reality: Reality, unit: str) -> list[tuple[str, list[str]]]:
+    """(policy, cells) for each policy; waits are in this unit."""
     return [
         (
             each["policy"],
             [
-                brief(each["recorded_s"]),
-                brief(each["simulated_s"]),
+                brief(each["recorded_s"], unit),
+                brief(each["simulated_s"], unit),
                 _change(each["relative"]),
                 f"{each['within_s'][NEAR_S]:.0%}",
                 NONE if each["correlation"] is None else f"{each['correlation']:.2f}".replace("-", "\N{MINUS SIGN}"),
@@ -40,14 +40,14 @@ def replay_rows(reality: Reality) -> list[tuple[str, list[str]]]:
     ]
 
 
-def class_rows(reality: Reality) -> list[tuple[str, str, str, str, list[str]]]:
-    """(by, class, jobs, recorded, what each policy gives) for each class of size and of run time."""
+def class_rows(reality: Reality, unit: str) -> list[tuple[str, str, str, str, list[str]]]:
+    """(by, class, jobs, recorded, what each policy gives) by size and by run time; waits in this unit."""
     first, *_ = reality.replays
     found = []
     for i, one in enumerate(first["classes"]):
         each = [replay["classes"][i] for replay in reality.replays]
-        cells = [f"{brief(c['simulated_s'])} ({_change(c['relative'])})" for c in each]
-        found.append((one["by"], one["class"], f"{one['jobs']:,}", brief(one["recorded_s"]), cells))
+        cells = [f"{brief(c['simulated_s'], unit)} ({_change(c['relative'])})" for c in each]
+        found.append((one["by"], one["class"], f"{one['jobs']:,}", brief(one["recorded_s"], unit), cells))
     return found
 
 

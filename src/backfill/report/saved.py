@@ -10,14 +10,17 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from backfill.analysis.metrics import Trim
+from backfill.model.clock import Clock
 from backfill.model.errors import InputError, at, quote
 from backfill.model.platform import Platform
+from backfill.model.precedence import in_order
 from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Runs, Schedule
 from backfill.model.workload import Ints, Ragged, Workload
 from backfill.report.outcome import Details, Outcome
@@ -111,18 +114,34 @@ def _details(found: dict[str, Any], folder: Path | None) -> Details | None:
     if folder is None or not (folder / JOBS).exists():
         return None
     platform = Platform.read(folder / PLATFORM)
-    workload = read_table(folder / JOBS, platform.resources)
+    workload = _in_time(read_table(folder / JOBS, platform.resources), results[0]["workload"].get("calendar"), options)
     listed = found.get("files", {})
     schedules = [
-        _read(workload, platform, folder / _schedule(n), folder / _runs(n) if _runs(n) in listed else None)
-        for n in range(1, len(results) + 1)
+        _read(
+            workload,
+            platform,
+            folder / _schedule(n),
+            folder / _runs(n) if _runs(n) in listed else None,
+            result["options"].get("dangles", False),
+        )
+        for n, result in enumerate(results, 1)
     ]
     trims = (Trim.parse(options["warmup"]), Trim.parse(options["cooldown"]))
     return Details(workload, platform, schedules, trims, read_events(folder / EVENTS) if EVENTS in listed else None)
 
 
-def _read(workload: Workload, platform: Platform, file: Path, runs: Path | None) -> Schedule:
-    """The schedule of files that `write_schedule` and `write_runs` made, for this workload."""
+def _in_time(workload: Workload, calendar: dict[str, Any] | None, options: dict[str, Any]) -> Workload:
+    """With the calendar of the log, which the file of jobs does not hold."""
+    if calendar is not None:
+        return replace(workload, clock=Clock(int(calendar["epoch_s"]), str(calendar["zone"])))
+    return replace(workload, chosen={"load": options["load"]}) if options.get("load", 1.0) != 1.0 else workload
+
+
+def _read(workload: Workload, platform: Platform, file: Path, runs: Path | None, dangles: bool) -> Schedule:
+    """The schedule of files that `write_schedule` and `write_runs` made, for this workload.
+
+    dangles: whether jobs could start before what they come after was over.
+    """
     table = read_schedule(file)
     jobs = workload.jobs
     if table.end is None or table.state is None or table.reason is None or table.node is None:
@@ -142,7 +161,7 @@ def _read(workload: Workload, platform: Platform, file: Path, runs: Path | None)
         state=state,
         reason=np.array(reasons, np.int8),
         rejected_for=np.where(rejected, table.reason, ""),
-        eligible=_eligible(workload, table.end),
+        eligible=_known(workload) if dangles else _eligible(workload, table.end),
         promise=np.full(len(jobs), NO_TIME),
         nodes=platform.nodes,
         held=_held(platform, jobs.tasks.tolist(), table.node),
@@ -168,6 +187,14 @@ def _eligible(workload: Workload, end: Ints) -> Ints:
     for job in np.flatnonzero(np.diff(after.first)).tolist():
         eligible[job] = max(eligible[job], end[after[job]].max() + workload.jobs.think[job])
     return eligible
+
+
+def _known(workload: Workload) -> Ints:
+    """The submit of each job, or of the last of all that it comes after."""
+    after, known = workload.jobs.after, workload.jobs.submit.copy()
+    for job in in_order(after):
+        known[job] = max(known[job], *known[after[job]].tolist()) if len(after[job]) else known[job]
+    return known
 
 
 def _held(platform: Platform, tasks: Sequence[int], texts: Any) -> Ragged:

@@ -20,19 +20,29 @@ def one_by_one(fairness: Sequence[Fairness]) -> list[int]:
 
 
 def pair_sentence(wait: Pair, fair: Fairness) -> str:
-    """`easy waits 41.2% less than fcfs, interval 38.0..44.1%; of 214 users 9 wait longer`. wait: of the mean wait."""
+    """`easy waits 41.2% less than fcfs (95% interval 38.0% to 44.1%); 9 of 214 users wait longer`.
+
+    wait: the pair of the mean wait.
+    """
     said = f"{wait.a} {_change(wait)}"
     if fair.users > 1 and (fair.later or fair.earlier):
-        longer = f"{fair.users_longer:,}" if fair.users_longer else "none"
-        said += f"; of {fair.users:,} users {longer} {'waits' if fair.users_longer < 2 else 'wait'} longer"
+        said += f"; {users_longer(fair)}"
     return said
+
+
+def users_longer(fair: Fairness) -> str:
+    """`1 of 214 users waits longer`."""
+    longer = f"{fair.users_longer:,}" if fair.users_longer else "none"
+    return f"{longer} of {fair.users:,} users {'waits' if fair.users_longer < 2 else 'wait'} longer"
 
 
 def _change(wait: Pair) -> str:
     if wait.difference is None:
         return f"and {wait.b} have no wait to compare"
     if wait.relative is None:
-        return f"waits {_span(wait.difference)}, {wait.b} not at all" if wait.difference else f"and {wait.b} never wait"
+        if not wait.difference:
+            return f"and {wait.b} let no job wait"
+        return f"lets jobs wait {_span(wait.difference)} on average, {wait.b} lets none wait"
     if wait.difference == 0:
         return f"waits as long as {wait.b}"
     side = -1 if wait.relative < 0 else 1
@@ -43,14 +53,14 @@ def _change(wait: Pair) -> str:
     if _share(wait.relative) == NOTHING:
         return f"waits as long as {wait.b}, within {_share(max(-low, high))}"
     if low > 0:
-        return f"{said}, interval {_share(low).removesuffix('%')}..{_share(high)}"
-    return f"{said}, but from {_side(side * low)} to {_side(side * high)} would be no surprise"
+        return f"{said} (95% interval {_share(low)} to {_share(high)})"
+    ends = _signed(wait.relative_low), _signed(wait.relative_high)
+    return f"{said} (95% interval {ends[0]} to {ends[1]}: no clear difference)"
 
 
-def _side(relative: float) -> str:
-    """A relative difference in words: `3.2% more`."""
-    share = _share(abs(relative))
-    return "no difference" if share == NOTHING else f"{share} {'less' if relative < 0 else 'more'}"
+def _signed(relative: float) -> str:
+    share = _share(relative)
+    return f"+{share}" if relative > 0 and share != NOTHING else share
 
 
 def chance(intervals: int) -> str:

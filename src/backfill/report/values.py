@@ -23,7 +23,7 @@ _UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 
 # Why a job started, in the words of the page; the keys are REASONS. static/words.js tells them at more length.
 WHY = {
-    "head": "first in order",
+    "head": "first in the queue",
     "backfill": "backfilled",
     "reserved": "its reserved time came",
     "moved-up": "reservation moved up",
@@ -34,10 +34,10 @@ WHY = {
 }
 # Until when a job waited, as far as the reason of its start tells.
 UNTIL = {
-    "head": "until it was first in order and enough was free for it",
-    "backfill": "until there was a hole for it that earlier jobs could not use",
+    "head": "until it was first in the queue and enough was free for it",
+    "backfill": "until a hole opened that no earlier job could use",
     "reserved": "until its reserved time came",
-    "moved-up": "until another job's end brought its reserved start forward",
+    "moved-up": "until its reservation moved forward when another job ended",
     "fit": "until enough was free for it",
     "gang": "until all tasks of its gang could start together",
     "thread": "until its thread's turn came",
@@ -61,26 +61,68 @@ def cut(name: str) -> str:
     return name if len(name) <= NAME_MAX else name[: NAME_MAX - 1] + "…"
 
 
-def texts(name: str, values: Sequence[float | int | None]) -> list[str]:
+def texts(name: str, values: Sequence[float | int | None], unit: str | None = None) -> list[str]:
     """Values of one metric to stand side by side: `-` where there is none.
 
     Times share a unit where all read well in it, so that they compare at a glance; shares are in percent.
+
+    unit: of every wait, see `wait_unit`; other times then have one unit as well, whatever their range.
     """
     if name.endswith("_s"):
-        return _times(values)
+        return _times(values) if unit is None else times(values, unit if "wait" in name else None)
     return [NONE if value is None else f"{value:.1%}" if name.startswith(SHARES) else number(value) for value in values]
 
 
-def columns(names: Sequence[str], metrics: Sequence[Metrics]) -> list[tuple[str, list[str]]]:
-    """Metrics of results side by side: (heading, a text per result) for each of these metrics."""
-    return [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in names]
+def columns(names: Sequence[str], metrics: Sequence[Metrics], unit: str | None = None) -> list[tuple[str, list[str]]]:
+    """Metrics of results side by side: (heading, a text per result) for each of these metrics. unit: of waits."""
+    return [(heading(name), texts(name, [each.get(name) for each in metrics], unit)) for name in names]
 
 
-def brief(seconds: float) -> str:
-    """A span of time to two digits or so, for where many stand together."""
-    text = span_text(seconds * SECOND)
-    amount, unit = text.rsplit(" ", 1)
-    return f"{float(amount):,.0f} {unit}" if float(amount) >= 10 else text
+def wait_unit(metrics: Sequence[Metrics]) -> str:
+    """The unit of every wait on a page: the one in which mean and 95th percentile of all policies read well."""
+    waits = [value for each in metrics for name in ("mean_wait_s", "p95_wait_s") if (value := each.get(name))]
+    least, most = min(waits, default=0), max(waits, default=0)
+    large = [u for u, size in _UNITS.items() if most >= 2 * size and least >= 0.75 * size and most < 10_000 * size]
+    return next(iter(large), _one_unit(waits))
+
+
+def times(seconds: Sequence[float | int | None], unit: str | None = None) -> list[str]:
+    """Spans of time in one unit, by default the one in which they read best."""
+    some = [abs(value) for value in seconds if value]
+    unit = unit or _one_unit(some)
+    size = _UNITS[unit]
+    digits = 1 if min(some, default=0) >= 2 * size or max(some, default=0) < 0.005 * size else 2
+    return [NONE if value is None else _in_unit(value / size, digits, unit) for value in seconds]
+
+
+def brief(seconds: float, unit: str) -> str:
+    """A span of time in this unit to two digits or so, for where many stand together."""
+    value = seconds / _UNITS[unit]
+    return _in_unit(value, 0 if abs(value) >= 9.95 else 1, unit)
+
+
+def span(seconds: float, unit: str) -> str:
+    """A span of time within a sentence: in this unit, or in a smaller one where it is short."""
+    if abs(seconds) < max(0.1 * _UNITS[unit], 2):
+        return span_text(seconds * SECOND)
+    if unit == "s":
+        return f"{seconds:,.0f} s"
+    return brief(seconds, unit) if abs(seconds) >= 100 * _UNITS[unit] else times([seconds], unit)[0]
+
+
+def _in_unit(value: float, digits: int, unit: str) -> str:
+    least = 10.0**-digits
+    if 0 < abs(value) < least / 2:
+        return f"{'-' if value < 0 else ''}<{least:.{digits}f} {unit}"
+    return f"{value:,.{digits}f} {unit}" if value else f"0 {unit}"
+
+
+def _one_unit(some: Sequence[float]) -> str:
+    """The unit in which all of these read well, or else the largest one that the longest of them has ten of."""
+    if not some:
+        return "s"
+    least, most = min(some), max(some)
+    return _unit(least, most) or next((unit for unit, size in _UNITS.items() if most >= 10 * size), "s")
 
 
 def number(value: float) -> str:
@@ -114,4 +156,11 @@ def grouped(text: str) -> str:
 def headline(all_metrics: Sequence[Metrics]) -> list[str]:
     """The names of the metrics worth a column, given those of all the results side by side."""
     farm = [name for name in FARM if any(name in metrics for metrics in all_metrics)]
-    return [*HEADLINE, *farm, *(name for name in TROUBLE if any(metrics.get(name) for metrics in all_metrics))]
+    usual = [name for name in HEADLINE if name != "utilization" or not without_cpus(all_metrics)]
+    return [*usual, *farm, *(name for name in TROUBLE if any(metrics.get(name) for metrics in all_metrics))]
+
+
+def without_cpus(all_metrics: Sequence[Metrics]) -> bool:
+    """Whether no job held a cpu, but some held another resource: then the utilization of cpus tells nothing."""
+    held = any(value for each in all_metrics for name, value in each.items() if name.startswith("utilization_"))
+    return held and not any(metrics["utilization"] for metrics in all_metrics)

@@ -16,7 +16,7 @@ from backfill.report.page import Page, Provenance, Run, write_page
 from backfill.report.projects import Projects
 from backfill.report.reality import Reality
 
-NO_WAITS = "the log has no recorded waits, so nothing says how near these policies come to what really happened"
+NO_WAITS = "the log records no waits, so these policies cannot be compared with what really happened"
 
 
 def write_report(path: str | Path, outcome: Outcome) -> None:

@@ -6,18 +6,19 @@ const PIXELS_MOST = 1.5e6;
 const SLOW = 20, PATIENCE = 240; // milliseconds: a drawing that is slow, and how old a picture may be while it is stretched
 
 class Chart {
-  constructor(place, data) {
+  constructor(place, data, policy = 0) {
     this.data = data;
     this.place = place;
     this.front = place.querySelector("canvas.front"); // axes, labels, outlines; takes the focus
     this.raster = new Raster(place.querySelector("canvas.back"));
-    this.scheme = data.due ? "due" : "wait";
+    this.scheme = data.due ? "due" : data.sites.length ? "why" : "wait";
     this.dim = null;
     this.chosen = -1;
     this.drawn = this.stretched = null; // the window that the picture shows, and that of the one kept for previews
     this.exact = this.took = 0; // when the last whole picture was drawn, and how long it took
+    this.twin = null; // the chart that has the same window
     this.whole();
-    this.show(0);
+    this.show(policy);
     new ResizeObserver(() => this.resize()).observe(place);
     this.resize();
   }
@@ -62,6 +63,17 @@ class Chart {
   // The window: from which tick, how many ticks, from which row, how many rows.
   whole() {
     Object.assign(this, { from: 0, ticks: this.data.length, row: 0, rows: this.data.rows });
+    this.moved();
+  }
+
+  // Draws the window, here and in the other chart.
+  moved() {
+    this.later();
+    this.twin?.follow(this);
+  }
+
+  follow({ from, ticks, row, rows }) {
+    Object.assign(this, { from, ticks, row, rows });
     this.later();
   }
 
@@ -71,7 +83,7 @@ class Chart {
     this.rows = Math.min(Math.max(rows, Math.min(4, all)), all);
     this.from = Math.min(Math.max(from, 0), length - this.ticks);
     this.row = Math.min(Math.max(row, 0), all - this.rows);
-    this.later();
+    this.moved();
   }
 
   // at: what stays where it is, as a share of the window.

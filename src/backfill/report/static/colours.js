@@ -1,8 +1,8 @@
-// Colours of jobs by what people ask: whether it met its deadline, how long it waited, why it started, whose it is. They stand in report.css.
+// Colours of jobs by what people ask: whether it met its deadline, how long it waited, why it started, whose it is and to which project it belongs. report.css defines them.
 
 const WAITS = [[0, "no wait"], [600, "up to 10 min"], [3600, "up to 1 h"], [21600, "up to 6 h"], [86400, "up to 1 d"],
   [Infinity, "more than 1 d"]];
-const MANY = 8; // colours of users; then they come again
+const MANY = 8; // colours of users and of projects; then they come again
 
 const DUE = ["met its deadline", "missed its deadline", "has none"];
 
@@ -22,10 +22,17 @@ const SCHEMES = {
     of: (data, schedule, job) => WAITS.findIndex(([most]) => schedule.waited[job] * data.tick <= most),
     texts: () => WAITS.map(([, text], i) => [i, text]),
   },
+  project: {
+    name: "u",
+    many: true,
+    of: (data, schedule, job) => (data.project[job] < 0 ? MANY - 1 : data.project[job] % MANY),
+    texts: () => [[0, "different colours: different projects; point at a job to see which"]],
+  },
   user: {
     name: "u",
+    many: true, // no colour has a meaning of its own
     of: (data, schedule, job) => (data.user[job] < 0 ? MANY - 1 : data.user[job] % MANY),
-    texts: () => [[0, "neighbours of unlike colour are jobs of unlike users; point at one to see whose"]],
+    texts: () => [[0, "different colours: different users; point at a job to see whose it is"]],
   },
 };
 
@@ -38,7 +45,7 @@ function inkOf(element, scheme) {
   };
   const colours = Array.from({ length: MANY }, (_, i) => rgb(`--${SCHEMES[scheme].name}${i}`));
   return { background: rgb("--idle"), colours, text: style.getPropertyValue("--ink"),
-    late: style.getPropertyValue("--late"), met: style.getPropertyValue("--met"), soft: style.getPropertyValue("--soft"), rule: style.getPropertyValue("--rule") };
+    accent: style.getPropertyValue("--accent"), late: style.getPropertyValue("--late"), met: style.getPropertyValue("--met"), soft: style.getPropertyValue("--soft"), rule: style.getPropertyValue("--rule") };
 }
 
 // A colour per box, and which colours occur.

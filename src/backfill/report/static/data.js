@@ -27,9 +27,9 @@ function running(differences) {
 // The columns of the jobs, which all policies share; times are ticks since the first submit.
 class Data {
   constructor(header, bytes, from) {
-    Object.assign(this, { states: header.states, away: header.away || [], explained: header.explained || [], asked: header.asked ?? -1,
-      tick: header.tick, length: header.length, count: header.jobs, users: header.users,
-      nodes: header.nodes, licenceNames: header.licences, ids: header.ids, words: header.why, names: header.policies });
+    Object.assign(this, { states: header.states, away: header.away || [], explained: header.explained || [], sites: header.sites || [], site: header.site || [], asked: header.asked ?? -1,
+      tick: header.tick, length: header.length, count: header.jobs, users: header.users, projects: header.projects,
+      epoch: header.epoch, resources: header.resources || [], nodes: header.nodes, licenceNames: header.licences, ids: header.ids, words: header.why, names: header.policies });
     const tall = [...header.cpus, ...header.copies];
     this.floor = new Float64Array(tall.length + 1); // the first row of each node, then of each licence
     tall.forEach((rows, lane) => { this.floor[lane + 1] = this.floor[lane] + rows; });
@@ -64,6 +64,8 @@ class Data {
       use(this.licence[i], this.copies[i]);
     }
   }
+
+  projectName(job) { return !this.project || this.project[job] < 0 ? "" : this.projects[this.project[job]]; }
 
   userName(job) { return this.user[job] < 0 ? "" : this.users[this.user[job]]; }
 
@@ -104,6 +106,12 @@ class Data {
     this.schedules[policy] = found;
     return found;
   }
+}
+
+// When a box begins to make progress: until then what its job comes after went on, and it holds what it holds.
+function progressFrom(schedule, box) {
+  const { start, dangled } = schedule;
+  return dangled && box < dangled.length ? start[box] + dangled[box] : start[box];
 }
 
 function isLate(schedule, job) { return (schedule.why[job] & 2) > 0; }

@@ -19,6 +19,7 @@ function drawFront(chart, view) {
   context.translate(box.left, 0);
   shadeAway(chart, context, view);
   borders(chart, context, view);
+  sitesOf(chart, context, view);
   marks(chart, context, view);
   outline(chart, context, view);
   context.restore();
@@ -28,14 +29,13 @@ function drawFront(chart, view) {
 
 function timeAxis(chart, context, { left, wide, tall }) {
   const tick = chart.data.tick, from = chart.from * tick, length = chart.ticks * tick;
-  const room = Math.max(2, Math.floor(wide / 110)), step = timeStep(Math.max(length / room, tick));
+  const room = Math.max(2, Math.floor(wide / 110));
   context.textAlign = "center";
   context.textBaseline = "top";
-  for (let t = Math.ceil(from / step) * step; t <= from + length; t += step) {
+  for (const [t, text] of marksOf(from, length, Math.max(length / room, tick), chart.data.epoch)) {
     const x = left + ((t - from) / length) * wide;
     context.fillStyle = chart.ink.soft;
     context.fillRect(Math.round(x), tall, 1, 5);
-    const text = step >= 86400 ? `day ${Math.round(t / 86400)}` : instant(t, step < 60);
     const half = context.measureText(text).width / 2;
     context.fillText(text, Math.min(Math.max(x, left + half - 20), left + wide - half), tall + 8);
   }
@@ -124,6 +124,51 @@ function borders(chart, context, view) {
   }
 }
 
+// A strong line between sites, and the name of each at its right end.
+function sitesOf(chart, context, view) {
+  const { data, scale, width, height, ink } = chart, { floor, site } = data;
+  const y = (row) => Math.round((row * view.perRow - view.top) / scale), wide = width / scale;
+  for (let first = 0, last; first < site.length; first = last) {
+    for (last = first + 1; last < site.length && site[last] === site[first]; ) last++;
+    const top = Math.max(y(floor[first]), 0), bottom = Math.min(y(floor[last]), height / scale);
+    if (bottom <= top) continue;
+    context.fillStyle = ink.text;
+    if (first) context.fillRect(0, top - 1, wide, 2);
+    if (bottom - top < 18) continue;
+    context.textAlign = "right";
+    context.textBaseline = "top";
+    const name = data.sites[site[first]], room = context.measureText(name).width + 8;
+    context.fillStyle = `rgb(${ink.background})`;
+    context.fillRect(wide - room, top + 2, room, 16);
+    context.fillStyle = ink.text;
+    context.fillText(name, wide - 4, top + 4);
+  }
+}
+
+// Where sites share gangs: a line from processor to processor of a gang, and a corner in the box of a backfilled job.
+function gangOf(chart, context, view, job, at) {
+  const { data, schedule, scale, ink } = chart, { pieces } = schedule;
+  const word = data.words[schedule.why[job] >> 2];
+  context.fillStyle = ink.text;
+  if (word === "backfill" && at.wide > 6) {
+    const side = Math.min(7, at.tall - 1);
+    context.beginPath();
+    context.moveTo(at.x, at.y);
+    context.lineTo(at.x + side, at.y);
+    context.lineTo(at.x, at.y + side);
+    context.fill();
+  }
+  if (word !== "gang") return;
+  const first = pieces.of[job], y = (k) => ((pieces.low[k] + pieces.high[k]) / 2 * view.perRow - view.top) / scale;
+  let last = first;
+  while (last + 1 < pieces.count && pieces.job[last + 1] === job) last++;
+  if (last === first) return;
+  context.fillRect(at.x + 2, y(first), 1.5, y(last) - y(first));
+  context.beginPath();
+  context.arc(at.x + 2.75, at.y + at.tall / 2, Math.min(3, at.tall / 3), 0, 2 * Math.PI);
+  context.fill();
+}
+
 // The deadlines of jobs and the names of those that have room for one.
 function marks(chart, context, view) {
   const found = [];
@@ -135,10 +180,25 @@ function marks(chart, context, view) {
     return ++seen > LABELS_MOST;
   });
   if (seen > LABELS_MOST) return;
+  heldOnly(chart, context, view, found);
   for (const [job, at] of found) deadlineOf(chart, context, view, job, at);
+  if (chart.data.sites.length) for (const [job, at] of found) gangOf(chart, context, view, job, at);
   context.textAlign = "left";
   context.textBaseline = "middle";
   for (const [job, at] of found) if (at.wide > 34 && at.tall > 13) nameOf(chart, context, job, at);
+}
+
+// Where boxes hold processors and make no progress: hatched.
+function heldOnly(chart, context, view, found) {
+  const { schedule, scale, ink } = chart;
+  if (!schedule.dangled) return;
+  context.fillStyle = hatching(context, ink.soft);
+  context.globalAlpha = 0.6;
+  for (const [box, at] of found) {
+    const since = Math.min((progressFrom(schedule, box) * view.perTick - view.left) / scale, at.x + at.wide);
+    if (since > at.x) context.fillRect(at.x, at.y, since - at.x, at.tall);
+  }
+  context.globalAlpha = 1;
 }
 
 function nameOf(chart, context, job, at) {

@@ -7,7 +7,8 @@ class Timeline {
   constructor(root) {
     this.front = root.querySelector(".sight");
     this.inner = root.querySelector(".span");
-    this.begin = Number(root.dataset.begin);
+    this.begin = Number(root.dataset.begin); // seconds after the first submit
+    this.epoch = CALENDAR && root.dataset.zero ? CALENDAR.epoch + Number(root.dataset.zero) : undefined; // and when that was
     this.data = { length: Number(root.dataset.length) }; // seconds
     this.rows = [...this.inner.querySelectorAll("g[data-from]")];
     this.chosen = -1;
@@ -67,13 +68,13 @@ class Timeline {
   mark() {
     const { begin, ticks, data: { length } } = this;
     const from = (this.front.scrollLeft / this.width) * ticks, room = Math.max(2, Math.floor(this.width / 110));
-    const step = timeStep(ticks / room), marks = [];
-    for (let t = Math.ceil((begin + from) / step) * step; t <= begin + from + ticks; t += step) {
+    const marks = [];
+    for (const [t, text] of marksOf(begin + from, ticks, ticks / room, this.epoch)) {
       const mark = document.createElement("span");
       const share = (t - begin - from) / ticks; // labels stay whole at both ends, where they may lie beside their instant
       mark.className = share < 0.04 ? "begin" : share > 0.96 ? "end" : "";
       mark.style.left = `${(100 * (t - begin)) / length}%`;
-      mark.textContent = step >= 86400 ? `day ${Math.round(t / 86400)}` : instant(t, step < 60);
+      mark.textContent = text;
       marks.push(mark);
     }
     this.inner.querySelector(".axis").replaceChildren(...marks);

@@ -2,6 +2,8 @@
 // and what is idle shows the background. So a picture of a million jobs that are smaller than a pixel is their average,
 // and a picture of ten is ten rectangles, by the same rule.
 
+const HELD = 0.35; // of the colour of a box is left where it holds processors and makes no progress
+
 class Raster {
   constructor(canvas) {
     this.canvas = canvas;
@@ -26,7 +28,7 @@ class Raster {
       if (pieces.latest[block] < t0) continue;
       const last = Math.min(pieces.count, (block + 1) * BLOCK);
       for (let k = block * BLOCK; k < last; k++) {
-        const job = pieces.job[k];
+        const job = pieces.job[k], since = progressFrom(schedule, job) * perTick - left;
         let x0 = start[job] * perTick - left, x1 = end[job] * perTick - left;
         if (x1 <= 0 || x0 >= wide) continue;
         let y0 = pieces.low[k] * perRow - top, y1 = pieces.high[k] * perRow - top;
@@ -38,21 +40,28 @@ class Raster {
         if (y1 > tall) y1 = tall;
         const colour = ink.colours[shade[job]];
         const weight = dim && dim[schedule.jobOf(job)] ? 0.12 : 1;
-        const red = colour[0] * weight, green = colour[1] * weight, blue = colour[2] * weight;
-        const firstX = x0 | 0, endX = Math.ceil(x1), endY = Math.ceil(y1);
-        for (let y = y0 | 0; y < endY; y++) {
-          const high = (y + 1 < y1 ? y + 1 : y1) - (y > y0 ? y : y0);
-          for (let x = firstX, at = 4 * (y * wide + firstX); x < endX; x++, at += 4) {
-            const area = high * ((x + 1 < x1 ? x + 1 : x1) - (x > x0 ? x : x0));
-            sums[at] += area * red;
-            sums[at + 1] += area * green;
-            sums[at + 2] += area * blue;
-            sums[at + 3] += area * weight;
-          }
-        }
+        if (since > x0) this.cover(wide, x0, since < x1 ? since : x1, y0, y1, colour, HELD * weight);
+        this.cover(wide, since > x0 ? since : x0, x1, y0, y1, colour, weight);
       }
     }
     this.put(sums, ink.background, from, wide, tall);
+  }
+
+  // Adds a rectangle to the sums, which are of so many columns.
+  cover(wide, x0, x1, y0, y1, colour, weight) {
+    const { sums } = this, firstX = x0 | 0, endX = Math.ceil(x1), endY = Math.ceil(y1);
+    const red = colour[0] * weight, green = colour[1] * weight, blue = colour[2] * weight;
+    if (x1 <= x0) return;
+    for (let y = y0 | 0; y < endY; y++) {
+      const high = (y + 1 < y1 ? y + 1 : y1) - (y > y0 ? y : y0);
+      for (let x = firstX, at = 4 * (y * wide + firstX); x < endX; x++, at += 4) {
+        const area = high * ((x + 1 < x1 ? x + 1 : x1) - (x > x0 ? x : x0));
+        sums[at] += area * red;
+        sums[at + 1] += area * green;
+        sums[at + 2] += area * blue;
+        sums[at + 3] += area * weight;
+      }
+    }
   }
 
   put(sums, [red, green, blue], from, wide, tall) {
