@@ -1,11 +1,13 @@
 # make demo   install, run the demo on a bundled real log, say where the report is
 # make test   install, run the test suite
+# make test-live   the live queue under faults: ten thousand random histories, a thousand kills
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export BACKFILL_CACHE_DIR ?= $(CURDIR)/.cache
+unexport PYTHONDONTWRITEBYTECODE  # the tests start some 200 processes, each of which would compile all sources anew
 
-.PHONY: demo test test-long check lint types bench clean
+.PHONY: demo test test-long test-live check lint types bench clean
 
 demo: $(VENV)/.user
 	$(BIN)/backfill demo
@@ -16,6 +18,9 @@ test: $(VENV)/.dev
 
 test-long: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n auto -m "long or not long"
+
+test-live: $(VENV)/.dev
+	BACKFILL_FAULT_RUNS=10000 BACKFILL_KILLS=1000 $(BIN)/python -m pytest tests/queue -n auto
 
 check: lint types test
 

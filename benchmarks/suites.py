@@ -18,6 +18,8 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.read import read
 from backfill.workloads import generate
+from backfill.workloads.grid import grid
+from backfill.workloads.threads import threads as many_threads
 from backfill.workloads.twotier import two_tier
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import simulate
@@ -269,6 +271,24 @@ def projects(quick: bool) -> Rows:
         yield exponent(f"reservations, {name}", took)
 
 
+def threads(quick: bool) -> Rows:
+    """A million threads in one line, without predecessors and with, and of few large jobs."""
+    many, policy = million(quick), policies.get("thread-matrix")
+    large = 2 * round(many**0.5)
+    for linked, threads_of_a_job, most in ((False, 16, 2), (True, 16, 5), (False, large, 5)):
+        workload = many_threads(2 * many // (threads_of_a_job + 1), most=threads_of_a_job, linked=0.7 if linked else 0)
+        platform = Platform.pool(workload.cpus)
+        warm(workload, platform, policy)
+        took = []
+        for _ in range(1 if quick else 3):
+            begun = time.perf_counter()
+            done = simulate(workload, platform, policy)
+            took.append(time.perf_counter() - begun)
+        title = f"thread-matrix, {len(workload):,} threads, up to {threads_of_a_job:,} of a job"
+        title += ", 7 of 10 after another one" if linked else ""
+        yield Result(title, "s", took, Target(most, most=True), less=True, facts=work(done))
+
+
 def of_projects(
     title: str, name: str, count: int, gap: float, target: Target | None = None, repeats: int = 1
 ) -> Result:
@@ -278,6 +298,22 @@ def of_projects(
     found, done = speeds(workload, workload.platform, policies.get(name), repeats)
     seconds = [len(workload) / speed for speed in found]
     return Result(title, "s", seconds, target, less=True, facts=work(done), note=f"{len(workload):,} jobs")
+
+
+def grids(quick: bool) -> Rows:
+    """Gangs on the grid of the paper, and on one of 20 sites of 512 processors."""
+    for name in ("gang-site", "gang-span"):
+        for local in (8, 13):
+            log = grid(40_000 if quick else 400_000, local=local)
+            found, done = speeds(log, Platform.of(log), policies.get(name), 1 if quick else 3)
+            title = f"{name}, 2 sites of 16 processors, {local} local jobs/s each"
+            yield Result(title, "jobs/s", found, Target(300_000), facts=work(done), note=f"{len(log):,} jobs")
+        log = grid(million(quick), 20, 512, local=410, gangs=20, sizes="2-64")
+        found, done = speeds(log, Platform.of(log), policies.get(name), 1)
+        seconds, title = [len(log) / speed for speed in found], f"{name}, 20 sites of 512 processors"
+        yield Result(
+            title, "s", seconds, Target(120, most=True), less=True, facts=work(done), note=f"{len(log):,} jobs"
+        )
 
 
 def farm(quick: bool) -> Rows:
@@ -399,6 +435,8 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "machines": machines,
     "curves": curves,
     "projects": projects,
+    "threads": threads,
+    "grids": grids,
     "edges": edges,
     "farm": farm,
     "resources": resources,

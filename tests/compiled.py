@@ -15,7 +15,7 @@ from backfill.model.workload import Ints, Workload
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.simulated import Options, simulate
 from tests.reference.words import Event, Job, Placement, Platform
-from tests.reference.workloads import as_model, as_table
+from tests.reference.workloads import Case, as_model, as_table
 from tests.reference.world import Row, Stay
 
 
@@ -25,9 +25,17 @@ def policy(text: str) -> tuple[Policy, dict[str, float]]:
     return load(text)
 
 
-def runs_on(name: str, platform: Platform) -> bool:
-    """Whether the policy of this text schedules such a platform: some know but one node without licences."""
-    return not policy(name)[0].one_node or not (len(platform.nodes) > 1 or platform.copies or platform.limits)
+def runs_on(name: str, case: Case, events: Sequence[Event] = ()) -> bool:
+    """Whether the policy of this text schedules such a case: some know but one node, or jobs on nodes of one cpu each.
+
+    events: what happens meanwhile; a node may grow.
+    """
+    chosen, platform = policy(name)[0], case.platform
+    plain = not (platform.copies or platform.limits)
+    if chosen.processors:
+        other = any(event.kind == "capacity" for event in events) or any(job.demand[0] == 0 for job in case.jobs)
+        return plain and not other and all(node.capacity[0] == 1 for node in platform.nodes)
+    return not chosen.one_node or (plain and len(platform.nodes) == 1)
 
 
 class Given(Estimates):

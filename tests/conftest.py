@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 quick = {"derandomize": True, "phases": [Phase.explicit, Phase.generate], **common}  # to shrink a case takes minutes
-settings.register_profile("ci", max_examples=12, **quick)
-settings.register_profile("few", max_examples=5, **quick)
+settings.register_profile("ci", max_examples=4, **quick)  # times some 40 policies and 60 laws
+settings.register_profile("few", max_examples=3, **quick)
 settings.register_profile("long", max_examples=2000, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -64,7 +64,7 @@ def test_a_pair_is_the_difference_of_two_results(compared):
     a, b = (compared.results[i].metrics["mean_bounded_slowdown"] for i in (2, 0))
     assert pair.difference == a - b
     assert pair.relative == (a - b) / b
-    assert (pair.low, pair.method) == (None, "no interval: fewer than 1,000 jobs")
+    assert (pair.low, pair.method) == (None, "no 95% interval: fewer than 1,000 jobs")
     longer = bf.generate("lublin?jobs=1000&cpus=64&seed=3")
     found = [bf.compare(longer, None, ["fcfs", "easy-sjbf"], seed=seed) for seed in (0, 1)]
     assert same(found[0])["pairs"] != same(found[1])["pairs"]

@@ -8,7 +8,8 @@ import pytest
 
 import backfill as bf
 from backfill.loading import choose, load
-from backfill.model.errors import PolicyError
+from backfill.model.errors import PolicyError, UsageError
+from backfill.spec import RunSpec
 
 TWO = """import os
 from pathlib import Path
@@ -99,3 +100,14 @@ def test_an_answer_leaves_what_is_compiled_as_it_is():
     easy, _ = load("k-reservations")
     compiled = easy.entry
     assert choose(easy, {"order": "sjf"})[0].entry is compiled
+
+
+def test_a_synonym_stands_for_an_answer():
+    for text, tried in (("relaxed:pick=score", "wfp3"), ("relaxed:pick=submit", "fcfs")):
+        found, left = load(text)
+        assert (found.tried, left) == (tried, {})
+        assert RunSpec.of("relaxed", {"pick": text[13:]}).told == {"tried": tried}
+    with pytest.raises(UsageError, match=r"policy relaxed: pick is 'best'; expected submit or score"):
+        load("relaxed:pick=best")
+    with pytest.raises(UsageError, match=r"policy relaxed: pick=score contradicts tried=sjf; give one"):
+        load("relaxed:pick=score,tried=sjf")

@@ -29,7 +29,9 @@ def compile_far_calls() -> None:
     """What announced windows and a file of events need, which is called by address."""
     from backfill.core.acts import do_act
     from backfill.core.planned import book_start, fits, hold_place
+    from backfill.core.transitions import do_again
 
+    do_again.load()  # which planners of the live queue call
     for function in (do_act, fits, hold_place, book_start):
         address_of(function)
 

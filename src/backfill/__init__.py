@@ -1,9 +1,11 @@
 """backfill: a batch-job scheduler built around backfilling."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from backfill.analysis.quality import quality as quality
     from backfill.analysis.replay import replay as replay
     from backfill.api import Result as Result
@@ -13,11 +15,25 @@ if TYPE_CHECKING:
     from backfill.comparison import compare as compare
     from backfill.core.policy import Param as Param
     from backfill.core.policy import policy as policy
+    from backfill.estimate_sweep import EstimateSweep as EstimateSweep
+    from backfill.estimate_sweep import sweep_estimates as sweep_estimates
+    from backfill.model.errors import BackfillError as BackfillError
+    from backfill.model.errors import EventsError as EventsError
+    from backfill.model.errors import InputError as InputError
+    from backfill.model.errors import PlatformError as PlatformError
+    from backfill.model.errors import PolicyError as PolicyError
+    from backfill.model.errors import ScheduleError as ScheduleError
+    from backfill.model.errors import UsageError as UsageError
+    from backfill.model.errors import WorkloadError as WorkloadError
     from backfill.model.events import Events as Events
     from backfill.model.platform import Platform as Platform
     from backfill.model.workload import Workload as Workload
+    from backfill.policies import names as policies
     from backfill.traces.events import read_events as read_events
     from backfill.traces.formats import import_log as import_log
+    from backfill.traces.frames import from_pandas as from_pandas
+    from backfill.traces.frames import from_polars as from_polars
+    from backfill.traces.inventory import read_platform as read_platform
     from backfill.traces.read import read as read
     from backfill.traces.write import write as write
     from backfill.workloads import generate as generate
@@ -26,38 +42,64 @@ if TYPE_CHECKING:
 
 # Name -> where it lives. A name is imported when it is first used: `import backfill` costs nothing.
 _HOMES = {
+    **dict.fromkeys(
+        (
+            *("BackfillError", "EventsError", "InputError", "PlatformError", "PolicyError", "ScheduleError"),
+            *("UsageError", "WorkloadError"),
+        ),
+        "backfill.model.errors",
+    ),
     "Comparison": "backfill.comparison",
+    "EstimateSweep": "backfill.estimate_sweep",
     "Events": "backfill.model.events",
     "Param": "backfill.core.policy",
     "Platform": "backfill.model.platform",
     "Result": "backfill.api",
     "Workload": "backfill.model.workload",
     "compare": "backfill.comparison",
+    "from_pandas": "backfill.traces.frames",
+    "from_polars": "backfill.traces.frames",
     "generate": "backfill.workloads",
     "import_log": "backfill.traces.formats",
+    "policies": "backfill.policies",
     "policy": "backfill.core.policy",
     "quality": "backfill.analysis.quality",
     "read": "backfill.traces.read",
     "read_events": "backfill.traces.events",
+    "read_platform": "backfill.traces.inventory",
+    "sweep_estimates": "backfill.estimate_sweep",
     "replay": "backfill.analysis.replay",
     "simulate": "backfill.api",
     "verify": "backfill.api",
     "write": "backfill.traces.write",
 }
 __all__ = [
+    "BackfillError",
     "Comparison",
+    "EstimateSweep",
     "Events",
+    "EventsError",
+    "InputError",
     "Param",
     "Platform",
+    "PlatformError",
+    "PolicyError",
     "Result",
+    "ScheduleError",
+    "UsageError",
     "Workload",
+    "WorkloadError",
     "compare",
+    "from_pandas",
+    "from_polars",
     "generate",
     "import_log",
+    "policies",
     "policy",
     "quality",
     "read",
     "read_events",
+    "read_platform",
     "replay",
     "simulate",
     "verify",
@@ -72,10 +114,13 @@ def __getattr__(name: str) -> Any:
         return version("backfill")
     if name not in _HOMES:
         raise AttributeError(f"module 'backfill' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    from importlib import import_module
+
+    home = import_module(_HOMES[name])
+    value = getattr(home, name, home)  # `policies` is the folder itself
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, "__version__"])
+    return sorted([*__all__, "__version__"])

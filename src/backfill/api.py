@@ -14,7 +14,7 @@ from backfill import __version__
 from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, projects_told
 from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, metrics
-from backfill.analysis.promises import Change, history, promise_metrics
+from backfill.analysis.promises import Change, history, kept_metrics, promise_metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
 from backfill.core.explain import NOT_YOURS
@@ -27,7 +27,7 @@ from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
 from backfill.model.promises import Promises, subject
 from backfill.model.schedule import NO_TIME, TEXTS, Runs, Schedule
-from backfill.model.units import SECOND, counted
+from backfill.model.units import SECOND, counted, span_text
 from backfill.model.workload import Ints, Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from backfill.analysis.replay import Replay
     from backfill.report.outcome import Outcome
 
+_WHOSE = ("user", "partition")  # columns of a job that its row of a schedule has as well
 SCHEMA = 1  # of the JSON object
 
 
@@ -116,6 +117,8 @@ class Result:
             found.append("memory is not limited: the platform does not say how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
             found.append("features that jobs ask for are not judged: the platform does not say what its nodes have")
+        if self.policy.projects and not self.workload.jobs.project.names:
+            found.append(f"no job names a project: {self.policy.name} takes each job as a project of its own")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
             found.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
         if self.happened is not None:
@@ -253,7 +256,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of `simulate --json`."""
         loop = self.simulation.elapsed_s
-        chosen = self.workload.chosen
+        chosen, clock = self.workload.chosen, self.workload.calendar
         found: dict[str, Any] = {
             "schema": SCHEMA,
             "backfill": __version__,
@@ -266,12 +269,14 @@ class Result:
                 "cpus": self.workload.cpus,
                 "dropped": self.workload.dropped,
                 "notes": list(self.workload.notes),
+                "calendar": None if clock is None else {"epoch_s": clock.epoch, "zone": clock.zone},
             },
             "platform": self.platform.as_dict(),
             "seed": self.options.seed,
             "options": {
                 **self.options.to_dict(),
                 **({"lost": self.options.lost} if self.events is not None else {}),
+                **({"dangles": True} if self.policy.dangles else {}),
                 **{name: chosen[name] for name in ("cancelled", "think") if name in chosen},
                 "jobs": chosen.get("jobs"),
                 "load": chosen.get("load", 1.0),
@@ -298,14 +303,25 @@ class Result:
 
     def to_polars(self, runs: bool = False) -> Any:
         """The schedule as a polars DataFrame, times in seconds: one row per job, or per run. Needs the extra `data`."""
-        return frames.to_polars(self._columns(runs), TEXTS)
+        return frames.to_polars(self._columns(runs), (*TEXTS, *_WHOSE))
 
     def to_pandas(self, runs: bool = False) -> Any:
         """The schedule as a pandas DataFrame, times in seconds: one row per job, or per run. Needs pandas."""
-        return frames.to_pandas(self._columns(runs), TEXTS)
+        return frames.to_pandas(self._columns(runs), (*TEXTS, *_WHOSE))
 
     def _columns(self, runs: bool) -> frames.Columns:
-        return self.schedule.run_columns() if runs else self.schedule.columns()
+        if runs:
+            return self.schedule.run_columns()
+        jobs, ran = self.workload.jobs, self.schedule.ran
+        wait = np.where(ran, self.schedule.start - self.schedule.eligible, NO_TIME)
+        length = np.where(ran, self.schedule.end - self.schedule.start, NO_TIME)
+        return {
+            **self.schedule.columns(),
+            "wait": frames.seconds(wait.tolist(), NO_TIME),
+            "runtime": frames.seconds(length.tolist(), NO_TIME),
+            "cpus": jobs.procs.tolist(),
+            **{name: [jobs[name][row] for row in range(len(jobs))] for name in _WHOSE},
+        }
 
     def plot(self, kind: str = "utilization", ax: Any = None) -> Any:
         """Draw `gantt`, `utilization`, `queue`, `jobs`, `wait` or `slowdown` with matplotlib; returns the axes.
@@ -320,6 +336,10 @@ class Result:
     def gantt(self, ax: Any = None) -> Any:
         """Draw every job as a box over time and processors, coloured by why it started. Needs the extra `plot`."""
         return self.plot("gantt", ax)
+
+    def __repr__(self) -> str:
+        mean, most = (span_text((self.metrics.get(name) or 0) * SECOND) for name in ("mean_wait_s", "max_wait_s"))
+        return f"<Result of {self.name} on {self.title}: mean wait {mean}, longest {most}>"
 
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline
@@ -338,14 +358,17 @@ class Result:
     def verify(self) -> list[Violation]:
         """What the independent checker finds wrong; empty when the schedule is lawful."""
         overrun: Any = self.options.overrun
+        ties: Any = self.options.ties
         alone = not len(self.workload.jobs.after.items)  # else a job may enter the queue before one with a promise
         lost: Any = self.options.lost
         events = self.events
         binds = self.policy.binds and alone and events is None and self._walltimes_hold()
-        more: dict[str, Any] = {"overhead": self.policy.overhead(self.params)}
+        more: dict[str, Any] = {"overhead": self.policy.overhead(self.params), "dangles": self.policy.dangles}
         if events is not None:
             more |= {"events": events, "lost": lost, "seen": self.options.estimates.of(self.workload.jobs, self.seed)}
-        return check(self.workload, self.platform, self.schedule, overrun=overrun, promises_bind=binds, **more)
+        return check(
+            self.workload, self.platform, self.schedule, overrun=overrun, ties=ties, promises_bind=binds, **more
+        )
 
 
 @shows_given
@@ -365,7 +388,8 @@ def simulate(
     pool:      None takes the size of the machine from the log.
     policy:    a name, `name:key=value,...`, `file.py:name[:key=value,...]`, a Policy, or a plain Python function that
                gets the State, which runs without compilation.
-    estimates: `requested`, `exact`, `inflate:F` or `uniform:F`; what policies see instead of the walltime.
+    estimates: what policies see instead of the walltime: `requested`, `exact`, `inflate:F`, `uniform:F`, `within:E`,
+               `lognormal:S`, `over:S`, `under:S` or `user-bias:S`.
     warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
     events:    what happens besides: a file, an Events, or a table with the columns of such a file.
     lost:      what becomes of a job whose run is lost with its node: `requeue` (it waits again) or `fail`.
@@ -376,8 +400,24 @@ def simulate(
     return run_spec(log, pool, RunSpec.of(policy, params, promise=promise, explain=explain, **given), progress)
 
 
+def check_inputs(log: object, pool: object) -> None:
+    """Raise UsageError unless these are a Workload, and a Platform or None."""
+    if not isinstance(log, Workload):
+        called = type(log).__name__
+        hint = (
+            f"read({log!r})" if isinstance(log, str | Path) else "from_pandas(frame), from_polars(frame) or read(file)"
+        )
+        raise UsageError(f"log is {called}; expected a Workload: use {hint}")
+    if pool is not None and not isinstance(pool, Platform):
+        called = type(pool).__name__
+        hint = f"read_platform({pool!r})" if isinstance(pool, str | Path) else "Platform.pool(cpus)"
+        hint = f"Platform.pool({pool})" if isinstance(pool, int) else hint
+        raise UsageError(f"platform is {called}; expected a Platform: use {hint}")
+
+
 def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Progress | None = None) -> Result:
     """Run what was described, over one workload. The other arguments are those of `simulate`."""
+    check_inputs(log, pool)
     pool = Platform.of(log) if pool is None else pool
     log = with_default_walltimes(log, pool)
     if spec.watched is not None and subject(log, spec.watched)[0] is None and not spec.policy.keeps:
@@ -387,6 +427,8 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
     numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
     if spec.policy.booked:
         numbers |= promise_metrics(done.promises, done.schedule)
+    elif (done.schedule.promise != NO_TIME).any():
+        numbers |= kept_metrics(done.schedule)
     if (promised := _departures(log, spec, done)) is not None:
         numbers |= departure_metrics(promised, log, done.schedule)
     return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)

@@ -15,11 +15,12 @@ from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, group
 from backfill.analysis.metrics import Counted, Metrics, in_common
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.analysis.replay import Replay, reality
-from backfill.api import SCHEMA, Result
+from backfill.api import SCHEMA, Result, check_inputs
 from backfill.executors import Executor, Processes, Progress, Where, held_back
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
+from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Ints, Workload
 from backfill.runs import Done, Plan, Run, Source, carry_out
 from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
@@ -55,9 +56,13 @@ class Comparison:
     @property
     def title(self) -> str:
         """What was run on what, in a line."""
-        first, count = self.results[0], len(self.replicated[0])
-        title = f"{first.title}, {count} replications" if count > 1 else first.title
-        return ", ".join([title, *first.variant])
+        return ", ".join([*self.on, *self.results[0].variant])
+
+    @property
+    def on(self) -> list[str]:
+        """The workload and the platform, and how often it was drawn."""
+        count = len(self.replicated[0])
+        return [self.results[0].title, *([f"{count} replications"] if count > 1 else [])]
 
     @property
     def notes(self) -> list[str]:
@@ -154,6 +159,11 @@ class Comparison:
         names = dict.fromkeys(name for each in self.metrics for name in each)
         return {"policy": list(self.names), **{name: [each.get(name) for each in self.metrics] for name in names}}
 
+    def __repr__(self) -> str:
+        waits = (span_text((each.get("mean_wait_s") or 0) * SECOND) for each in self.metrics)
+        told = "; ".join(f"{name} {wait}" for name, wait in zip(self.names, waits, strict=True))
+        return f"<Comparison on {self.title}: mean waits {told}>"
+
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline
 
@@ -226,6 +236,19 @@ def compare(
     The other arguments are those of `simulate`. Ctrl-C ends it early: what is whole by then is returned, and it says
     what is missing; where nothing is, KeyboardInterrupt rises.
     """
+    specs, where = described(log, policies, replications, workers, executor, given)
+    return compare_specs(log, pool, specs, replications, where, progress)
+
+
+def described(
+    log: Workload | str | Callable[[int], Workload],
+    policies: Sequence[Chosen | tuple[Chosen, Params]],
+    replications: int,
+    workers: int,
+    executor: Executor | None,
+    given: Given,
+) -> tuple[list[RunSpec], Where]:
+    """The runs that the arguments of `compare` ask for, and who carries them out. Raises UsageError."""
     for name, count in (("replications", replications), ("workers", workers)):
         if count < 1:
             raise BadArgument(name, count, "a whole number >= 1")
@@ -234,8 +257,7 @@ def compare(
     each = [policy if isinstance(policy, tuple) else (policy, None) for policy in policies]
     given = with_events(given)  # read once
     specs = [RunSpec.of(policy, params, **given) for policy, params in each]
-    where = executor or (Processes(workers) if workers > 1 else None)
-    return compare_specs(log, pool, specs, replications, where, progress)
+    return specs, executor or (Processes(workers) if workers > 1 else None)
 
 
 def compare_specs(
@@ -253,6 +275,7 @@ def compare_specs(
     called = names(specs)
     source = _source(log, specs[0].options.seed)
     first = source(0)
+    check_inputs(first, pool)
     plan = Plan(source=source, platform=pool, specs=specs, made={0: first})
     for spec in specs:
         _ = spec.policy.compiled and spec.policy.entry  # once, before processes would all do it

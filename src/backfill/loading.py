@@ -68,7 +68,7 @@ def _param(policy: Policy, text: str, argument: str) -> tuple[str, float | str]:
     try:
         if not equals or not key:
             raise ValueError
-        in_words = key in ANSWERS or (key in policy.params and policy.params[key].choices)
+        in_words = key in ANSWERS or key in policy.synonyms or (key in policy.params and policy.params[key].choices)
         return key, value if in_words else float(value)
     except ValueError:
         raise BadArgument(argument, text, "KEY=VALUE with a number, for instance k=4") from None

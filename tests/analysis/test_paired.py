@@ -228,9 +228,9 @@ def test_the_interval_is_that_of_the_studentized_draws_and_wider_where_blocks_de
     [
         (np.arange(1001) * DAY // 8, "block bootstrap, 1/8 of the log (15.6 d)"),
         (np.arange(1001) * 36 * SECOND, "block bootstrap, 1/8 of the log (75.0 min)"),
-        (np.arange(999) * DAY, "no interval: fewer than 1,000 jobs"),
-        (np.zeros(1000), "no interval: all jobs are submitted at once"),
-        (np.repeat([0, 200], 500) * DAY, "no interval: jobs are submitted in fewer than 4 blocks"),
+        (np.arange(999) * DAY, "no 95% interval: fewer than 1,000 jobs"),
+        (np.zeros(1000), "no 95% interval: all jobs are submitted at once"),
+        (np.repeat([0, 200], 500) * DAY, "no 95% interval: jobs are submitted in fewer than 4 blocks"),
     ],
 )
 def test_the_method_says_how_long_blocks_are_or_why_there_is_no_interval(submit, method):
@@ -238,7 +238,7 @@ def test_the_method_says_how_long_blocks_are_or_why_there_is_no_interval(submit,
     pairs = pairs_of_log(["b", "a"], [{"mean_wait_s": 1.0, "makespan_s": 5.0}] * 2, [each, each])
     by_metric = {pair.metric: pair for pair in pairs}
     assert by_metric["mean_wait_s"].method == method
-    assert (by_metric["mean_wait_s"].low is None) == method.startswith("no interval")
+    assert (by_metric["mean_wait_s"].low is None) == method.startswith("no 95% interval")
     assert (by_metric["makespan_s"].difference, by_metric["makespan_s"].low) == (0, None)
 
 
@@ -256,7 +256,7 @@ def test_a_queue_that_lasts_for_most_of_the_log_leaves_no_interval():
         pair = found[b, "slower"]
         assert (pair.low, pair.high, pair.relative_low) == (None, None, None)
         assert pair.method == (
-            "no interval: under slower somebody waits for 91.0 d on end, too long beside a log of 111.0 d"
+            "no 95% interval: the queue under slower stays non-empty for 91.0 d, too long for a log of 111.0 d"
         )
 
 
@@ -270,7 +270,8 @@ def test_longest_waits_of_a_few_weeks_leave_no_interval_of_the_95th_percentile()
     assert found["even", "again"].low == 0
     for two in (("even", "once"), ("once", "again")):
         assert found[two].low is None
-        assert found[two].method == "no interval: under once the longest waits come from too small a part of the log"
+        why = "the longest waits under once come from too small a part of the log"
+        assert found[two].method == f"no 95% interval: {why}"
 
 
 def test_the_later_policy_is_compared_with_each_before_it():

@@ -5,6 +5,7 @@ import pytest
 
 from backfill.analysis.projects import project_metrics
 from backfill.analysis.promises import history, promise_metrics
+from backfill.analysis.series import idle_while_waiting
 from backfill.model.errors import UsageError
 from backfill.model.promises import CAUSES, Promises, subject
 from backfill.model.schedule import NO_TIME
@@ -34,7 +35,25 @@ def test_a_project_waits_for_its_first_start_and_ends_with_its_last_job():
         "mean_project_wait_s": (0 + 6) / 2,
         "mean_project_run_s": (10 + 1) / 2,
         "mean_project_job_turnaround_s": ((2 + 10) / 2 + 7) / 2,
+        "first_projects_turnaround_s": 10,
+        "last_projects_turnaround_s": 7,
+        "projects_per_h": 2 * 3600 / 10,
     }
+
+
+def test_the_first_and_the_last_tenth_of_the_projects_are_those_in_order_of_submit():
+    log = workload([5, 0, *[1] * 18], [1] * 20)
+    log = log.with_jobs(log.jobs.replace(project=Labels.of([f"p{i}" for i in range(20)])))
+    start = [9, 3, *range(10, 28)]  # of the second, which is first, and the third; the first one came last
+    found = project_metrics(log, scheduled(log, farm(9), start), np.arange(20))
+    assert found["first_projects_turnaround_s"] == ((3 + 1 - 0) + (10 + 1 - 1)) / 2
+    assert found["last_projects_turnaround_s"] == ((27 + 1 - 1) + (9 + 1 - 5)) / 2
+
+
+def test_processors_are_idle_while_a_job_waits_only_where_one_waits():
+    waits, runs = (np.array([0, 0]), np.array([4, 7])), (np.array([4, 7]), np.array([10, 8]))
+    #  0 to 4: all 3 are idle; 4 to 7: 2 of 3, while the second job waits; from 7 on nobody waits
+    assert idle_while_waiting(waits, runs, np.array([1, 2]), 3) == 4 * 3 + 3 * 2
 
 
 def test_a_project_of_which_a_job_is_left_out_and_jobs_without_a_project_do_not_count():
@@ -43,8 +62,16 @@ def test_a_project_of_which_a_job_is_left_out_and_jobs_without_a_project_do_not_
     assert project_metrics(log, schedule, np.array([0, 2])) == {
         "projects": 0,
         **dict.fromkeys(
-            ["mean_project_turnaround_s", "mean_project_wait_s", "mean_project_run_s", "mean_project_job_turnaround_s"]
+            [
+                "mean_project_turnaround_s",
+                "mean_project_wait_s",
+                "mean_project_run_s",
+                "mean_project_job_turnaround_s",
+                "first_projects_turnaround_s",
+                "last_projects_turnaround_s",
+            ]
         ),
+        "projects_per_h": 0,
     }
     assert project_metrics(log_of_projects("", "", ""), schedule, np.arange(3)) == {}
 

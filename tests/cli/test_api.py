@@ -70,7 +70,8 @@ def test_progress_is_told(log):
 
 def test_a_table_of_the_schedule(log):
     frame = on4(log).to_polars()
-    assert frame.columns == ["job", "submit", "start", "end", "state", "reason", "node"]
+    assert frame.columns[:7] == ["job", "submit", "start", "end", "state", "reason", "node"]
+    assert frame.columns[7:] == ["wait", "runtime", "cpus", "user", "partition"]
     assert frame["start"].to_list() == [0, 100, 2, 150]
     assert frame["reason"].to_list() == ["head", "head", "backfill", "head"]
 
@@ -81,3 +82,63 @@ def test_the_package_knows_its_names():
     assert bf.__version__[0].isdigit()
     with pytest.raises(AttributeError, match="has no attribute 'simulat'"):
         bf.simulat  # noqa: B018
+
+
+def test_every_object_says_what_it_is_in_a_line(log):
+    result = on4(log)
+    found = [log, log.jobs, log.jobs.user, log.jobs.after, result.platform, result, result.schedule, result.simulation]
+    found += [bf.compare(log, result.platform, ["fcfs", "easy"]), result.schedule.all_runs]
+    for each in found:
+        assert len(repr(each)) < 300
+        assert "\n" not in repr(each)
+    assert repr(log).startswith("<Workload tiny: 4 jobs")
+    assert repr(result.platform) == "<Platform pool: 1 node; 4 cpus>"
+    assert repr(result).startswith("<Result of easy on tiny: 4 jobs on 4 cpus: mean wait ")
+    assert "<table>" in result.platform._repr_html_()
+
+
+@pytest.mark.parametrize(("arguments", "told"), [
+    ((4,), "platform is int; expected a Platform: use Platform.pool(4)"),
+    (("farm.toml",), "platform is str; expected a Platform: use read_platform('farm.toml')"),
+])  # fmt: skip
+def test_a_wrong_type_gets_a_sentence(log, arguments, told):
+    for call in (bf.simulate, bf.compare):
+        with pytest.raises(bf.UsageError) as caught:
+            call(log, *arguments)
+        assert str(caught.value) == told
+    with pytest.raises(bf.UsageError, match=r"log is str; expected a Workload: use read\('tiny.csv'\)"):
+        bf.simulate("tiny.csv")
+
+
+def test_names_of_policies_and_errors_at_the_top():
+    assert bf.policies()[:2] == ["fcfs", "easy"]
+    assert "conservative" in bf.policies()
+    assert issubclass(bf.WorkloadError, bf.BackfillError)
+    assert set(dir(bf)) == {*bf.__all__, "__version__"}
+
+
+def test_frames_of_pandas_and_polars_are_workloads(log, tmp_path):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    columns = {"job": ["a", "b"], "Sub": ["2026-03-01T12:00:00", "2026-03-01T12:00:01.5"], "Took": [60, 90]}
+    names = {"submit": "Sub", "runtime": "Took"}
+    frame = pd.DataFrame(columns)
+    frame["Sub"], frame["Took"] = pd.to_datetime(frame["Sub"], format="ISO8601"), pd.to_timedelta(frame["Took"], "s")
+    other = pl.DataFrame(columns).with_columns(
+        pl.col("Sub").str.to_datetime(), pl.duration(seconds="Took").alias("Took")
+    )
+    for found in (bf.from_pandas(frame, names), bf.from_polars(other, names)):
+        assert found.jobs.submit.tolist() == [1772366400_000_000, 1772366401_500_000]
+        assert found.jobs.runtime.tolist() == [60_000_000, 90_000_000]
+    zoned = other.with_columns(pl.col("Sub").dt.replace_time_zone("Europe/Berlin"))
+    assert bf.from_polars(zoned, names).jobs.submit[0] == 1772362800_000_000
+    with pytest.raises(bf.WorkloadError, match="DataFrame"):
+        bf.from_pandas(pd.DataFrame({"job": [1], "submit": ["x"], "runtime": [1]}))
+    with pytest.raises(bf.UsageError, match="frame is dict; expected a pandas DataFrame"):
+        bf.from_pandas(columns)
+
+
+def test_a_schedule_frame_says_whose_job_waited_how_long(log):
+    pytest.importorskip("polars")
+    frame = on4(log).to_polars()
+    assert {"wait", "runtime", "cpus", "user", "partition"} <= set(frame.columns)
+    assert frame["wait"].to_list() == [s - e for s, e in zip(frame["start"], frame["submit"], strict=True)]

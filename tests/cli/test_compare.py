@@ -95,11 +95,16 @@ def test_one_policy_in_two_orders(backfill):
     assert re.search(r"^easy:order=sjf +\d", done.out, re.MULTILINE)
 
 
+def test_without_policies_usual_ones_are_compared(backfill):
+    done = backfill("compare", "tiny.csv", *ON4)
+    assert [line.split()[0] for line in done.out.splitlines()[5:9]] == ["fcfs", "easy", "easy-sjbf", "conservative"]
+    assert "policies: fcfs, easy, easy-sjbf, conservative; --policy chooses others" in done.err
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         (("--policy", "easy"), "a comparison needs two policies or more; got 1"),
-        ((), "a comparison needs two policies or more; got 0"),
         (("--policy", "easy", "--policy", "easy"), "policy easy is given twice"),
         ((*TWO, "--policy", "eazy"), "unknown policy 'eazy'; did you mean easy"),
         ((*TWO, "--replications", "0"), "--replications is 0; expected a whole number >= 1"),

@@ -173,7 +173,11 @@ def test_a_platform_file_of_somebody_else_is_not_replaced(backfill, tmp_path):
 
 
 REFUSED = {
-    "format": (("sacctt", "log.swf"), 2, "unknown format 'sacctt'; known: swf, mwf, alibaba, csv"),
+    "format": (
+        ("sacctt", "log.swf"),
+        2,
+        "unknown format 'sacctt'; known: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, ",
+    ),
     "suffix": (("swf", "log.swf", "--out", "a.txt"), 2, "--out is 'a.txt'; expected a name that ends in .swf, "),
     "the log": (("swf", "log.swf", "--out", "./log.swf"), 2, "--out ./log.swf is also the log; expected a file of"),
     "two machines": (
@@ -195,7 +199,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_wrong_is_one_line_and_leaves_no_file(backfill, tmp_path, case):
-    (tmp_path / "bad.swf").write_text(SWF.replace("1 0 0 100", "1 0 0 x"))
+    (tmp_path / "bad.swf").write_text("; MaxProcs: 4\n" + SWF.splitlines()[1].replace("1 0 0 100", "1 0 0 x"))
     (tmp_path / "empty.swf").write_text("")
     (tmp_path / "pbs.swf").write_text(PBS)
     (tmp_path / "log.csv").write_text("job,submit,runtime\n")
@@ -262,3 +266,78 @@ def test_a_copy_of_a_real_log_gives_the_same_schedule(backfill, tmp_path, shared
     theirs, ours = read(log), read(tmp_path / "kth.parquet")
     assert np.array_equal(theirs.jobs.waited, ours.jobs.waited)
     assert same(theirs, ours)
+
+
+SACCT = """JobID|State|User|Submit|Start|End|Timelimit|NCPUS|NNodes|NodeList|Partition
+1|COMPLETED|ann|1000|1000|1100|00:05:00|4|1|n1|long
+2|COMPLETED|bob|1001|1100|1150|00:05:00|4|1|n1|long
+3|PERHAPS|bob|1001|1100|1150|00:05:00|4|1|n1|long
+"""
+
+
+def test_from_sacct_to_a_comparison_with_the_machine_that_the_log_shows(backfill, tmp_path):
+    (tmp_path / "dump.txt").write_text(SACCT)
+    done = backfill("import", "sacct", "dump.txt", "--out", "jobs.csv")
+    assert done.code == 0
+    assert "dropped  broken line " in done.out
+    assert "broken line: dump.txt:4: State is 'PERHAPS'; expected a state of a job" in done.out
+    assert done.err.splitlines() == [
+        "wrote jobs.csv: 2 jobs",
+        "wrote jobs.toml: 1 node",
+        "next: backfill compare jobs.csv --policy easy --policy conservative --platform jobs.toml",
+    ]
+    found = json.loads(backfill("simulate", "jobs.csv", "--platform", "jobs.toml", "--json", "-q").out)
+    assert (found["metrics"]["mean_wait_s"], found["metrics"]["rejected_jobs"]) == (49.5, 0)
+
+
+def test_the_nodes_of_scontrol_serve_as_the_platform_of_any_verb(backfill, tmp_path):
+    (tmp_path / "dump.txt").write_text(SACCT)
+    (tmp_path / "nodes.txt").write_text("NodeName=n1 CPUTot=8 RealMemory=1000 Partitions=long State=IDLE\n")
+    done = backfill("import", "sacct", "dump.txt", "--platform", "nodes.txt", "--out", "jobs.csv")
+    assert done.err.splitlines()[1:] == [
+        "wrote jobs.toml: 1 node",
+        "next: backfill compare jobs.csv --policy easy --policy conservative --platform jobs.toml",
+    ]
+    for platform in ("jobs.toml", "nodes.txt"):
+        found = json.loads(backfill("simulate", "jobs.csv", "--platform", platform, "--json", "-q").out)
+        assert (found["metrics"]["mean_wait_s"], found["platform"]["cpus"]) == (0.0, 8)
+
+
+def test_columns_and_zones_are_named_on_the_command_line(backfill, tmp_path):
+    (tmp_path / "own.csv").write_text("job;submit;Elapsed\na;2026-07-01T12:00:00;1h\n")
+    words = ("import", "csv", "own.csv", "--column", "runtime=Elapsed", "--timezone", "Europe/Berlin", "--out", "o.csv")
+    assert backfill(*words, "-q").code == 0
+    assert (tmp_path / "o.csv").read_text() == "job,submit,runtime,walltime,procs\na,1782900000,3600,,1\n"
+    done = backfill("import", "csv", "own.csv", "--column", "runtime")
+    assert done.complaint == "--column is 'runtime'; expected NAME=HEADER such as runtime=Elapsed"
+
+
+def test_anonymize_tells_what_it_replaced(backfill, tmp_path):
+    (tmp_path / "log.csv").write_text("job,submit,runtime,user,path\nx,0,1,ann,/home/ann\n2,0,1,bob,/home/bob\n")
+    done = backfill("anonymize", "log.csv", "--out", "share.csv", "--aliases", "secret.csv")
+    assert [line.split() for line in done.out.splitlines()[2:]] == [
+        ["job", "1", "1"],
+        ["user", "2", "2"],
+        ["left", "out:", "'path'", "2"],
+    ]
+    assert done.err.splitlines() == [
+        "wrote share.csv: 2 jobs",
+        "wrote secret.csv: which name became which; do not share it",
+    ]
+    assert (tmp_path / "share.csv").read_text().splitlines()[1:] == ["job1,0,1,,1,user1", "2,0,1,,1,user2"]
+    assert backfill("anonymize", "model:lublin", "--out", "a.csv").code == 2
+
+
+def test_broken_lines_of_swf_are_named_and_left_out(backfill, tmp_path):
+    lines = SWF.splitlines()
+    lines[2:2] = ["1 2 3", "7 x" + " 1" * 16, "8 1.5 0 1 0.5" + " 1" * 13]
+    (tmp_path / "messy.swf").write_text("\n".join(lines) + "\n")
+    done = backfill("import", "swf", "messy.swf", "--json", "-q")
+    found = json.loads(done.out)
+    assert (done.code, found["kept"], found["dropped"]["broken line"]) == (0, 4, 3)
+    assert [note for note in found["remarks"] if note.startswith("broken")] == [
+        "broken line: messy.swf:3: 3 fields; expected 18",
+        "broken line: messy.swf:4: field 2 (submit time) is 'x'; expected a number",
+        "broken line: messy.swf:5: field 5 (allocated processors) is '0.5'; expected a whole number within "
+        "+-1099511627776",
+    ]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill.cli import say
 from backfill.policies import TABLE, get
 from backfill.traces.read import read
 
@@ -26,9 +27,9 @@ def test_demo_prints_a_table_and_writes_a_page(backfill, tmp_path):
         assert f"\n{name} " in done.out
     page = (tmp_path / "backfill-demo.html").read_text()
     assert "conservative" in page
-    assert f"wrote {tmp_path / 'backfill-demo.html'}\n" in done.err
-    assert "jobs arrive 5 times as fast as they did" in done.err
-    assert "jobs arrive 5 times as fast as they did" in page
+    assert f"wrote {tmp_path / 'backfill-demo.html'}: open it in a browser\n" in done.err
+    assert "taken: 112 processors" in done.err
+    assert "taken: 112 processors" in page
 
 
 def test_demo_needs_a_folder(backfill):
@@ -60,6 +61,21 @@ def test_verify_knows_both_rules_of_overrun(backfill, tmp_path):
     (tmp_path / "out.csv").write_text(LAWFUL.replace("249", "270"))
     assert backfill("verify", "tiny.csv", "out.csv", "--cpus", "4").code == 5
     assert backfill("verify", "tiny.csv", "out.csv", "--cpus", "4", "--overrun", "extend").code == 0
+
+
+def test_verify_and_report_know_runs_that_wait_for_what_their_jobs_come_after(backfill, tmp_path):
+    lines = ["job,submit,runtime,project,after", "a1,0,5,A,", "a2,0,5,A,a1", "b1,0,3,B,"]
+    (tmp_path / "threads.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = ("--schedule", "out.csv", "--runs", "runs.csv", "--save", "kept", "--report", "a.html")
+    done = backfill("simulate", "threads.csv", "--cpus", "2", "--policy", "thread-matrix", "--verify", *files)
+    assert "--runs runs.csv --dangles" in done.err
+    assert "a2,0,3,10," in (tmp_path / "out.csv").read_text(encoding="utf-8")
+    asked = ("verify", "threads.csv", "out.csv", "--cpus", "2")
+    assert backfill(*asked, "--dangles", "--runs", "runs.csv").code == 0
+    assert backfill(*asked, "--dangles").code == 0
+    assert "start: job a2 at 3 s: starts before the end of job a1" in backfill(*asked).out
+    assert backfill("report", "kept", "--out", "b.html").code == 0
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
 def test_verify_refuses_bad_input(backfill, tmp_path):
@@ -303,3 +319,13 @@ def test_generate_refuses_what_cannot_be_written(backfill, words, complaint):
     done = backfill("generate", *words)
     assert done.code == 2
     assert complaint in done.complaint
+
+
+def test_where_there_is_no_terminal_a_line_says_now_and_then_how_far_it_is(monkeypatch, capsys):
+    clock = iter([0.0, 4.0, 30.5, 42.0, 61.0])
+    monkeypatch.setattr(say.time, "monotonic", lambda: next(clock))
+    say.begin([])
+    with say.bar("easy", 200) as progress:
+        for done in (50, 100, 110, 190):
+            progress(done)
+    assert capsys.readouterr().err == "easy: 50% done after 30 s\neasy: 95% done after 61 s\n"

@@ -12,7 +12,13 @@ from backfill.worlds.simulated import simulate
 from tests.compiled import asked, policy, runs_on
 from tests.core.test_deep_queue import flood
 from tests.differential.test_twins import every_pass
-from tests.reference.workloads import cases_with_events, chained_cases, pool_cases, project_cases
+from tests.reference.workloads import (
+    cases_with_events,
+    chained_cases,
+    grids_with_events,
+    pool_cases,
+    project_cases,
+)
 
 
 def checked(name, every=1, watch=lambda state: None):
@@ -44,7 +50,7 @@ def reserved(state):
 
 def run(name, happening, **options):
     case, events = happening
-    if not runs_on(name, case.platform):
+    if not runs_on(name, case, events):
         return
     workload, platform, asks = asked(case.jobs, case.platform, events=events, **options)
     simulate(workload, platform, *checked(name), asks)
@@ -53,6 +59,12 @@ def run(name, happening, **options):
 @every_pass
 @given(happening=cases_with_events(chained_cases()))
 def test_with_nodes_licences_gangs_chains_and_events(name, happening):
+    run(name, happening)
+
+
+@pytest.mark.parametrize("name", ["gang-site", "gang-span"])
+@given(happening=grids_with_events())
+def test_with_gangs_on_sites_and_events(name, happening):
     run(name, happening)
 
 

@@ -48,7 +48,7 @@ def package(tmp_path):
     root = tmp_path / "backfill"
     (root / "core").mkdir(parents=True)
     (root / "policies").mkdir()
-    for name in ("jit.py", "core/kernel.py", "kept.py"):
+    for name in ("jit.py", "core/kernel.py", "core/users.py", "kept.py"):
         shutil.copy(jit.PACKAGE / name, root / name)
     for name, text in STAND_IN.items():
         (root / name).write_text(text)

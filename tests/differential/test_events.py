@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from backfill.model.units import SECOND
 from tests import compiled
-from tests.differential.test_twins import every_pass
+from tests.differential.test_twins import THREADS, every_pass
 from tests.reference import world
 from tests.reference.words import Event, Job, Node, Platform
 from tests.reference.workloads import (
@@ -20,12 +20,13 @@ from tests.reference.workloads import (
     pool_cases,
     project_cases,
     rich_pool_cases,
+    thread_cases,
 )
 
 
 def compare(happening, name, lost="requeue", overrun="kill"):
     case, events = happening
-    if not compiled.runs_on(name, case.platform):
+    if not compiled.runs_on(name, case, events):
         return
     # A job that holds nothing may run on a node that has nothing; whether it does is nobody's question.
     case = Case([replace(job, demand=(max(job.demand[0], 1), *job.demand[1:])) for job in case.jobs], case.platform)
@@ -73,6 +74,13 @@ def test_with_chains_limits_and_lost_jobs_every_start_equals_the_twin(name, lost
 @given(happening=cases_with_events(st.one_of(chained_cases(), project_cases())))
 def test_with_overrun_extend_every_start_equals_the_twin(name, happening):
     compare(happening, name, overrun="extend")
+
+
+@pytest.mark.parametrize("lost", ["requeue", "fail"])
+@pytest.mark.parametrize("name", THREADS)
+@given(happening=cases_with_events(thread_cases()))
+def test_with_threads_after_threads_every_start_equals_the_twin(name, lost, happening):
+    compare(happening, name, lost=lost)
 
 
 @pytest.mark.parametrize("name", ["bf-mod", "bf-unmod"])

@@ -3,7 +3,10 @@
 A ```console block holds commands (`$ ...`, a backslash at the end of a line goes on) and what they print, standard
 error included. A ```python block whose first line is `# file: NAME` is written to that file. The blocks of a page run
 in order in one empty folder. In an expected output `...` stands for any text, and alone on a line for any lines.
-The line about compiling is left out: it is printed by the first run on a machine only.
+Lines about compiling and of progress are left out: they are printed by the first run, and on a slow machine, only.
+
+The commands find the core install alone: of an extra only what the page has told to install above them, by
+`pip install 'backfill[NAME]'`.
 
     python -m tests.docs.examples docs/reference/commands.md     writes the outputs anew; lines with `...` stay
 """
@@ -18,10 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+CORE = Path(__file__).parent / "core_install"
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 TITLE = re.compile(r"# file: ([\w.-]+)\n")
-COMPILING = re.compile(r"^compiling .*; this happens once.*\n", re.MULTILINE)
+EXTRAS = {"data": "polars pyarrow", "sweep": "distributed dask", "plot": "matplotlib", "browser": "playwright"}
+OTHERS = "pandas hypothesis pytest"  # what people may have or not
+SLOW = re.compile(r"^(compiling .*; this happens once.*|.*: \d+% done after \d+ s)\n", re.MULTILINE)
 
 
 def pages() -> list[Path]:
@@ -51,21 +57,33 @@ def run_page(text: str, folder: Path) -> Iterator[Ran]:
             continue
         for step in COMMAND.finditer(body):
             begin, end = block.start(2) + step.start(2), block.start(2) + step.end(2)
-            yield Ran(step[1], step[2], printed(step[1], folder), slice(begin, end))
+            yield Ran(step[1], step[2], printed(step[1], folder, missing(text[:begin])), slice(begin, end))
+    if (folder / ".queue" / "sock").exists():
+        printed("backfill serve --stop", folder)
 
 
-def printed(command: str, folder: Path) -> str:
+def missing(above: str) -> str:
+    """What a reader who did what stands above has not installed."""
+    named = {name for some in re.findall(r"pip install '?backfill\[([\w,]+)\]", above) for name in some.split(",")}
+    others = "" if "pip install pandas" in above else OTHERS
+    return " ".join([others, *(modules for name, modules in EXTRAS.items() if name not in named)])
+
+
+def printed(command: str, folder: Path, without: str = "") -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    core = {"PYTHONPATH": os.pathsep.join([str(CORE), os.environ.get("PYTHONPATH", "")]), "BACKFILL_MISSING": without}
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
-        env=os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "80"},
+        env=os.environ
+        | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "80", "BACKFILL_HOME": str(folder / ".queue")}
+        | core,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         timeout=300,
     )
-    return COMPILING.sub("", done.stdout)
+    return SLOW.sub("", done.stdout)
 
 
 def rewrite(page: Path) -> None:

@@ -1,9 +1,9 @@
 """Write the golden schedules anew, from the slow twins: `python -m tests.golden.regenerate`. Review the difference."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
-from backfill.data import EAGLE
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.read import read
@@ -19,7 +19,10 @@ def cases() -> dict[str, tuple[Workload, Platform]]:
     """Small workloads that belong to the project: an excerpt of the bundled log, and generated jobs."""
     lublin = generate("lublin?jobs=250&cpus=64&seed=3&load=1.2&estimate_factor=4")
     return {
-        "eagle": (read(EAGLE).head(250).at_load(20), Platform.pool(1_500)),  # larger jobs are rejected
+        "eagle": (
+            replace(read("sample:eagle"), platform=None).head(250).at_load(20),
+            Platform.pool(1_500),
+        ),  # larger jobs are rejected
         "lublin": (lublin, Platform.pool(64)),
     }
 

@@ -28,6 +28,7 @@ from tests.reference.workloads import (
     as_model,
     demands,
     general_cases,
+    grid_cases,
     limited_cases,
     pool_cases,
     project_cases,
@@ -39,7 +40,7 @@ from tests.reference.workloads import (
 
 def those_for(case):
     """The policies that schedule the platform of a case."""
-    return [name for name in policies.TABLE if runs_on(name, case.platform)]
+    return [name for name in policies.TABLE if runs_on(name, case)]
 
 
 def decided(workload, platform, name, until, **options):
@@ -99,7 +100,7 @@ def test_with_nodes_licences_limits_and_gangs_other_jobs_in_the_future_change_no
     compare(futures)
 
 
-@pytest.mark.parametrize("name", policies.TABLE)
+@pytest.mark.parametrize("name", those_for(Case([], TwinPlatform.pool(64))))
 def test_under_a_deep_queue_other_jobs_in_the_future_change_no_decision(name):
     """The tree and the table of rooms are laid out by all jobs of the log; that may cost time, never change a start."""
     workload, platform = flood(), Platform.pool(64)
@@ -129,7 +130,7 @@ def cut(case, now):
 def logs_and_instants(draw):
     """A log on a pool, on nodes with licences and limits, or with up to 8 resources; and the submit of a job of it."""
     on_nodes = (general_cases(chains=False), limited_cases(chains=False))
-    case = draw(st.one_of(pool_cases(), project_cases(), *on_nodes, wide_cases(), rich_pool_cases()))
+    case = draw(st.one_of(pool_cases(), project_cases(), grid_cases(), *on_nodes, wide_cases(), rich_pool_cases()))
     return case, draw(st.sampled_from(sorted({job.submit for job in case.jobs})))
 
 
@@ -149,7 +150,7 @@ def decided_by_name(workload, platform, name, until, names):
     return {str(workload.jobs.job[job]): what for job, what in found.items() if str(workload.jobs.job[job]) in names}
 
 
-@pytest.mark.parametrize("name", policies.TABLE)
+@pytest.mark.parametrize("name", those_for(Case([], TwinPlatform.pool(64))))
 def test_under_a_deep_queue_every_start_is_the_same_without_the_jobs_to_come(name):
     workload, platform = flood(), Platform.pool(64)
     now = int(np.median(workload.jobs.submit))

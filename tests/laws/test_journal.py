@@ -15,7 +15,7 @@ from tests.reference.workloads import cases_with_events, chained_cases, general_
 
 def check(name, happening, **options):
     case, events = happening
-    if not runs_on(name, case.platform):
+    if not runs_on(name, case, events):
         return
     workload, platform, asks = asked(case.jobs, case.platform, events=events, **options)
     chosen, params = policy(name)

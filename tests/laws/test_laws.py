@@ -29,8 +29,9 @@ from tests.reference.workloads import (
 )
 
 GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
-every_policy = pytest.mark.parametrize("name", [*policies.TABLE, *GOING_ON])
-ANYWHERE = [name for name in [*policies.TABLE, *GOING_ON] if not policy(name)[0].one_node]
+ON_POOLS = [name for name in policies.TABLE if not policies.get(name).processors]
+every_policy = pytest.mark.parametrize("name", [*ON_POOLS, *GOING_ON])
+ANYWHERE = [name for name in [*ON_POOLS, *GOING_ON] if not policy(name)[0].one_node]
 everywhere = pytest.mark.parametrize("name", ANYWHERE)
 BINDING = [name for name in policies.TABLE if policies.get(name).binds]
 TIES = [Options(), Options(ties="step")]
@@ -39,6 +40,11 @@ TIES = [Options(), Options(ties="step")]
 def overhead(name):
     chosen, params = policy(name)
     return chosen.overhead(chosen.in_full(params))
+
+
+def allowed(name):
+    """What the checker has to know of a policy."""
+    return {"overhead": overhead(name), "dangles": policy(name)[0].dangles}
 
 
 def scheduled(case, name, options=None):
@@ -50,24 +56,24 @@ def scheduled(case, name, options=None):
 @given(case=general_cases())
 def test_every_schedule_is_lawful(name, case):
     workload, platform, schedule = scheduled(case, name)
-    assert verify(workload, platform, schedule, overhead=overhead(name)) == []
+    assert verify(workload, platform, schedule, **allowed(name)) == []
 
 
 @everywhere
 @given(case=limited_cases())
 def test_every_schedule_is_lawful_beside_partitions_and_limits(name, case):
     workload, platform, schedule = scheduled(case, name)
-    assert verify(workload, platform, schedule, overhead=overhead(name)) == []
+    assert verify(workload, platform, schedule, **allowed(name)) == []
 
 
 @everywhere
 @given(case=general_cases())
 def test_every_schedule_is_lawful_when_jobs_outlive_their_walltime(name, case):
     workload, platform, schedule = scheduled(case, name, Options(overrun="extend"))
-    assert verify(workload, platform, schedule, overrun="extend", overhead=overhead(name)) == []
+    assert verify(workload, platform, schedule, overrun="extend", **allowed(name)) == []
 
 
-@pytest.mark.parametrize("name", policies.TABLE)
+@pytest.mark.parametrize("name", ON_POOLS)
 @given(case=project_cases())
 def test_every_schedule_of_projects_is_lawful(name, case):
     workload, platform, schedule = scheduled(case, name)
@@ -78,7 +84,14 @@ def test_every_schedule_of_projects_is_lawful(name, case):
 @given(case=pool_cases())
 def test_every_schedule_is_lawful_in_steps(name, case):
     workload, platform, schedule = scheduled(case, name, Options(ties="step"))
-    assert verify(workload, platform, schedule, overhead=overhead(name)) == []
+    assert verify(workload, platform, schedule, **allowed(name)) == []
+
+
+@everywhere
+@given(case=limited_cases())
+def test_every_schedule_under_limits_is_lawful_in_steps(name, case):
+    workload, platform, schedule = scheduled(case, name, Options(ties="step"))
+    assert verify(workload, platform, schedule, ties="step", **allowed(name)) == []
 
 
 @every_policy

@@ -7,7 +7,7 @@
 Times are seconds. `nodes` are tasks of one processor each; with a column `cpus` instead, a job is one task of that
 many, on one node. More columns on the left: `estimate`, `priority`, `admin_priority`, `spread`, `site`,
 `constraint`, `licences`
-(numbers), `deadline`, `after` (names of jobs); on the right: `end`, `promise`, `reason`, `eligible`, `place`
+(numbers), `deadline`, `project`, `after` (names of jobs); on the right: `end`, `promise`, `reason`, `eligible`, `place`
 (node*tasks, nodes are numbers). Lists have `;` between, `-` stands for nothing. What follows the expected values is a
 comment.
 """
@@ -89,6 +89,7 @@ def job_of(rows: dict[str, int], cells: dict[str, str]) -> Job:
         constraint=cells.get("constraint", "-").replace("-", ""),
         licences=tuple(int(item) for item in items(cells.get("licences", "-"))),
         deadline=NEVER if deadline == "-" else int(deadline) * SECOND,
+        project=cells.get("project", "-").replace("-", ""),
         after=tuple(rows[name] for name in items(cells.get("after", "-"))),
     )
 

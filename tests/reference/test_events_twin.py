@@ -460,6 +460,7 @@ def test_the_balance_counts_the_resources_that_were_asked_for_so_far(name):
 every_twin = pytest.mark.parametrize("name", POLICIES)
 SOME = ("fcfs", "easy", "easy-lxf", "k-reservations:k=2", "first-fit", "conservative", "bb:per_event=until_empty",
         "ibb", "bf-unmod", "flexible:w_user=10,w_wait=0,w_bypass=4", "best-fit:fit=tightest", *PREEMPTIVE)  # fmt: skip
+IN_TURN = ("fcfs", "thread", "partition", "round", "gang")  # a job may wait behind one that can never start
 some_twins = pytest.mark.parametrize("name", SOME)
 any_case = st.one_of(pool_cases(12), general_cases(12), rich_pool_cases(12), chained_cases())
 honest = st.one_of(pool_cases(12, honest=True), general_cases(12, honest=True))
@@ -470,7 +471,7 @@ honest = st.one_of(pool_cases(12, honest=True), general_cases(12, honest=True))
 @given(given_case=cases_with_events(any_case), lost=st.sampled_from(["requeue", "fail"]), kill=st.booleans())
 def test_with_events_never_more_is_held_than_there_is(name, given_case, lost, kill):
     case, events = given_case
-    if not runs_on(name, case.platform):
+    if not runs_on(name, case, events):
         return
     overrun = "kill" if kill else "extend"
     rows = world.run(case.jobs, case.platform, watched(POLICIES[name]), overrun=overrun, events=events, lost=lost)
@@ -482,7 +483,7 @@ def test_with_events_never_more_is_held_than_there_is(name, given_case, lost, ki
     waiting = [case.jobs[n] for n, row in enumerate(rows) if row.state is None]
     short = [job.row for job in waiting if place(case.platform, job, left) is None or not {*job.after}.isdisjoint(
         other.row for other in waiting)]  # fmt: skip
-    assert len(short) == len(waiting) or (name == "fcfs" and short), "a job waits though there is room"
+    assert len(short) == len(waiting) or (name.startswith(IN_TURN) and short), "a job waits though there is room"
 
 
 @some_twins

@@ -94,11 +94,12 @@ class Running:
     placement: Placement
     held: Room
     preemptible: bool = False
+    since: Time | None = None  # when it began to make progress, where that is not its start
 
     @property
     def limit(self) -> Time:
         """The latest end that a policy may count on."""
-        return self.start + self.job.estimate
+        return (self.start if self.since is None else self.since) + self.job.estimate
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,9 @@ class View:
     asked: frozenset[int]  # the resources that some job submitted so far asks for, those rejected left out
     memory: dict[str, Any] = field(default_factory=dict)  # what the policy wrote down in this run
     changed: bool = False  # in this instant there was something else than submits and ends
+    unfinished: frozenset[int] = frozenset()  # rows of the jobs submitted so far that are not over
+    submitted: list[Job] = field(default_factory=list)  # all so far, as they are now; also those that will never run
+    left: list[int] = field(default_factory=list)  # rows that were cancelled while they waited, since the last pass
     project_submits: dict[str, Time] = field(default_factory=dict)  # when the first job of a project was submitted
     paused: dict[int, Placement | None] = field(default_factory=dict)  # row -> where a preempted job that keeps its
     # progress must resume: where it was suspended, or anywhere (None)

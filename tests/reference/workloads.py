@@ -166,6 +166,37 @@ def project_case(dice: Dice, projects_max: int = 10, exact: bool = False) -> Cas
     return Case(jobs, Platform.pool(*capacity))
 
 
+def grid_case(dice: Dice, jobs_max: int = 24, honest: bool = False, chains: bool = True) -> Case:
+    """Up to 9 processors on up to 3 sites; local jobs, gangs, and gangs that are projects of single tasks."""
+    sites, memory = dice.between(1, 3), dice.of([0, 0, 1])
+    nodes = [
+        Node((1, dice.between(2, 4)) if memory else (1,), speed=dice.of([1.0, 1.0, 1.0, 0.5]), site=site)
+        for site in range(sites)
+        for _ in range(dice.between(1, 6 - sites))
+    ]
+    if dice.of(SELDOM):  # sites need not be one after the other
+        nodes = nodes[::2] + nodes[1::2]
+    nodes.sort(key=lambda node: -node.speed)
+    seen, horizon, jobs = "walltime" if honest else dice.of(ESTIMATES), dice.of(HORIZONS), []
+    number = dice.between(1, jobs_max)
+    while len(jobs) < number:
+        common: dict[str, Any] = {"demand": (1, dice.between(0, 2)) if memory else (1,)}
+        common |= {"constraint": dice.of(["n0|n1|n2", "!n0"])} if dice.of(SELDOM) else {}
+        told = times(dice, seen, horizon)
+        kind = dice.of(["local", "local", "local", "gang", "gang", "tasks"])
+        if kind == "local":
+            common["site"] = dice.below(sites) if dice.of([1, 1, 1, 1, 0]) else None
+        elif kind == "gang":
+            common |= {"tasks": dice.between(2, 6), "spread": dice.of(["any", "any", "site"])}
+        project = f"p{len(jobs)}" if kind == "tasks" else ""
+        for _ in range(dice.between(2, 4) if kind == "tasks" else 1):
+            row = len(jobs)
+            after = predecessors(dice, row) if chains and dice.of(SELDOM) else ()
+            mine = times(dice, seen, horizon) | {"submit": told["submit"], "deadline": NEVER}
+            jobs.append(Job(row=row, name=f"j{row}", project=project, after=after, **common, **mine))
+    return Case(jobs, Platform(tuple(nodes)))
+
+
 def limited_case(dice: Dice, chains: bool = True) -> Case:
     """A case of several nodes with partitions, which may share nodes, users, and limits on what runs or is queued."""
     case = general_case(dice, chains=chains)
@@ -193,8 +224,29 @@ def chained_case(dice: Dice) -> Case:
     return Case(jobs, case.platform)
 
 
+def thread_case(dice: Dice, linked: bool = True, jobs_max: int = 6) -> Case:
+    """Threads of one processor each, of jobs that come together or not; some come after others, also of other jobs."""
+    jobs: list[Job] = []
+    horizon, likely = dice.of([0, 0, 3, 10]), dice.of([0, 0, 1, 2, 3])
+    for number in range(dice.between(1, jobs_max)):
+        submit = dice.between(0, horizon) * SECOND
+        for _ in range(dice.between(1, 6)):
+            told = times(dice, "walltime", 0) | {"submit": submit, "deadline": NEVER}
+            jobs.append(Job(row=len(jobs), name=f"j{len(jobs)}", project=f"p{number}", **told))
+    if linked:
+        order = [job.row for job in jobs]
+        if dice.below(2):  # any DAG, not only one along the file
+            order.sort(key=lambda row: dice.below(256))
+        for place, row in enumerate(order):
+            picked = {order[dice.below(place)] for _ in range(dice.between(0, likely)) if place}
+            jobs[row] = replace(jobs[row], after=tuple(sorted(picked)))
+    return Case(jobs, Platform.pool(dice.between(1, 5)))
+
+
+thread_cases = partial(drawn, thread_case)
 pool_cases = partial(drawn, pool_case)
 project_cases = partial(drawn, project_case)
+grid_cases = partial(drawn, grid_case)
 general_cases = partial(drawn, general_case)
 rich_pool_cases = partial(drawn, rich_pool_case)
 wide_cases = partial(drawn, wide_case)
@@ -337,6 +389,13 @@ def cases_with_events(draw, cases: st.SearchStrategy[Case], **options: Any) -> t
     """A case and what happens during it."""
     case = draw(cases)
     return case, events_for(draw(DICE), case, **options)
+
+
+@st.composite
+def grids_with_events(draw) -> tuple[Case, list[Event]]:
+    """A grid and what happens on it; its nodes never have more than one cpu."""
+    case, events = draw(cases_with_events(grid_cases()))
+    return case, [replace(e, value=min(e.value, 1)) if e.kind == "capacity" and e.resource == 0 else e for e in events]
 
 
 def some_nodes(dice: Dice) -> Platform:

@@ -13,14 +13,19 @@ from .farm import Weights, bf_mod, bf_unmod
 from .fcfs import fcfs
 from .flexible import Weights as Priorities
 from .flexible import flexible
+from .grid import gang_site, gang_span
+from .lanes import FUTURE
 from .limits import is_full, with_accounts
 from .machine import Machine
 from .orders import SCORES
+from .partitions import partitions
 from .placement import held, minus, place, plus, whole
 from .preemptive import preemptive
 from .relaxed import dynamic, relaxed
+from .roundrobin import round_robin
 from .selective import selective
 from .slack import slack
+from .threads import thread_matrix
 from .twotier import project_of, two_tier
 from .words import (
     Decision,
@@ -94,6 +99,22 @@ POLICIES: dict[str, Policy] = {
     "slack:sf=0": slack(0),
     "slack:sf=1,slack_base=walltime,best=3,compress=false": slack(1, "walltime", 3, False),
     "slack:sf=0.5,slack_base=turnaround,best=inf": slack(0.5, "turnaround", inf),
+    "thread-matrix": thread_matrix(),
+    "thread-matrix:eager=true": thread_matrix(eager=True),
+    "thread-matrix:n_max=1": thread_matrix(n_max=1),
+    "thread-matrix:n_max=3,eager=true": thread_matrix(3, eager=True),
+    "partition-fixed": partitions("fixed"),
+    "partition-fixed:partitions=2": partitions("fixed", 2),
+    "partition-variable": partitions("variable"),
+    "partition-variable:free=thread": partitions("variable", free="thread"),
+    "partition-variable:backfill=first-fit": partitions("variable", backfill="first-fit"),
+    "partition-variable:backfill=easy": partitions("variable", backfill="easy"),
+    "partition-variable:backfill=easy,free=thread": partitions("variable", backfill="easy", free="thread"),
+    "partition-adaptive": partitions("adaptive"),
+    "partition-adaptive:free=thread": partitions("adaptive", free="thread"),
+    "round-robin": round_robin(),
+    "round-robin:quantum=2": round_robin(2),
+    "round-robin:quantum=2,overhead=1": round_robin(2, 1),
     "2tsb": two_tier(),
     "2tsb:compress=true": two_tier(compress=True),
     "2tfb": two_tier(moves=True, pl=0),
@@ -104,6 +125,11 @@ POLICIES: dict[str, Policy] = {
     "2tfb-sf:sf=1,victims=any,rebook=later_only": two_tier(moves=True, sf=1, victims="any", rebook="later_only"),
     "2tfb-sf:sf=1,victims=one,compress=true": two_tier(moves=True, sf=1, victims="one", compress=True),
     "2tpb": two_tier(moves=True, sf=0.5, high_at=0.5),
+    "gang-site": gang_site(),
+    "gang-site:tolerance=2,delay=bounded": gang_site(2, "bounded"),
+    "gang-span": gang_span(),
+    "gang-span:tolerance=3": gang_span(3),
+    "gang-span:tolerance=inf,cross=idle": gang_span(inf, cross="idle"),
     "2tpb:sf=3,pl=2,high_at=0.25": two_tier(moves=True, sf=3, pl=2, high_at=0.25),
 }
 
@@ -147,7 +173,8 @@ class Run:
     held: Room
     preemptible: bool
     speed: float  # of its slowest node
-    end: Time = 0
+    since: Time | None  # when it began to make progress; None while it dangles: it holds what it holds, and waits
+    end: Time = 0  # FUTURE while it dangles
     how: str = ""  # COMPLETED or TIMEOUT
     limit_event: Time | None = None  # with overrun=extend: when it reaches its limit
 
@@ -184,6 +211,10 @@ class World:
         self, jobs: list[Job], platform: Platform, policy: Policy, overrun: str, events: Sequence[Event], lost: str
     ):
         self.platform, self.policy, self.overrun, self.lost = platform, policy, overrun, lost
+        self.dangles = getattr(
+            policy, "dangles", False
+        )  # jobs wait, and may start, before what they come after is over
+        self.known: set[int] = set()  # rows that have joined the queue, or are over
         self.machine = Machine(platform)
         self.events = deque(sorted(events, key=lambda event: event.time))  # of equal times in file order
         self.greatest = self.greatest_room()
@@ -196,6 +227,8 @@ class World:
         self.to_come = deque(sorted(range(len(jobs)), key=lambda row: (jobs[row].submit, row)))
         self.submitted: list[int] = []  # all that have been
         self.asked: frozenset[int] = frozenset()  # resources that these ask for, the rejected left out
+        self.left_early: list[int] = []  # cancelled before their submit
+        self.left: list[int] = []  # cancelled while they waited, since the last pass
         self.held_back: list[int] = []  # submitted; a job that they come after has not ended
         self.queue: list[int] = []
         self.runs: list[Run] = []  # in the order in which they started
@@ -234,7 +267,10 @@ class World:
         events = [self.events[0].time] if self.events else []
         windows = [window.until if window.begun else window.value for window in self.machine.windows]
         limits = [r.limit_event for r in self.runs if r.limit_event is not None]
-        return min([*submits, *events, *windows, *limits, *(r.end for r in self.runs), *self.timers], default=None)
+        return min(
+            [*submits, *events, *windows, *limits, *(r.end for r in self.runs if r.since is not None), *self.timers],
+            default=None,
+        )
 
     def batch(self, now: Time) -> None:
         """All ends of this instant, limits and timers, windows and events, all submits, then one pass.
@@ -242,9 +278,11 @@ class World:
         A job of zero run time that starts in this pass ends in a batch of its own at the same instant.
         """
         self.changed = False
-        ending = [r for r in self.runs if r.end == now]
-        for r in ending:
-            self.over(r)
+        ended = False
+        while ending := [r for r in self.runs if r.end == now]:
+            ended = True
+            for r in ending:
+                self.over(r)
         self.timers.discard(now)
         for r in self.runs:
             if r.limit_event == now:
@@ -255,7 +293,7 @@ class World:
         while self.to_come and self.jobs[self.to_come[0]].submit == now:
             self.submit()
         self.admit(now)
-        self.decide(now, self.runs, ended=bool(ending))
+        self.decide(now, self.runs, ended=ended)
 
     def step(self, now: Time) -> None:
         """Each submit in file order with a pass, then each end in start order with a pass; or a timer with a pass."""
@@ -276,16 +314,18 @@ class World:
 
     def not_counted_out(self, now: Time) -> list[Run]:
         """Without the jobs that end in this instant at their limit: in `step` they count as gone everywhere."""
-        return [r for r in self.runs if not (r.start + self.job(r.row).estimate <= now and r.end == now)]
+        return [r for r in self.runs if not (self.running(r).limit <= now and r.end == now)]
 
     def submit(self) -> None:
         row = self.to_come.popleft()
         self.submitted.append(row)
-        waits_or_runs = [x for x in self.submitted if x not in self.gone | self.rejected and not self.hopeless(x)]
-        queued = [self.jobs[other] for other in waits_or_runs if other != row]
-        if row in waits_or_runs and any(is_full(limit, self.jobs[row], queued) for limit in self.platform.limits):
-            self.reject(row)
-            return
+        if self.platform.limits:
+            over = self.gone | self.rejected
+            waits_or_runs = [x for x in self.submitted if x not in over and not self.hopeless(x)]
+            queued = [self.jobs[other] for other in waits_or_runs if other != row]
+            if row in waits_or_runs and any(is_full(limit, self.jobs[row], queued) for limit in self.platform.limits):
+                self.reject(row)
+                return
         self.asked |= asked(self.jobs[row])
         self.held_back.append(row)
 
@@ -293,17 +333,22 @@ class World:
         """The run ended by itself, or was killed at its walltime."""
         self.ended_since.append(self.running(r))
         self.leave(r, r.end, r.how)
-        self.finish(r.row, r.how)
+        self.finish(r.row, r.how, r.end)
 
     def leave(self, r: Run, now: Time, how: str) -> None:
         self.runs.remove(r)
         self.rows[r.row].end = now
         self.rows[r.row].runs.append(Stay(r.start, now, r.placement, how))
 
-    def finish(self, row: int, state: str) -> None:
+    def finish(self, row: int, state: str, now: Time) -> None:
         self.rows[row].state = state
         self.gone.add(row)
+        self.known.add(row)
         self.paused.pop(row, None)
+        for r in self.runs:
+            if r.since is None and self.gone.issuperset(self.jobs[r.row].after):
+                r.since, self.changed = now, True
+                self.set_end(r)
 
     def admit(self, now: Time) -> None:
         """Submitted jobs join the queue when all that they come after has ended; the impossible are rejected."""
@@ -314,10 +359,12 @@ class World:
                 able = [self.jobs[other] for other in self.submitted if other not in self.rejected]
                 self.asked = frozenset().union(*map(asked, able))
                 return self.admit(now)  # others may come after it
-            if self.gone.issuperset(self.jobs[row].after):
+            if (self.known if self.dangles else self.gone).issuperset(self.jobs[row].after):
                 self.held_back.remove(row)
                 self.enqueue(row)
                 self.rows[row].eligible = now
+                self.known.add(row)
+                return self.admit(now)  # others may come after it
         return None
 
     def reject(self, row: int) -> None:
@@ -396,19 +443,24 @@ class World:
         """A running job ends now; one that waits, or is not yet submitted, never starts again."""
         for r in [r for r in self.runs if r.row == row]:
             self.leave(r, now, "CANCELLED")
+        if row in self.to_come:
+            self.left_early.append(row)
+        if row in self.queue or (row in self.held_back and self.gone.issuperset(self.jobs[row].after)):
+            self.left.append(row)
         for rows in (self.to_come, self.held_back, self.queue):
             if row in rows:
                 rows.remove(row)
-        self.finish(row, "CANCELLED")
+        self.finish(row, "CANCELLED", now)
 
     def lose_nodes(self, nodes: Sequence[int], now: Time) -> None:
         """All that runs there with any task, and all that is suspended there."""
         for r in [r for r in self.runs if any(node in nodes for node, _ in r.placement)]:
-            self.leave(r, now, "NODE_FAIL")
-            self.lose(r.row)
+            if r in self.runs:  # else it went with what it comes after
+                self.leave(r, now, "NODE_FAIL")
+                self.lose(r.row, now)
         for row, placement in list(self.paused.items()):
             if placement is not None and any(node in nodes for node, _ in placement):
-                self.lose(row)
+                self.lose(row, now)
 
     def lose_until_it_fits(self, event: Event, now: Time) -> None:
         """Of those that hold some of it, the run that started last (of equals the higher row), again and again."""
@@ -416,7 +468,7 @@ class World:
             while sum(r.held[slot] for r in self.runs) > self.machine.room(now)[slot]:
                 last = max((r for r in self.runs if r.held[slot]), key=lambda r: (r.start, r.row))
                 self.leave(last, now, "NODE_FAIL")
-                self.lose(last.row)
+                self.lose(last.row, now)
 
     def lose_paused(self, now: Time) -> None:
         """A suspended job whose nodes are not large enough any more would wait for them for ever."""
@@ -425,19 +477,24 @@ class World:
             if placement is not None:
                 short = minus(self.machine.base, held(self.platform, self.jobs[row], placement))
                 if min(short[: len(short) - licences]) < 0:
-                    self.lose(row)
+                    self.lose(row, now)
 
-    def lose(self, row: int) -> None:
-        """The job begins anew, or is over."""
+    def lose(self, row: int, now: Time) -> None:
+        """The job begins anew, with those that hold something until it has ended; or it is over."""
         self.changed = True
         self.done[row] = self.used[row] = self.owed[row] = 0
         self.paused.pop(row, None)
         if self.lost == "fail":
             if row in self.queue:
                 self.queue.remove(row)
-            self.finish(row, "NODE_FAIL")
-        elif row not in self.queue:
+            self.finish(row, "NODE_FAIL", now)
+            return
+        if row not in self.queue:
             self.enqueue(row)
+        for r in list(self.runs):
+            if r in self.runs and r.since is None and row in self.jobs[r.row].after:
+                self.leave(r, now, "NODE_FAIL")
+                self.lose(r.row, now)
 
     def decide(self, now: Time, runs: list[Run], ended: bool) -> None:
         """One pass of the policy."""
@@ -457,17 +514,21 @@ class World:
             changed=self.changed,
             paused=dict(self.paused),
             promises=self.promises,
+            unfinished=frozenset(self.submitted) - self.gone,
+            submitted=[self.job(row) for row in self.submitted + self.left_early if self.jobs[row].submit <= now],
+            left=self.left,
             project_submits=self.project_submits(),
             first_submit=self.jobs[self.submitted[0]].submit if self.submitted else 0,
             asked=self.asked,
             memory=self.memory,
         )
-        self.ended_since = []
+        self.ended_since, self.left = [], []
         self.obey(view, self.policy(view))
 
     def running(self, r: Run) -> Running:
         """What a policy sees of a run."""
-        return Running(self.job(r.row), r.start, r.placement, r.held, r.preemptible)
+        since = FUTURE if r.since is None else r.since
+        return Running(self.job(r.row), r.start, r.placement, r.held, r.preemptible, since)
 
     def project_submits(self) -> dict[str, Time]:
         """The first submit of each project so far."""
@@ -500,6 +561,7 @@ class World:
             held(self.platform, start.job, start.placement),
             start.preemptible,
             speed=min(self.platform.nodes[node].speed for node, _ in start.placement),
+            since=now if self.gone.issuperset(start.job.after) else None,
         )
         self.runs.append(r)
         self.set_end(r)
@@ -507,12 +569,15 @@ class World:
 
     def set_end(self, r: Run) -> None:
         """When the run will end, how, and when it reaches its limit."""
+        if r.since is None:
+            r.end = FUTURE
+            return
         job = self.job(r.row)
         length, r.how = ceil(job.runtime / r.speed) + self.owed[r.row], "COMPLETED"
         if self.overrun == "kill" and length > job.walltime:
             length, r.how = job.walltime, "TIMEOUT"
-        r.end = r.start + length
-        limit = r.start + job.estimate  # an event where jobs run on
+        r.end = r.since + length
+        limit = r.since + job.estimate  # an event where jobs run on
         r.limit_event = limit if self.overrun == "extend" and limit < r.end else None
 
     def preempt(self, preempted: Preempted, now: Time) -> Room:

@@ -61,7 +61,11 @@ class _Jobs:
         release = np.where(alone, counted.eligible, counted.submit)
         order = np.argsort(release, kind="stable")
         rows = counted.rows[order]
-        jobs, fast, slow = workload.jobs, float(platform.speed.max()), float(platform.speed.min())
+        jobs, fast, slow = (
+            workload.jobs,
+            float(platform.speed.max()),
+            float(platform.speed.min()) / (1 + platform.coallocation_overhead),
+        )
         run, limit = jobs.runtime[rows], NEVER if overrun == "extend" else jobs.walltime[rows]
         known = [r for r in platform.resources if r in workload.resources]
         demand = jobs.demand[rows][:, [workload.resources.index(r) for r in known]]

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.farm import farm_metrics
+from backfill.analysis.gangs import gang_metrics
 from backfill.analysis.projects import project_metrics
 from backfill.analysis.resources import resource_metrics
+from backfill.analysis.series import idle_while_waiting
 from backfill.model.errors import BadArgument
 from backfill.model.platform import Platform
 from backfill.model.schedule import (
@@ -173,7 +175,7 @@ def metrics(
 
     Where jobs hold several resources, those of `resource_metrics` are added; where there are deadlines or licences,
     those of `farm_metrics`; where jobs have projects, those of `project_metrics`; where the schedule states runs, or a
-    job was cancelled or failed, those of `event_metrics`.
+    job was cancelled or failed, those of `event_metrics`; where sites have jobs of their own, those of `gang_metrics`.
 
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).
@@ -211,8 +213,21 @@ def metrics(
         **event_metrics(schedule, there, rows, procs),
         **resource_metrics(workload, platform, schedule, rows),
         **farm_metrics(workload, platform, schedule, rows),
-        **project_metrics(workload, schedule, counted.rows),
+        **_of_projects(workload, platform, schedule, counted, ran, procs),
+        **gang_metrics(workload, platform, schedule, counted.rows, there),
     }
+
+
+def _of_projects(
+    workload: Workload, platform: Platform, schedule: Schedule, counted: Counted, ran: Counted, procs: Floats
+) -> Metrics:
+    """The metrics of projects, and with them what lay idle while jobs waited, in processor hours."""
+    found = project_metrics(workload, schedule, counted.rows)
+    if not found:
+        return {}
+    runs = schedule.runs_of(ran.rows)
+    idle = idle_while_waiting(ran.waits, (runs.start, runs.end), procs[runs.job].astype(np.int64), platform.cpus)
+    return {**found, "idle_while_waiting_cpu_hours": idle / (3600 * SECOND)}
 
 
 def event_metrics(schedule: Schedule, there: NDArray[np.bool_], rows: Ints, procs: Floats) -> Metrics:
@@ -220,8 +235,9 @@ def event_metrics(schedule: Schedule, there: NDArray[np.bool_], rows: Ints, proc
 
     there: the jobs that are not left out; rows: those of them that ran, and their processors.
 
-    lost_cpu_hours: processors x time held that did not bring a job nearer to its end: of runs that were lost with a
-    node all of it, of preempted ones what was not kept. requeues: runs after which the job waited again.
+    lost_cpu_hours: processors x time held that has to be run again: of runs that were lost with a node all of it, of
+    preempted ones what was not kept. dangling_cpu_hours: processors x time held by runs that waited for what their jobs
+    come after; there where there is any. requeues: runs after which the job waited again.
     cancelled_jobs: by their users, before they started or while they ran. failed_jobs: those that ended with a node.
     pending_jobs: those that wait for ever, since the capacity that they need never comes back.
     """
@@ -231,8 +247,11 @@ def event_metrics(schedule: Schedule, there: NDArray[np.bool_], rows: Ints, proc
     if schedule.runs is None and not (cancelled or failed or pending):
         return {}
     runs = schedule.runs_of(rows)
+    dangled = runs.dangled
+    held_only = math.fsum(dangled * procs[runs.job]) / (3600 * SECOND)
     return {
-        "lost_cpu_hours": math.fsum(runs.lost * procs[runs.job]) / (3600 * SECOND),
+        "lost_cpu_hours": math.fsum((runs.lost - dangled) * procs[runs.job]) / (3600 * SECOND),
+        **({"dangling_cpu_hours": held_only} if held_only else {}),
         "requeues": int(((runs.state == NODE_FAIL) | (runs.state == PREEMPTED)).sum()) - failed,
         "cancelled_jobs": cancelled,
         "failed_jobs": failed,

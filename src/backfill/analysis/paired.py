@@ -43,6 +43,7 @@ CROWD = 1500  # jobs: a log of so many has intervals twice as wide as its blocks
 LONGEST_QUEUE = 2 / 3  # of the log; a longer one grows all along, and its waits are those of no other log
 FEWEST_SOURCES = 12  # parts from which the longest waits must come
 
+NONE = "no 95% interval"  # so a method begins where there is none, and why follows
 _OUTSIDE = RESAMPLES // 40  # resamples left out on either side of 95 %
 _SHORTER = 3  # parts of the shorter blocks that show how much the variance still grows with their length
 _FARTHEST = 50.0  # of the logarithm of a ratio, so that every number stays finite
@@ -106,15 +107,15 @@ class Blocks:
         The draws come from the raw words of PCG64, whose stream numpy guarantees: every machine draws the same.
         """
         if len(submit) < FEWEST_JOBS:
-            return f"no interval: fewer than {FEWEST_JOBS:,} jobs"
+            return f"{NONE}: fewer than {FEWEST_JOBS:,} jobs"
         parts = BLOCKS * PARTS
         first, span = int(submit.min()), int(submit.max() - submit.min())
         if span < parts:
-            return "no interval: all jobs are submitted at once"
+            return f"{NONE}: all jobs are submitted at once"
         step = span // parts + 1
         part = (submit - first) // step
         if len(np.unique(part // PARTS)) < BLOCKS // 2:
-            return f"no interval: jobs are submitted in fewer than {BLOCKS // 2} blocks"
+            return f"{NONE}: jobs are submitted in fewer than {BLOCKS // 2} blocks"
         return cls(part, _starts(seed, resamples), step)
 
     @property
@@ -240,7 +241,7 @@ def pairs_of_log(
     names: Sequence[str], metrics: Sequence[Metrics], counted: Sequence[Counted], seed: int = 0
 ) -> list[Pair]:
     """Every two policies, the later one minus the earlier one. Metrics of the whole run have no interval."""
-    blocks = Blocks.of(counted[0].submit, seed) if counted else "no interval: nothing ran"
+    blocks = Blocks.of(counted[0].submit, seed) if counted else f"{NONE}: nothing ran"
     values = [{} if isinstance(blocks, str) else values_of(blocks, each) for each in counted]
     queues = [longest_queue(each) for each in counted]
     found = []
@@ -251,7 +252,7 @@ def pairs_of_log(
             if isinstance(blocks, str):
                 method = blocks
             elif metric not in values[a]:
-                method = "no interval: one run has one value"
+                method = f"{NONE}: one run has one value"
             else:
                 two = {names[p]: (queues[p], values[p][metric].sources) for p in (b, a)}
                 method = _why_none(two, blocks.log)
@@ -267,12 +268,10 @@ def _why_none(two: Mapping[str, tuple[int, float]], log: int) -> str:
     longest = max(two, key=lambda name: two[name][0])
     fewest = min(two, key=lambda name: two[name][1])
     if two[longest][0] > LONGEST_QUEUE * log:
-        queue = span_text(two[longest][0])
-        return (
-            f"no interval: under {longest} somebody waits for {queue} on end, too long beside a log of {span_text(log)}"
-        )
+        queue = f"the queue under {longest} stays non-empty for {span_text(two[longest][0])}"
+        return f"{NONE}: {queue}, too long for a log of {span_text(log)}"
     if two[fewest][1] < FEWEST_SOURCES:
-        return f"no interval: under {fewest} the longest waits come from too small a part of the log"
+        return f"{NONE}: the longest waits under {fewest} come from too small a part of the log"
     return ""
 
 
@@ -310,7 +309,7 @@ def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metri
             method = f"t interval, {n} replications"
             intervals: list[tuple[float | None, float | None]] = [NO_INTERVAL] * 2
             if n < 2:
-                method = "no interval: fewer than 2 replications have a value"
+                method = f"{NONE}: fewer than 2 replications have a value"
             else:
                 intervals[0] = student(change)[1:]
                 if base := _mean(y):

@@ -1,4 +1,4 @@
-"""The metrics of projects: how long they wait, run and take.
+"""The metrics of projects: how long they wait, run and take, and how that depends on their place in the queue.
 
 Source: Lin, Thai, Wang and Lai, JNCA 52, 2015, definitions 1 to 5; its MPT and MJT.
 """
@@ -44,7 +44,9 @@ def project_metrics(workload: Workload, schedule: Schedule, rows: Ints) -> dict[
 
     projects: how many these are. Means over them: mean_project_turnaround_s, last end - first submit;
     mean_project_wait_s, first start - first submit; mean_project_run_s, last end - first start;
-    mean_project_job_turnaround_s, the mean over the jobs of a project of end - submit.
+    mean_project_job_turnaround_s, the mean over the jobs of a project of end - submit. first_projects_turnaround_s,
+    last_projects_turnaround_s: mean turn-around of the first and last tenth of them, in order of submit.
+    projects_per_h: how many ended per hour from the first submit of all jobs that are looked at to their last end.
     """
     codes = workload.jobs.project.codes
     if not (codes >= 0).any():
@@ -55,6 +57,10 @@ def project_metrics(workload: Workload, schedule: Schedule, rows: Ints) -> dict[
     of_jobs = np.bincount(codes[mine], turnaround, len(whole))[whole] / spans.jobs[whole]
     submit, start, end = spans.submit[whole], spans.start[whole], spans.end[whole]
 
+    by_place = turnarounds(workload, schedule, rows) * SECOND
+    tenth = -(-len(by_place) // 10)
+    length = int(schedule.end[rows].max() - workload.jobs.submit[rows].min()) if len(rows) else 0
+
     def mean(values: Floats | Ints) -> float | None:
         return float(values.astype(np.float64).mean()) / SECOND if len(values) else None
 
@@ -64,4 +70,18 @@ def project_metrics(workload: Workload, schedule: Schedule, rows: Ints) -> dict[
         "mean_project_wait_s": mean(start - submit),
         "mean_project_run_s": mean(end - start),
         "mean_project_job_turnaround_s": mean(of_jobs),
+        "first_projects_turnaround_s": mean(by_place[:tenth]),
+        "last_projects_turnaround_s": mean(by_place[len(by_place) - tenth :]),
+        "projects_per_h": len(end) * 3600 * SECOND / length if length else None,
     }
+
+
+def turnarounds(workload: Workload, schedule: Schedule, rows: Ints) -> Floats:
+    """The turn-around in seconds of each project of `project_metrics`, by submit, then by its first job in the log."""
+    spans = Spans.of(workload, schedule, rows)
+    codes = workload.jobs.project.codes
+    first = np.full(len(spans.whole), NEVER)
+    np.minimum.at(first, codes[codes >= 0], np.flatnonzero(codes >= 0))
+    whole = np.flatnonzero(spans.whole)
+    order = whole[np.lexsort((first[whole], spans.submit[whole]))]
+    return (spans.end - spans.submit)[order].astype(np.float64) / SECOND

@@ -71,21 +71,33 @@ def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float |
     """How the promises of jobs that ran were changed and kept. promises: those of all jobs.
 
     promised_jobs: those that were promised a start. moved_promises: how often a promised start became another one.
-    moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. kept_promises: jobs that started
-    no later than first promised. mean_slip_s, max_slip_s: start - first promise of those that started later.
+    moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. The others: see `kept_metrics`.
     """
-    ran = np.flatnonzero((schedule.promise != NO_TIME) & schedule.ran)
-    slip = (schedule.start - schedule.promise)[ran]
-    late = slip[slip > 0] / SECOND
     order = np.argsort(promises.job, kind="stable")
     again = np.diff(promises.job[order], prepend=-1) == 0
     moved = np.diff(promises.start[order], prepend=0) != 0
     changed = promises.take(order[again & moved & (promises.cause[order] > 0)])
+    kept = kept_metrics(schedule)
     return {
-        "promised_jobs": len(ran),
+        "promised_jobs": kept.pop("promised_jobs"),
         "moved_promises": len(changed),
         "moved_jobs": len(np.unique(changed.job)),
         "made_way_jobs": len(np.unique(changed.job[changed.cause == MOVED])),
+        **kept,
+    }
+
+
+def kept_metrics(schedule: Schedule) -> dict[str, float | int | None]:
+    """How the first promises of jobs that ran were kept.
+
+    promised_jobs: those that were promised a start. kept_promises: those of them that started no later than first
+    promised. mean_slip_s, max_slip_s: start - first promise of those that started later.
+    """
+    ran = np.flatnonzero((schedule.promise != NO_TIME) & schedule.ran)
+    slip = (schedule.start - schedule.promise)[ran]
+    late = slip[slip > 0] / SECOND
+    return {
+        "promised_jobs": len(ran),
         "kept_promises": int((slip <= 0).sum()),
         "mean_slip_s": float(late.mean()) if len(late) else None,
         "max_slip_s": float(late.max()) if len(late) else None,

@@ -101,6 +101,17 @@ def waiting_cpus(workload: Workload, schedule: Schedule) -> Steps:
     return Steps.of(runs.since(schedule.eligible), runs.start, workload.jobs.procs[runs.job])
 
 
+def idle_while_waiting(waits: tuple[Ints, Ints], runs: tuple[Ints, Ints], procs: Ints, cpus: int) -> float:
+    """Processors x microseconds that no run holds at instants at which some job waits.
+
+    waits: when each stretch of waiting began and ended; runs: the same of runs, which hold `procs`.
+    """
+    begin, end = (np.concatenate(both) for both in zip(waits, runs, strict=True))
+    one, none = np.ones(len(waits[0]), np.int64), np.zeros(len(procs), np.int64)
+    waiting, held = Steps.each(begin, end, [np.append(one, none), np.append(0 * one, procs)])
+    return Steps(held.times, np.where(waiting.values > 0, np.maximum(cpus - held.values, 0), 0)).area
+
+
 def window(*schedules: Schedule) -> tuple[int, int]:
     """From the first submit to the last end of the jobs that ran in any of them; (0, 0) where none did."""
     begin = [int(s.submit[s.ran].min()) for s in schedules if s.ran.any()]

@@ -17,10 +17,12 @@ import typer
 from typer.core import TyperGroup
 
 from backfill.cli import say
+from backfill.cli.anonymize import anonymize
 from backfill.cli.compare import compare
 from backfill.cli.demo import demo
 from backfill.cli.generate import generate
 from backfill.cli.import_log import import_log
+from backfill.cli.live import light, replay
 from backfill.cli.options import Verbose
 from backfill.cli.policies import policies
 from backfill.cli.report import report
@@ -28,6 +30,8 @@ from backfill.cli.reproduce import reproduce
 from backfill.cli.simulate import simulate
 from backfill.cli.verify import verify
 from backfill.model.errors import BackfillError, UsageError
+from backfill.queue.client import main as queue_verb
+from backfill.queue.options import VERBS as QUEUE
 
 _Misuse: Any = typer.BadParameter.__base__  # what typer raises about a command line that it cannot parse
 
@@ -118,8 +122,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 bad input, 5 the schedule did not pass verification, "
-    "130 interrupted. "
+    epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 bad input, 4 the queue is not reachable, "
+    "5 the schedule did not pass verification, 130 interrupted. "
     "Results go to standard output, all else to standard error.",
 )
 
@@ -137,12 +141,16 @@ def _root(
     verbose: Verbose = False,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """A batch-job scheduler built around backfilling: simulate and compare policies on your own log."""
+    """A batch-job scheduler built around backfilling: simulate and compare policies on your own log, run them live."""
 
 
 for verb in (demo, simulate, compare, report, verify, generate, policies, reproduce):
     app.command(epilog=verb.examples)(verb)
 app.command("import", epilog=import_log.examples)(import_log)
+app.command(epilog=anonymize.examples)(anonymize)
+for name in QUEUE:
+    app.command(name)(light(name))
+app.command(epilog=replay.examples)(replay)
 
 
 def _open_streams() -> None:
@@ -157,6 +165,9 @@ def _open_streams() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns its exit code. Never ends in a traceback for what is not our own fault."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    verbs = words[1:] if words[:1] == ["--verbose"] else words
+    if verbs and verbs[0] in QUEUE:
+        return queue_verb(verbs)
     say.begin(words)
     _open_streams()
     warnings.showwarning = say.warning

@@ -23,7 +23,7 @@ from backfill.cli.options import (
     grouped,
     known_policies,
 )
-from backfill.cli.output import keep, print_json, print_lines, print_used
+from backfill.cli.output import USUAL, keep, print_compared, print_json
 from backfill.model.errors import BadArgument, NotLawful, UsageError
 from backfill.traces.files import check_folder
 
@@ -37,6 +37,7 @@ INTERRUPTED = 130
     "backfill compare KTH-SP2.swf.gz --policy fcfs --policy easy --policy conservative",
     "backfill compare jobs.csv --cpus 64 --policy easy --policy k-reservations:k=8 --report out.html",
     "backfill compare 'model:lublin?jobs=5000&cpus=128' --policy easy --policy easy-sjbf --replications 20 --workers 4",
+    "backfill compare jobs.csv --cpus 64 --policy easy --policy conservative --sweep exact,lognormal:0.5,lognormal:1",
     "backfill compare 'model:farm' --policy bf-fcfs --policy bf-mod --replications 100 --cluster tcp://127.0.0.1:8786",
 )
 @grouped
@@ -49,8 +50,8 @@ def compare(
         typer.Option(
             "--policy",
             metavar="NAME",
-            help="NAME[:KEY=VALUE,...] or FILE.py:NAME[:KEY=VALUE,...]; twice or more. The first is what the others "
-            "are held against.",
+            help="NAME[:KEY=VALUE,...] or FILE.py:NAME[:KEY=VALUE,...]; twice or more. The first is the baseline. "
+            f"Without any: {', '.join(USUAL)}.",
             autocompletion=known_policies,
         ),
     ] = None,
@@ -61,6 +62,17 @@ def compare(
     ] = 1,
     workers: Workers = 1,
     cluster: Cluster = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep",
+            metavar="KIND,KIND,...",
+            help="Compare under each of these --estimates; the first is what the others are held against.",
+        ),
+    ] = None,
+    figures: Annotated[
+        str | None, typer.Option("--figures", metavar="DIR", help="With --sweep: draw it as PNG, SVG and CSV.")
+    ] = None,
     check: Check = False,
     as_json: Json = False,
     report: Report = None,
@@ -82,25 +94,37 @@ def compare(
     from backfill.executors import executor
     from backfill.spec import names
 
-    specs = all_described(policies or [], options)
-    names(specs)
+    specs = all_described(policies or USUAL, options)
+    if sweep is not None:
+        from backfill.cli.sweep import check_sweep
+
+        check_sweep(specs, sweep, figures, options, {"report": report, "save": save, "verify": check})
+    elif figures is not None:
+        raise UsageError("--figures goes with --sweep")
+    else:
+        names(specs)
     with executor(workers, cluster) as where:
         workload, pool = inputs(log, **vars(machine), **vars(part))
         say_load(options.events, part.load)
-        found = compare_all(
-            Replicated(log, options.seed, **vars(part)) if replications > 1 else workload,
-            None if workload.platform is pool else pool,
-            specs,
-            replications,
-            where,
-        )
+        drawn = Replicated(log, options.seed, **vars(part)) if replications > 1 else workload
+        platform = None if workload.platform is pool else pool
+        if not policies:
+            say.note(f"policies: {', '.join(USUAL)}; --policy chooses others")
+        if sweep is not None:
+            from backfill.cli.sweep import compare_under
+
+            if missing := compare_under(drawn, platform, specs, sweep, replications, where, as_json, figures):
+                say.note(missing)
+                raise typer.Exit(INTERRUPTED)
+            return
+        found = compare_all(drawn, platform, specs, replications, where)
     for text in found.notes:
         say.note(text)
     lawless = _lawless(found) if check else []
     if as_json:
         print_json(found.to_dict())
     else:
-        _print(found)
+        print_compared(found)
     keep(found, report, save)
     if lawless:
         raise NotLawful(f"the schedule of {', '.join(lawless)}")
@@ -110,20 +134,6 @@ def compare(
         raise typer.Exit(INTERRUPTED)
     if report is None and log != "-":
         say.following(say.command("--report", "out.html"))
-
-
-def _print(found: "Comparison") -> None:
-    from backfill.report.compared import compared_table, compared_text
-
-    print(found.title)
-    print()
-    print_lines(compared_table(found.names, found.metrics, found.gaps))
-    print_used(list(zip(found.names, found.metrics, strict=True)))
-    print()
-    for line in [*found.happened, ""] if found.happened else []:
-        print(line)
-    for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps, found.reality):
-        print(line)
 
 
 def _lawless(found: "Comparison") -> list[str]:

@@ -7,10 +7,10 @@ import typer
 
 from backfill.cli import say
 from backfill.cli.options import Quiet, Verbose, examples
-from backfill.cli.output import print_table
+from backfill.cli.output import USUAL, print_compared
 from backfill.traces.files import check_writable
 
-POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
+LOG = "sample:itp"
 PAGE = "backfill-demo.html"
 
 
@@ -25,20 +25,15 @@ def demo(
     check_writable(page)
 
     from backfill.cli.run import compare_all
-    from backfill.data import EAGLE, EAGLE_CPUS, EAGLE_LOAD
-    from backfill.model.platform import Platform
     from backfill.spec import RunSpec
     from backfill.traces.read import read
 
-    pool = Platform.pool(EAGLE_CPUS)
-    workload = read(EAGLE).at_load(EAGLE_LOAD)
-    why = (
-        f"at its own pace the log leaves this machine idle, so jobs arrive {EAGLE_LOAD:g} times as fast as they did; "
-        "the machine's size is assumed"
-    )
-    found = compare_all(workload, pool, [RunSpec.of(name) for name in POLICIES])
-    say.note(why)
-    print_table(list(zip(found.names, found.metrics, strict=True)), found.title)
-    found.report(page, "backfill demo", why)
-    say.note(f"wrote {page}")
-    say.following("backfill compare LOG, with a log of your own; backfill policies lists what can be compared")
+    workload = read(LOG)
+    found = compare_all(workload, workload.platform, [RunSpec.of(name) for name in USUAL])
+    for text in workload.remarks:
+        say.note(text)
+    print_compared(found)
+    found.report(page, "backfill demo")
+    say.note(f"wrote {page}: open it in a browser")
+    longest = next(wait for wait in found.waits if wait.policy == USUAL[1])
+    say.following(f"backfill simulate {LOG} --policy {longest.policy} --explain {longest.job}")

@@ -13,7 +13,7 @@ from backfill.cli.inputs import check_outputs
 from backfill.cli.options import Cpus, Json, PlatformFile, Quiet, Verbose, ZeroRun, examples
 from backfill.cli.output import print_json, print_lines
 from backfill.cli.platforms import beside, write_platform
-from backfill.model.errors import UsageError, printable
+from backfill.model.errors import BadArgument, UsageError, printable
 from backfill.traces.files import suffix_of
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def known_formats(incomplete: str) -> list[str]:
 
 
 @examples(
+    "backfill import sacct dump.txt --platform nodes.txt --out jobs.csv",
     "backfill import swf KTH-SP2.swf.gz",
     "backfill import csv jobs.csv --cpus 64 --out clean.parquet",
     "backfill import swf log.txt --zero-run drop-cancelled --out clean.swf.gz --json",
@@ -43,7 +44,9 @@ def import_log(
     format: Annotated[
         str,
         typer.Argument(
-            metavar="FORMAT", help="What the file holds: swf, mwf, alibaba or csv.", autocompletion=known_formats
+            metavar="FORMAT",
+            help="What the file holds: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, alibaba or csv.",
+            autocompletion=known_formats,
         ),
     ],
     file: Annotated[str, typer.Argument(metavar="FILE", help="A log, plain or gzip; - is standard input.")],
@@ -57,6 +60,22 @@ def import_log(
     ] = None,
     platform: PlatformFile = None,
     cpus: Cpus = None,
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            "--timezone", metavar="ZONE", help="The zone of dates that name none, as Europe/Berlin. [default: UTC]"
+        ),
+    ] = None,
+    fields: Annotated[
+        str | None,
+        typer.Option("--fields", metavar="NAME,...", help="sacct: the columns of a dump without a header."),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column", metavar="NAME=HEADER", help="csv: the column that holds NAME, as runtime=Elapsed. Repeatable."
+        ),
+    ] = None,
     zero_run: ZeroRun = "keep",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -70,15 +89,16 @@ def import_log(
     if platform is not None and (cpus, machines) != (None, None):
         raise UsageError(f"--platform says it all; leave out {'--machines' if cpus is None else '--cpus'}")
     check_format(format)
-    rules = Rules(zero_run=zero_run, machines=machines)
+    rules = Rules(zero_run=zero_run, machines=machines, zone=timezone, fields=fields, columns=_columns(column))
     suffix = "" if out is None else check_suffix(out)
     check_outputs({"the log": file, "the table of machines": machines}, out=out)
 
     from backfill import __version__
     from backfill.analysis.quality import quality
     from backfill.model.platform import Platform
+    from backfill.traces.inventory import is_toml, read_platform
 
-    machine = Platform.read(platform) if platform else Platform.pool(cpus) if cpus is not None else None
+    machine = read_platform(platform) if platform else Platform.pool(cpus) if cpus is not None else None
     if machine is not None:
         rules = replace(rules, resources=tuple(name for name in machine.resources if name != "cpus"))
     if platform is not None:
@@ -87,7 +107,8 @@ def import_log(
     if machine is not None:
         workload = replace(workload, cpus=machine.cpus)
     found = quality(workload, machine)
-    brought = workload.platform if machine is None and not suffix.startswith(".swf") else None
+    made = machine is None or (platform is not None and not is_toml(platform))
+    brought = (workload.platform if machine is None else machine) if made and not suffix.startswith(".swf") else None
     nodes = beside(out, suffix) if out is not None and brought is not None else None
     if out is not None:
         write(workload, out)
@@ -101,7 +122,15 @@ def import_log(
     if nodes is not None and brought is not None:
         write_platform(brought, nodes)
     as_it_is = machines is None and suffix_of(file).startswith(".swf" if format == "mwf" else f".{format}")
-    _following(file, as_it_is, out, platform or nodes, found)
+    _following(file, as_it_is, out, nodes or platform, found)
+
+
+def _columns(given: list[str] | None) -> tuple[tuple[str, str], ...]:
+    """`NAME=HEADER` texts as pairs."""
+    pairs = [text.partition("=") for text in given or ()]
+    if bad := next((text for text, pair in zip(given or (), pairs, strict=True) if not (pair[0] and pair[2])), None):
+        raise BadArgument("column", bad, "NAME=HEADER such as runtime=Elapsed")
+    return tuple((name.strip(), header.strip()) for name, _, header in pairs)
 
 
 def _print(found: "Quality") -> None:

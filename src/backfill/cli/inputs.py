@@ -38,6 +38,7 @@ def inputs(
 
     from backfill.model.platform import Platform
     from backfill.model.workload import check_load
+    from backfill.traces.inventory import read_platform
     from backfill.traces.notes import check_cancelled, check_zero_run
 
     if load is not None:
@@ -46,7 +47,7 @@ def inputs(
     check_cancelled(cancelled, zero_run)
     pool = None
     if platform is not None:
-        pool = Platform.read(platform)
+        pool = read_platform(platform)
     elif cpus is not None:
         pool = Platform.pool(cpus, nodes or 1, size)
     resources = pool.resources if pool else ("memory",) if memory else ()

@@ -66,10 +66,18 @@ Log = Annotated[
     str,
     typer.Argument(
         metavar="LOG",
-        help="A file (.swf, .swf.gz, .csv, .csv.gz, .parquet), - for standard input, or model:NAME?key=value&...",
+        help="A file (.swf, .swf.gz, .csv, .csv.gz, .parquet), - for standard input, model:NAME?key=value&..., or "
+        "sample:itp, which comes with backfill.",
     ),
 ]
-PlatformFile = Annotated[str | None, typer.Option("--platform", metavar="FILE", help="Platform TOML: nodes, licences.")]
+PlatformFile = Annotated[
+    str | None,
+    typer.Option(
+        "--platform",
+        metavar="FILE",
+        help="Nodes, licences, partitions: TOML, or what scontrol, sinfo, pbsnodes or condor_status print.",
+    ),
+]
 Cpus = Annotated[int | None, typer.Option("--cpus", metavar="N", help="Processors in all, instead of --platform.")]
 Nodes = Annotated[int | None, typer.Option("--nodes", metavar="N", help="Equal nodes that share them. [default: 1]")]
 Memory = Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Memory in all, for instance 64G.")]
@@ -83,7 +91,8 @@ Seen = Annotated[
     typer.Option(
         "--estimates",
         metavar="KIND",
-        help="What policies see as walltime: requested, exact, inflate:F or uniform:F. Kills stay as they are.",
+        help="What policies see as walltime: requested, exact, inflate:F, uniform:F, within:E, lognormal:S, over:S, "
+        "under:S or user-bias:S. Kills stay as they are.",
     ),
 ]
 Overrun = Annotated[

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from backfill.api import Result
     from backfill.comparison import Comparison
 
+USUAL = ("fcfs", "easy", "easy-sjbf", "conservative")  # what is compared where nobody says what
+
 
 def print_lines(table: "Table") -> None:
     """A table with colours where they belong, as wide as the terminal and never narrower than it was made for."""
@@ -48,6 +50,21 @@ def print_used(rows: "Sequence[tuple[str, Metrics]]") -> None:
         title, table = used
         print(f"\n{title}")
         print_lines(table)
+
+
+def print_compared(found: "Comparison") -> None:
+    """The comparison as tables and sentences."""
+    from backfill.report.compared import compared_table, compared_text
+
+    print(found.title)
+    print()
+    print_lines(compared_table(found.names, found.metrics, found.gaps))
+    print_used(list(zip(found.names, found.metrics, strict=True)))
+    print()
+    for line in [*found.happened, ""] if found.happened else []:
+        print(line)
+    for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps, found.reality):
+        print(line)
 
 
 def keep(found: "Result | Comparison", report: str | None, save: str | None) -> None:

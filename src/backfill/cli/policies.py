@@ -2,6 +2,7 @@
 
 import inspect
 import textwrap
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -78,6 +79,7 @@ def described(policy: "Policy") -> dict[str, Any]:
             }
             for key, p in policy.params.items()
         },
+        "synonyms": {key: {text: "=".join(meant[text]) for text in meant} for key, meant in policy.synonyms.items()},
         "source": policy.source,
     }
 
@@ -140,6 +142,7 @@ def _print_one(policy: "Policy") -> None:
         ("fill", policy.fill),
         ("place", _place(policy)),
         *(("parameter", _parameter(key, param)) for key, param in policy.params.items()),
+        *(("parameter", _synonym(key, meant)) for key, meant in policy.synonyms.items()),
         ("source", policy.source),
     ]
     for what, text in rows:
@@ -162,3 +165,8 @@ def _parameter(key: str, param: Any) -> str:
     if param.choices:
         return f"{key} = {param.shown(param.default)}, one of {', '.join(param.choices)}{meaning}"
     return f"{key} = {param.default:.10g}{unit}, from {param.low:.10g} to {param.high:.10g}{meaning}"
+
+
+def _synonym(key: str, meant: Mapping[str, tuple[str, str]]) -> str:
+    """What stands for an answer: `pick = submit: tried=fcfs; score: tried=wfp3`."""
+    return f"{key} = " + "; ".join(f"{text}: {answer}={value}" for text, (answer, value) in meant.items())

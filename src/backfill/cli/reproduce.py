@@ -81,6 +81,7 @@ def reproduce(
     from backfill.papers.figures import check_plot
     from backfill.papers.logs import find
     from backfill.papers.write import write
+    from backfill.policies import get
 
     check_plot()
     logs = find(module.LOGS, log or ())
@@ -90,7 +91,8 @@ def reproduce(
     with executor(workers, cluster) as where:
         make_folder(folder)
         with say.busy(f"preparing {paper}"):
-            module.prepare()
+            for name in module.NAMES:  # once, before processes would all do it
+                _ = get(name).entry
         count = QUICK if quick else replications or module.REPLICATIONS
         with say.bar(f"reproduce {paper}", 1000) as bar:
             asked = Asked(

@@ -90,7 +90,7 @@ def compiling_ahead(policy: "Policy") -> Iterator[Callable[[], object]]:
 
 def run(workload: "Workload", platform: "Platform", spec: "RunSpec") -> "Result":
     """Simulate, with a progress bar where it takes long."""
-    _engine()
+    engine()
     from backfill.api import run_spec
 
     compile_one(spec.policy)
@@ -106,7 +106,7 @@ def compare_all(
     where: "Where" = None,
 ) -> "Comparison":
     """Compare policies, with a bar that tells the time left."""
-    _engine()
+    engine()
     from backfill.comparison import compare_specs
 
     *first, last = (spec.policy for spec in specs)
@@ -126,7 +126,7 @@ def _in_steps(bar: Callable[[int], None]) -> Callable[[float], None]:
     return lambda runs: bar(round(runs * STEPS))
 
 
-def _engine() -> None:
+def engine() -> None:
     """Load the compiled loop, or compile it."""
     if "backfill.worlds.simulated" in sys.modules:
         return

@@ -12,6 +12,7 @@ from typing import Any
 from backfill.model.errors import BadArgument
 
 PATIENCE_S = 1.0  # work that takes longer says what it is doing
+LINE_S = 30.0  # where there is no terminal for a bar, it says every so often how far it is
 
 
 @dataclass
@@ -104,9 +105,12 @@ def busy(text: str, at_once: bool = False) -> Iterator[None]:
 
 @contextmanager
 def bar(text: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar that appears after a second, on a terminal only; yields what to tell about progress."""
-    if _manner.quiet or not sys.stderr.isatty():
+    """A progress bar that appears after a second, or a line now and then; yields what to tell about progress."""
+    if _manner.quiet:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines(text, total)
         return
     shown: list[Any] = []
     begin = time.monotonic()
@@ -128,3 +132,16 @@ def bar(text: str, total: int) -> Iterator[Callable[[int], None] | None]:
     finally:
         if shown:
             shown[0].stop()
+
+
+def _lines(text: str, total: int) -> Callable[[int], None]:
+    begin = last = time.monotonic()
+
+    def progress(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= LINE_S:
+            last = now
+            note(f"{text}: {done / max(total, 1):.0%} done after {now - begin:.0f} s")
+
+    return progress

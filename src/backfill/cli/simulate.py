@@ -123,8 +123,9 @@ def simulate(
         say.note(f"lawful: {len(workload):,} jobs checked")
     same: dict[str, object] = {
         **{f"--{name.replace('_', '-')}": value for name, value in (vars(machine) | vars(part)).items()},
-        **{f"--{name}": getattr(options, name) for name in ("overrun", "events", "lost", "estimates", "seed")},
+        **{f"--{name}": getattr(options, name) for name in ("overrun", "ties", "events", "lost", "estimates", "seed")},
         "--runs": runs,
+        "--dangles": result.policy.dangles and len(workload.jobs.after.items) > 0,
     }
     usual = (vars(Part()) | vars(RunOptions())).items()
     same = {

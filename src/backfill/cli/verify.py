@@ -17,6 +17,7 @@ from backfill.cli.options import (
     Quiet,
     Seed,
     Seen,
+    Ties,
     Verbose,
     examples,
     grouped,
@@ -40,11 +41,15 @@ def verify(
     machine: Machine,
     part: Part,
     overrun: Overrun = "kill",
+    ties: Ties = "batch",
     events: EventsFile = None,
     lost: Lost = "requeue",
     runs: Annotated[
         str | None, typer.Option("--runs", metavar="FILE", help="Its runs, where jobs ran more than once.")
     ] = None,
+    dangles: Annotated[
+        bool, typer.Option("--dangles", help="Jobs may start, and wait, before what they come after is over.")
+    ] = False,
     estimates: Seen = "requested",
     seed: Seed = 0,
     as_json: Json = False,
@@ -59,7 +64,9 @@ def verify(
     from backfill.worlds.options import Options
 
     found = None if events is None else read_events(events)
-    options = Options.of({"overrun": overrun, "events": found, "lost": lost, "estimates": estimates, "seed": seed})
+    options = Options.of(
+        {"overrun": overrun, "ties": ties, "events": found, "lost": lost, "estimates": estimates, "seed": seed}
+    )
     workload, pool = inputs(log, **vars(machine), **vars(part))
 
     from backfill.analysis.verify import verify as check
@@ -69,7 +76,7 @@ def verify(
     table = read_schedule(schedule)
     if runs is not None:
         table = replace(table, runs=read_runs(runs))
-    rules: Any = {"overrun": options.overrun, "lost": options.lost}
+    rules: Any = {"overrun": options.overrun, "ties": options.ties, "lost": options.lost, "dangles": dangles}
     seen = options.estimates.of(workload.jobs, seed)
     violations = [
         str(each) for each in check(workload, pool, table, events=events_of(workload, found), seen=seen, **rules)

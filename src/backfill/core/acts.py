@@ -210,5 +210,25 @@ def _lose(state, world, run):
         forget(state, world, job)
     if world.requeue:
         release(state, job)
+        if state.runs.dangles and world.linked:
+            _lose_danglers(state, world, job)
     else:
         close_job(state, world, job, NODE_FAIL)
+
+
+@kernel()
+def _lose_danglers(state, world, job):
+    """Runs that wait for the end of a job are lost with its run, or the job might wait for ever for what they hold."""
+    lost, high, each = np.empty(state.runs.active, np.int64), 0, job
+    while each >= 0:
+        for i in range(world.after_first[each], world.after_first[each + 1]):
+            later = world.after_item[i]
+            run = np.int64(state.runs.last[later])
+            if run != NONE and state.runs.how[run] == RUNNING:
+                write_off(state, world, run)
+                end(state, run, NODE_FAIL)
+                release(state, later)
+                lost[high] = later
+                high += 1
+        high -= 1
+        each = lost[high] if high >= 0 else NONE

@@ -16,12 +16,16 @@ OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, N
 )
 OVERBOOKED, OVERBOOKED_LICENCE, NOT_STARTED, NO_KEYS, NEVER, NO_CHOICE = (np.int64(i) for i in range(10, 16))
 NO_PREEMPTION, NOT_RUNNING, JUST_STARTED, JUST_PREEMPTED, NO_HOW, NO_OVERHEAD = (np.int64(i) for i in range(16, 22))
+NO_SUCH_NODES = np.int64(22)
 NONE = np.int64(-1)
 # verbs that are told by their names when they were given a job that does not wait
 BY = ("place", "start", "reserve", "shadow_time", "place_beside", "earliest_start", "settle", "fits_now", "is_first",
-      "withdraw", "held_back")  # fmt: skip
+      "withdraw", "held_back", "predecessor",
+      "place_on")  # fmt: skip
 (BY_PLACE, BY_START, BY_RESERVE, BY_SHADOW_TIME, BY_PLACE_BESIDE, BY_EARLIEST_START, BY_SETTLE, BY_FITS_NOW,
- BY_IS_FIRST, BY_WITHDRAW, BY_HELD_BACK) = (np.int64(i) for i in range(len(BY)))  # fmt: skip
+ BY_IS_FIRST, BY_WITHDRAW, BY_HELD_BACK, BY_PREDECESSOR, BY_PLACE_ON) = (
+    np.int64(i) for i in range(len(BY))
+)  # fmt: skip
 ENDED = {COMPLETED: "completed", TIMEOUT: "killed at its limit", CANCELLED: "cancelled", NODE_FAIL: "lost its nodes"}
 
 
@@ -93,6 +97,9 @@ def raise_misuse(
         what = f"preempts {who} by {asked}; expected one of REQUEUE, CHECKPOINT, SUSPEND"
     elif code == NO_OVERHEAD:
         what = f"preempts {who} at an overhead of {seconds_text(asked)} s; expected 0 or more"
+    elif code == NO_SUCH_NODES:
+        tasks = int(state.jobs.tasks[job])
+        what = f"places {who} on {asked} nodes; expected {tasks}, one for each task, from 0 to {available}, ascending"
     elif code == TOO_LATE:
         raise WorkloadError(f"{who} would end more than 30,000 years from now; a run time or a speed must be wrong")
     else:

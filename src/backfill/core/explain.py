@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from backfill import jit
+from backfill.core.users import FRACTION
 from backfill.core.view import READABLE, Layout, readable
 
 FOREIGN = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
@@ -93,6 +94,8 @@ def _what(name: str, layout: Layout, text: str, inside: str) -> str:
         return f"state{room}.{match[3]} {NOT_YOURS}" if match[3] else f"this array {NOT_YOURS}"
     if match := re.search(r"Untyped global name '(\w+)': .*'function'", text):
         return f"{match[1]} is a plain function; expected @kernel() above it"
+    if FRACTION in text:
+        return FRACTION
     if "to none for '$" in text:
         return f"policy {name} returns a value; expected none"
     if match := re.search(r'"TypeError: (.+?)"', text):

@@ -39,6 +39,8 @@ JOBS = [
     ("licence_first", int64[::1]),  # (n + 1,): the licences of job j are items licence_first[j] to licence_first[j + 1]
     ("licence", int64[::1]),  # licence of an item
     ("licence_count", int64[:, ::1]),  # (items, 1) copies
+    ("after_first", int64[::1]),  # (n + 1,): job j comes after the jobs after[after_first[j]:after_first[j + 1]]
+    ("after", int64[::1]),
     ("limit_first", int64[::1]),  # (n,): from here on the items of job j are no licences but accounts of limits
 ]
 Jobs, JobsT = record("Jobs", JOBS, globals())
@@ -74,6 +76,8 @@ def new_jobs(
         licence_first=first,
         licence=items,
         licence_count=counts,
+        after_first=column(jobs.after.first),
+        after=column(jobs.after.items),
         limit_first=limits,
     )
 

@@ -30,7 +30,8 @@ from backfill.core.record import doubled_rows, record, zeros
     WITHDRAW,  # job
     WAKE,  # instant
     PREEMPT,  # job, how, overhead
-) = (np.int64(i) for i in range(20))
+    PROCEED,  # job
+) = (np.int64(i) for i in range(21))
 NUMBERS = 6  # in a row
 
 JOURNAL = [

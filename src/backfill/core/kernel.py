@@ -17,6 +17,7 @@ from numba import types
 from numba.core.registry import CPUDispatcher
 
 from backfill import jit, kept
+from backfill.core.users import Compiler
 
 RECORDS = {name: (f"backfill.core.{name}", f"{name.capitalize()}T") for name in ("state", "world", "profile")}
 
@@ -86,7 +87,8 @@ def kernel(*signature: Any, inline: bool = False) -> Callable[[Callable[..., Any
     other things meanwhile. Without one it is compiled into whatever calls it, so that importing a module costs nothing
     for its helpers. `inline` insists that the machine code has no call: for small functions on the path of every event.
 
-    What a user wrote checks indices and divisors before it uses them; what is tested here does not.
+    What a user wrote checks indices and divisors before it uses them, and writes no float into whole numbers; what is
+    tested here does not.
     """
     if jit.PLAIN:
         return lambda function: function
@@ -121,6 +123,8 @@ def apart(**kinds: Any) -> Callable[[Callable[..., Any]], Any]:
 
 def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
     ours = function.__code__.co_filename.startswith(str(jit.PACKAGE))
+    if not ours:
+        options["pipeline_class"] = Compiler
     model = "numpy" if ours else "python"
     return kept.compiled(function, boundscheck=not ours, error_model=model, **options)
 

@@ -24,7 +24,7 @@ from backfill.model.partitions import PLACES
 from backfill.model.units import SECOND
 
 ANSWERS = ("order", "tried", "place")  # those that can be given, as texts
-
+Synonyms = Mapping[str, Mapping[str, tuple[str, str]]]
 
 OURS_S = 3_600.0
 SIZES = ("jobs", "licences", "nodes", "sites")  # what memory can have one number for each of
@@ -93,11 +93,15 @@ class Policy:
     keeps: bool = False  # a reservation holds until the policy changes it; else for the one pass that makes it
     settable: tuple[str, ...] = ()  # answers that can be given like a parameter besides `place`: `order`, `tried`
     given: Mapping[str, str] = field(default_factory=dict)  # those that were
+    synonyms: Synonyms = field(default_factory=dict)  # name -> its texts -> the answer that each stands for
     sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what
     preempts: bool = False  # it may preempt running jobs
+    dangles: bool = False  # jobs wait, and may start, before what they come after is over: then they make no progress
     index: bool = True  # may search a deep queue by its tree
     booked: bool = False  # the bookings of waiting jobs are found by time, and all promises are recorded
+    projects: bool = False  # it promises the departure of whole projects
     one_node: bool = False  # it knows but one node without floating licences
+    processors: bool = False  # it knows nodes of one cpu each, without floating licences
     patience: float = 10.0  # seconds after which a pass of a user's policy that has not returned is stopped
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
 
@@ -112,6 +116,8 @@ class Policy:
                 raise PolicyError(f"policy {self.name}: parameter {name} is {param!r}; expected Param(default, ...)")
             if not param.allows(param.default):
                 raise PolicyError(f"policy {self.name}: the default of {name} lies outside its bounds")
+        if self.dangles and self.preempts:
+            raise PolicyError(f"policy {self.name}: a policy either dangles or preempts; expected one of them at most")
         if not (isinstance(self.patience, int | float) and self.patience > 0):
             raise PolicyError(f"policy {self.name}: patience is {self.patience!r}; expected seconds above 0")
         for name, size in (*self.memory.items(), *self.memory_f.items()):
@@ -179,7 +185,8 @@ class Policy:
         return entry
 
     def choose(self, given: Mapping[str, float | str]) -> "tuple[Policy, dict[str, float | str]]":
-        """The policy with the answers among these, and the parameters that are left for `values`."""
+        """The policy with the answers among these, and the parameters that are left for `values`. Raises UsageError."""
+        given = self._by_answers(given)
         answers: Any = {name: str(value) for name, value in given.items() if name in (*self.settable, "place")}
         left = {name: value for name, value in given.items() if name not in answers}
         if not answers:
@@ -187,12 +194,25 @@ class Policy:
         binds = self.binds and "order" not in answers
         return replace(self, **answers, given={**self.given, **answers}, binds=binds), left
 
+    def _by_answers(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
+        """The same with the answers that synonyms stand for. Raises UsageError."""
+        found = {name: value for name, value in given.items() if name not in self.synonyms}
+        for name, meant in self.synonyms.items():
+            if name not in given:
+                continue
+            if (value := str(given[name])) not in meant:
+                raise UsageError(f"policy {self.name}: {name} is {value!r}; expected {' or '.join(meant)}")
+            answer, chosen = meant[value]
+            if found.setdefault(answer, chosen) != chosen:
+                raise UsageError(f"policy {self.name}: {name}={value} contradicts {answer}={found[answer]}; give one")
+        return found
+
     def values(self, given: Mapping[str, float | str]) -> NDArray[np.float64]:
         """Parameter values in declared order. Raises UsageError for an unknown name or a value out of its bounds."""
         numbers = {name: param.default for name, param in self.params.items()}
         for name, value in given.items():
             if name not in self.params:
-                known = ", ".join([*self.params, *self.settable, "place"])
+                known = ", ".join([*self.params, *self.synonyms, *self.settable, "place"])
                 raise UsageError(f"policy {self.name} has no parameter {name!r} (parameters: {known})")
             number = self.params[name].number(value)
             if number is None:

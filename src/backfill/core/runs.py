@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from numba import int8, int32, int64
+from numpy.typing import NDArray
 
 from backfill.core.kernel import kernel
 from backfill.core.later import give_later
+from backfill.core.profile import FUTURE
 from backfill.core.promises import NO_TIME
 from backfill.core.record import (
     SMALL,
@@ -55,12 +57,21 @@ RUNS = [
     ("paused", int8[::1]),  # (n,): CHECKPOINT or SUSPEND of a job that waits to go on; else REQUEUE
     ("used", int64[::1]),  # (n,): how much of its walltime a job has used, less what it costs to go on
     ("whole", int64[::1]),  # (n,): the walltime of which that is part; jobs.walltime is what is left
+    # of jobs that may start before what they come after is over; length 1 where the policy lets none
+    ("dangles", int64),  # 1: it may
+    ("ready", int8[::1]),  # (n,): 1: all that a job comes after is over, so that it makes progress where it runs
+    ("since", int64[::1]),  # (r,): since when a run makes progress; NO_TIME while it dangles, without a limit
 ]
 Runs, RunsT = record("Runs", RUNS, globals())
 
 
-def new_runs(jobs: int, resources: int, pool: bool, preempts: bool, walltime: Ints) -> Any:
-    """Nothing has run. Room for one run of each of so many jobs. preempts: whether the policy may preempt."""
+def new_runs(
+    jobs: int, resources: int, pool: bool, preempts: bool, walltime: Ints, ready: NDArray[np.int8] | None
+) -> Any:
+    """Nothing has run. Room for one run of each of so many jobs.
+
+    preempts: whether the policy may preempt. ready: which jobs come after none, where its runs may dangle.
+    """
     runs = max(jobs, 1)
     many = runs if preempts else 1
     return Runs(
@@ -84,6 +95,9 @@ def new_runs(jobs: int, resources: int, pool: bool, preempts: bool, walltime: In
         paused=np.zeros(many, np.int8),
         used=zeros(many),
         whole=walltime.copy() if preempts else zeros(1),
+        dangles=int(ready is not None),
+        ready=np.zeros(1, np.int8) if ready is None else ready,
+        since=zeros(1 if ready is None else runs),
     )
 
 
@@ -99,6 +113,8 @@ def _grow(state):
     runs.reason, runs.how = doubled(runs.reason), doubled(runs.how)
     if not state.machine.pool:
         runs.first, runs.many = doubled(runs.first), doubled(runs.many)
+    if runs.dangles:
+        runs.since = doubled(runs.since)
 
 
 @kernel()
@@ -120,8 +136,23 @@ def open_run(state, job, reason):
     if not state.machine.pool:
         _hold_placed(state, run)
     take(state, run, np.int64(1))
-    add_by_limit(state, run, state.now + state.jobs.walltime[job])
+    if runs.dangles:
+        runs.since[run] = state.now if runs.ready[job] else NO_TIME
+    add_by_limit(state, run, limit_of(state, run))
     return run
+
+
+@kernel(inline=True)
+def progress_since(state, run):
+    """Since when a run makes progress; NO_TIME while it dangles."""
+    return state.runs.since[run] if state.runs.dangles else state.runs.start[run]
+
+
+@kernel(inline=True)
+def limit_of(state, run):
+    """The latest end that a policy may count on; FUTURE of a run that dangles."""
+    since = progress_since(state, run)
+    return FUTURE if since == NO_TIME else since + state.jobs.walltime[state.runs.job[run]]
 
 
 @kernel()

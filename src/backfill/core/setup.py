@@ -57,13 +57,14 @@ def new_state(
     shape, shapes = new_shapes(jobs, platform, bound, need, items)
     machine = new_machine(platform, allowed, licences)
     lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
+    ready = (np.diff(jobs.after.first) == 0).astype(np.int8) if policy.dangles else None
     plan = new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count)
     return State(
         now=NO_TIME,
         jobs=new_jobs(jobs, need, bound, estimate, items, shape, _rules(jobs, platform, policy)),
         machine=machine,
         free=new_free(platform, shapes),
-        runs=new_runs(n, k, platform.is_pool, policy.preempts, estimate),
+        runs=new_runs(n, k, platform.is_pool, policy.preempts, estimate, ready),
         queue=new_queue(n, k, shapes.count, policy.orders, policy.index and not policy.dynamic),
         placed=new_placed(nodes),
         shadow=new_shadow(nodes, k, counted),

@@ -22,6 +22,7 @@ from backfill.core.journal import (
     DECIDE,
     END,
     LEAVE,
+    PROCEED,
     RELEASE,
     SUBMIT,
     TICK,
@@ -34,7 +35,7 @@ from backfill.core.projects import join_project
 from backfill.core.promises import NO_TIME, note_walltime
 from backfill.core.queue import dequeue, enqueue
 from backfill.core.record import doubled_rows
-from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, take
+from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, limit_of, take
 from backfill.core.shadow import forget_reservation
 from backfill.core.shapes import note_node
 from backfill.model import schedule
@@ -84,6 +85,19 @@ def release(state, job):
     state.promises.reserved[job] = NO_TIME
     enqueue(state, job)
     note_arrival(state.batch, job)
+
+
+@kernel()
+def proceed(state, job):
+    """All that a job comes after is over: if it runs, it makes progress from now on. Where runs may dangle."""
+    note(state, PROCEED, job)
+    runs, run = state.runs, state.runs.last[job]
+    runs.ready[job] = 1
+    if run != NONE and runs.how[run] == RUNNING:
+        drop_by_limit(state, run)
+        runs.since[run] = state.now
+        add_by_limit(state, run, limit_of(state, run))
+        state.batch.changes += 1
 
 
 @kernel(inline=True)
@@ -152,7 +166,7 @@ def change(state, job, what, walltime, priority):
             state.jobs.walltime[job] = max(walltime - state.runs.used[job], 0)
         if runs:
             drop_by_limit(state, run)
-            add_by_limit(state, run, state.runs.start[run] + state.jobs.walltime[job])
+            add_by_limit(state, run, limit_of(state, run))
         if waits or runs:
             note_walltime(state, job)
     else:
@@ -232,6 +246,8 @@ def do_again(state, row):
         ask(state, a)
     elif code == RELEASE:
         release(state, a)
+    elif code == PROCEED:
+        proceed(state, a)
     elif code == VACATE:
         vacate(state, a)
     elif code == END:

@@ -8,6 +8,8 @@ from backfill.core.bookings import book_in, drop_booking, take_back
 from backfill.core.errors import (
     BY_HELD_BACK,
     BY_PLACE,
+    BY_PLACE_ON,
+    BY_PREDECESSOR,
     BY_RESERVE,
     BY_START,
     BY_WITHDRAW,
@@ -21,6 +23,7 @@ from backfill.core.errors import (
     NO_OVERHEAD,
     NO_PREEMPTION,
     NO_REASON,
+    NO_SUCH_NODES,
     NONE,
     NOT_PLACED,
     NOT_RUNNING,
@@ -29,10 +32,11 @@ from backfill.core.errors import (
 )
 from backfill.core.far import call
 from backfill.core.future import book_run
+from backfill.core.gangs import may_run_on
 from backfill.core.heaps import push_timer
 from backfill.core.journal import PREEMPT, RESERVE, WAKE, WITHDRAW, note, note_run
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import holds, licences_free, place_gang
+from backfill.core.placement import NODE, SITE, holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
 from backfill.core.promises import GIVEN, NO_TIME, OVERRUN, RENEWED, end_of, note_promise
 from backfill.core.queue import dequeue, enqueue, head, is_held_back, is_waiting, take_in
@@ -51,7 +55,7 @@ from backfill.core.runs import (
 )
 from backfill.core.search import span
 from backfill.core.seating import POWER, seat_by_rule
-from backfill.core.shapes import sit
+from backfill.core.shapes import licences_are_free, sit
 from backfill.core.wall import verb
 from backfill.model import schedule
 
@@ -123,6 +127,83 @@ def place(state, job):
     return sit(state, job, False)
 
 
+@verb(within=True)
+def place_on(state, job, nodes):
+    """Whether a waiting job fits in what is free now with a task on each of these nodes; there `start` puts it.
+
+    nodes: int64, one for each task in ascending order; the same node may come several times. Like `place`, it heeds
+    where the job may run, its licences and limits, and windows.
+    """
+    if not is_waiting(state, job, BY_PLACE_ON) or not _note_pairs(state, job, nodes):
+        return False
+    fits = _fits_on_pairs(state, job)
+    if state.machine.windows > 0 and fits:
+        fits = _ends_before_windows(state, job) == 1
+        state.placed.may = job if fits else NONE
+    if not fits:
+        state.placed.count = 0
+    return fits
+
+
+@kernel()
+def _note_pairs(state, job, nodes):
+    """Write these nodes to state.placed; False for such as there are not."""
+    placed, most = state.placed, state.machine.nodes - 1
+    placed.count, placed.job = 0, job
+    right = len(nodes) == state.jobs.tasks[job]
+    for i in range(len(nodes)):
+        right = right and 0 <= nodes[i] <= most and (i == 0 or nodes[i - 1] <= nodes[i])
+        if right and placed.count > 0 and placed.pairs[placed.count - 1, 0] == nodes[i]:
+            placed.pairs[placed.count - 1, 1] += 1
+        elif right:
+            placed.pairs[placed.count, 0], placed.pairs[placed.count, 1] = nodes[i], 1
+            placed.count += 1
+    if not right:
+        fail(state, NO_SUCH_NODES, job, NONE, np.int64(len(nodes)), most)
+    return right
+
+
+@kernel()
+def _fits_on_pairs(state, job):
+    """Whether a job may start now where state.placed has it."""
+    placed, machine = state.placed, state.machine
+    if is_suspended(state, job) or (state.batch.preemptions > 0 and was_preempted(state, job)):
+        return False
+    if placed.count > 1 and state.jobs.spread[job] == NODE:
+        return False
+    for pair in range(placed.count):
+        node, tasks = placed.pairs[pair, 0], placed.pairs[pair, 1]
+        if state.jobs.spread[job] == SITE and machine.site[node] != machine.site[placed.pairs[0, 0]]:
+            return False
+        if not may_run_on(state, job, node) or not holds(state.free.nodes, node, state.jobs.demand, job, tasks):
+            return False
+    return machine.pool == 1 or licences_are_free(state, job, False)
+
+
+@apart()
+def _ends_before_windows(state, job):
+    """1 where announced windows leave a job what it needs, where state.placed has it, as long as it may run; else 0."""
+    machine, placed = state.machine, state.placed
+    for pair in range(placed.count):
+        node, tasks = placed.pairs[pair, 0], placed.pairs[pair, 1]
+        for i in range(machine.windows):
+            begin = machine.window[i, 3]
+            if machine.window[i, 0] != node or begin <= state.now or begin >= state.now + span(state, job):
+                continue
+            for k in range(machine.resources):
+                there = machine.base[node, k]
+                for j in range(machine.windows):
+                    if machine.window[j, 0] == node and machine.window[j, 3] <= begin < machine.window[j, 4]:
+                        if machine.window[j, 1] < 0:
+                            there = 0
+                        elif machine.window[j, 1] == k:
+                            there = max(there - machine.window[j, 2], 0)
+                held = machine.capacity[node, k] - state.free.nodes[node, k]
+                if there - held < tasks * state.jobs.demand[job, k]:
+                    return np.int64(0)
+    return np.int64(1)
+
+
 @verb(inline=True)
 def held_back(state, job):
     """Whether a limit on what runs at once, of its user for instance, keeps a waiting job from starting now.
@@ -130,6 +211,18 @@ def held_back(state, job):
     Then it waits aside: `head` passes over it, and a policy reserves nothing for it.
     """
     return is_waiting(state, job, BY_HELD_BACK) and is_held_back(state, job)
+
+
+@verb(inline=True)
+def predecessor(state, job, n):
+    """The n-th job, from 0, that a waiting job comes after; -1 behind the last one. Some of them may be over.
+
+    All of them are known where the policy `dangles`; elsewhere all are over.
+    """
+    if n < 0 or not is_waiting(state, job, BY_PREDECESSOR):
+        return NONE
+    item = state.jobs.after_first[job] + n
+    return state.jobs.after[item] if item < state.jobs.after_first[job + 1] else NONE
 
 
 @verb()

@@ -26,6 +26,7 @@ from backfill.core.promises import PROMISES
 from backfill.core.runs import RUNS
 from backfill.core.shadow import SHADOW
 from backfill.core.state import STATE, StateT
+from backfill.core.users import Whole
 
 
 class Named(NamedTuple):
@@ -42,7 +43,8 @@ Layout = tuple[Named, ...]
 READABLE = {
     "jobs": "count submit walltime tasks demand need spread alone bound deadline priority admin_priority user group "
     "project licence_first licence licence_count limit_first",
-    "machine": "nodes resources pool capacity in_play site allowed hosts copies licences windows",
+    "machine": "nodes resources pool capacity in_play site sites site_first site_node allowed hosts copies licences "
+    "windows",
     "free": "nodes total licences",
     "runs": "count job start limit end reason how first many held last by_limit limits active paused",
     "queue": "waiting slots waits",
@@ -156,7 +158,8 @@ class _Own:
             return float(own.param[named.place])
         memory, at = (getattr(own, f"{field}_{named.kind}") for field in ("memory", "at"))
         begin, end = at[named.place], at[named.place + 1]
-        return memory[begin : begin + self._state.jobs.count if named.per_job else end]
+        items = memory[begin : begin + self._state.jobs.count if named.per_job else end]
+        return items.view(Whole) if named.kind == "int" else items
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"state.own.{name} is written by its items: state.own.{name}[0] = ...")

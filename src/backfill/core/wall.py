@@ -72,6 +72,10 @@ def _argument(name: str, value: Any) -> Any:
         return index(value)
     if name == "keys" and not (isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "if"):
         raise TypeError(f"keys is {type(value).__name__}; expected an array with a number for each job")
+    if name == "nodes":
+        if not (isinstance(value, np.ndarray | list | tuple) and np.ndim(value) == 1):
+            raise TypeError(f"nodes is {type(value).__name__}; expected an array with a node for each task")
+        return np.ascontiguousarray(value, np.int64)
     return value
 
 

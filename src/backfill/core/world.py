@@ -12,9 +12,10 @@ from backfill.core.far import call
 from backfill.core.heaps import pop_end, push_end
 from backfill.core.kernel import apart, kernel
 from backfill.core.profile import FUTURE
+from backfill.core.promises import NO_TIME
 from backfill.core.record import doubled, record
-from backfill.core.runs import REQUEUE, RUNNING
-from backfill.core.transitions import ask, ask_policy, end, end_vacated, release, submit, tick, vacate
+from backfill.core.runs import REQUEUE, RUNNING, progress_since
+from backfill.core.transitions import ask, ask_policy, end, end_vacated, proceed, release, submit, tick, vacate
 from backfill.model import schedule, units
 
 COMPLETED, TIMEOUT, REJECTED = (np.int8(how) for how in (schedule.COMPLETED, schedule.TIMEOUT, schedule.REJECTED))
@@ -32,6 +33,7 @@ WORLD = [
     ("runtime", int64[::1]),  # how long a job will hold its nodes at speed 1
     ("kill", int64[::1]),  # how long it may hold them
     ("speed", float64[::1]),  # of each node
+    ("coallocation", float64[::1]),  # (1,): the pace of a run on several sites is divided by it
     ("outcome", int8[::1]),  # how each job ended, an index into model.schedule.STATES; NOT_YET
     ("linked", int64),  # 1: some jobs come after others
     ("before", int64[::1]),  # jobs that must end before this one may wait; a think time counts as one more
@@ -43,6 +45,9 @@ WORLD = [
     ("after_first", int64[::1]),  # the jobs that wait for job j are after_item[after_first[j]:after_first[j + 1]]
     ("after_item", int64[::1]),
     ("eligible", int64[::1]),
+    # where runs may dangle; length 1 elsewhere
+    ("unknown", int64[::1]),  # (jobs,): how many that it comes after have not joined the queue, and are not over
+    ("known", int8[::1]),  # (jobs,): 1: it did, or is
     # limits on how many jobs are queued
     ("quota_first", int64[::1]),  # job j counts for the accounts quota_item[quota_first[j]:quota_first[j + 1]]
     ("quota_item", int64[::1]),
@@ -181,6 +186,8 @@ def forget(state, world, job):
 def close_job(state, world, job, how):
     """A job has ended, or will never run."""
     world.outcome[job] = how
+    if state.runs.dangles and world.linked:
+        _make_known(state, world, job)
     if len(world.quota_left) > 0 and world.queued[job]:
         _count_queued(world, job, np.int64(1))
     if world.linked:
@@ -198,8 +205,47 @@ def _let_follow(state, world, job):
                 world.thought_time, world.thought_job = doubled(world.thought_time), doubled(world.thought_job)
             over = state.now + world.think[later]
             world.thoughts = push_end(world.thought_time, world.thought_job, world.thoughts, over, later)
-        elif world.before[later] == 0 and later < state.jobs.count:
-            _admit(state, world, later)
+        elif world.before[later] == 0:
+            _let_go(state, world, later)
+
+
+@kernel()
+def _let_go(state, world, job):
+    """Nothing that it comes after holds a job back any more."""
+    if state.runs.dangles:
+        if world.outcome[job] == NOT_YET:
+            proceed(state, job)
+            run = np.int64(state.runs.last[job])
+            if run != NONE and state.runs.how[run] == RUNNING:
+                set_end(state, world, run)
+    elif job < state.jobs.count:
+        _admit(state, world, job)
+
+
+@apart()
+def _make_known(state, world, job):
+    """A job joins the queue, or is over; jobs that know now all that they come after join the queue in turn."""
+    if world.known[job]:
+        return
+    world.known[job] = 1
+    joined, high = np.empty(0, np.int64), 0
+    each = job
+    while each >= 0:
+        for i in range(world.after_first[each], world.after_first[each + 1]):
+            later = world.after_item[i]
+            world.unknown[later] -= 1
+            if world.unknown[later] == 0 and later < state.jobs.count and world.outcome[later] == NOT_YET:
+                if len(joined) == 0:
+                    joined = np.empty(world.jobs, np.int64)
+                joined[high] = later
+                high += 1
+        each = NONE
+        if high > 0:
+            high -= 1
+            each = joined[high]
+            world.known[each] = 1
+            world.eligible[each] = state.now
+            release(state, each)
 
 
 @apart()
@@ -208,8 +254,7 @@ def _end_thought(state, world):
     later = world.thought_job[0]
     world.thoughts = pop_end(world.thought_time, world.thought_job, world.thoughts)
     world.before[later] -= 1
-    if later < state.jobs.count:
-        _admit(state, world, later)
+    _let_go(state, world, later)
 
 
 @kernel()
@@ -267,8 +312,13 @@ def _refuse_followers(world, job):
 @kernel()
 def _admit(state, world, job):
     """A job joins the queue, unless it is rejected, cancelled, or others must end first."""
-    if world.outcome[job] != NOT_YET or (world.linked and world.before[job] > 0):
+    if world.outcome[job] != NOT_YET:
         return
+    if world.linked:
+        if (world.unknown[job] if state.runs.dangles else world.before[job]) > 0:
+            return
+        if state.runs.dangles:
+            _make_known(state, world, job)
     world.eligible[job] = state.now
     release(state, job)
 
@@ -316,13 +366,18 @@ def _length(state, world, run, job):
 
 @kernel(inline=True)
 def _speed(state, world, run):
-    """The speed of the slowest node of a run."""
+    """The speed of the slowest node of a run; less where it is on several sites, if that costs time."""
     if state.machine.pool:
         return world.speed[0]
     runs = state.runs
     slowest = world.speed[runs.held[runs.first[run], 0]]
     for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
         slowest = min(slowest, world.speed[runs.held[pair, 0]])
+    if world.coallocation[0] > 1.0:
+        site = state.machine.site
+        for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
+            if site[runs.held[pair, 0]] != site[runs.held[runs.first[run], 0]]:
+                return slowest / world.coallocation[0]
     return slowest
 
 
@@ -330,7 +385,10 @@ def _speed(state, world, run):
 def set_end(state, world, run):
     """Find out when a run will end, and whether it will be killed."""
     job = np.int64(state.runs.job[run])
-    hold, begin = _length(state, world, run, job), state.runs.start[run]
+    hold, begin = _length(state, world, run, job), progress_since(state, run)
+    if begin == NO_TIME:
+        world.due[run], world.cut[run] = FUTURE, 0
+        return
     kill = world.kill[job]
     if state.runs.preempts:
         kill = max(kill - state.runs.used[job], 0)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model import notebook
 from backfill.model.constraint import NAME, alternatives, is_feature
 from backfill.model.errors import BadArgument, PlatformError, at, printable, quote
 from backfill.model.partitions import Limit, Partition, Rules, stated
+from backfill.model.units import amount, counted
 from backfill.model.workload import Ints, Workload
 
 NODES_MAX = 10**6
@@ -36,6 +38,7 @@ class Platform:
     partitions: tuple[Partition, ...] = ()
     qos: tuple[Rules, ...] = ()  # qualities of service
     limits: tuple[Limit, ...] = ()
+    coallocation_overhead: float = 0.0  # by which share a run on several sites is longer
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
@@ -77,23 +80,51 @@ class Platform:
             or not ((self.speed >= 1e-6) & (self.speed <= 1e6)).all()
         ):
             raise PlatformError(f"{self.name}: capacities must be from 0 to 2^62, and speeds from 1e-6 to 1e6")
+        if not 0 <= self.coallocation_overhead <= 1000:
+            raise PlatformError(
+                f"{self.name}: coallocation_overhead is {self.coallocation_overhead}; expected 0 to 1000"
+            )
         if (self.capacity.sum(axis=0, dtype=np.float64) > 2.0**62).any():
             raise PlatformError(f"{self.name}: the nodes hold more than 2^62 of a resource between them")
+
+    def __repr__(self) -> str:
+        return f"<Platform {self.name}: {'; '.join(self._facts().values())}>"
+
+    def _repr_html_(self) -> str:
+        return notebook.table(self.name, [], [*self._facts().items()])
+
+    def _facts(self) -> dict[str, str]:
+        """What a line says of it."""
+        amounts = [
+            f"{amount(name, int(self.capacity[:, k].sum()))} {'of memory' if name == 'memory' else name}"
+            for k, name in enumerate(self.resources)
+        ]
+        facts = {"nodes": counted(len(self.nodes), "node"), "resources": ", ".join(amounts)}
+        for what, names in (
+            ("sites", [name for name in self.sites if name]),
+            ("licences", [f"{name}:{n}" for name, n in self.all_licences.items()]),
+            ("partitions", [each.name for each in self.partitions]),
+            ("qos", [each.name for each in self.qos]),
+            ("limits", [each.name for each in self.limits]),
+        ):
+            if names:
+                facts[what] = f"{what} {', '.join(names[:6])}" + (", ..." if len(names) > 6 else "")
+        return facts
 
     @classmethod
     def pool(cls, cpus: int, nodes: int = 1, memory: int | None = None, **resources: int) -> "Platform":
         """`nodes` equal nodes that hold `cpus`, `memory` (bytes) and others between them. Raises UsageError."""
         total = {"cpus": cpus, **({} if memory is None else {"memory": memory}), **resources}
-        for resource, amount in total.items():
-            if not 1 <= amount <= 2**62:
-                raise BadArgument(resource, amount, "a whole number from 1 to 2^62")
-            if not 1 <= nodes <= NODES_MAX or amount % nodes:
-                what = f"{amount} {resource}" if resource == "cpus" else f"a {resource} of {amount}"
+        for resource, each in total.items():
+            if not 1 <= each <= 2**62:
+                raise BadArgument(resource, each, "a whole number from 1 to 2^62")
+            if not 1 <= nodes <= NODES_MAX or each % nodes:
+                what = f"{each} {resource}" if resource == "cpus" else f"a {resource} of {each}"
                 raise BadArgument("nodes", nodes, f"1 to {NODES_MAX} nodes that share {what} evenly")
         return cls(
             nodes=tuple(f"n{i + 1}" for i in range(nodes)) if nodes > 1 else ("pool",),
             resources=tuple(total),
-            capacity=np.tile(np.array([amount // nodes for amount in total.values()], np.int64), (nodes, 1)),
+            capacity=np.tile(np.array([each // nodes for each in total.values()], np.int64), (nodes, 1)),
             speed=np.ones(nodes),
             site=np.zeros(nodes, np.int64),
         )
@@ -191,6 +222,7 @@ class Platform:
         says = [self.nodes, self.resources, self.capacity.tolist(), self.speed.tolist(), self.site.tolist(), self.sites,
                 self.licences, self.copies.tolist(), self.hosts.tolist(),
                 *([self.features] if self.features else []),
+                *([self.coallocation_overhead] if self.coallocation_overhead else []),
                 *([[stated(each) for each in some] for some in (self.partitions, self.qos, self.limits)]
                   if self.has_rules else [])]  # fmt: skip
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()

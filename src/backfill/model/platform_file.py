@@ -69,6 +69,7 @@ class _Licence(Table):
 class _File(RuleTables):
     name: str | None = Field(None, description="a text")
     resources: list[str] = Field([], description="a list of names of resources")
+    coallocation_overhead: float = Field(0.0, ge=0, le=1000, allow_inf_nan=False, description="a number from 0 to 1000")
     node: list[_Node] = Field(min_length=1, description="at least one [[node]] table")
     licence: list[_Licence] = Field([], description="[[licence]] tables")
 
@@ -103,6 +104,8 @@ def platform_text(platform: Platform) -> str:
     declared = {*platform.resources} - {*RESOURCES, *platform.node_licences}
     if declared or platform.resources != _as_they_come(platform, anywhere):
         lines.append(f"resources = [{', '.join(map(quoted, platform.resources))}]")
+    if platform.coallocation_overhead:
+        lines.append(f"coallocation_overhead = {float(platform.coallocation_overhead)!r}")
     lines.append("")
     told = [_told(platform, i, anywhere) for i in range(len(platform.nodes))]
     i = 0
@@ -230,6 +233,7 @@ def _platform(file: str, content: _File) -> Platform:
         hosts=np.array(hosts, np.bool_).reshape(len(hosts), len(copies))[kind],
         name=content.name or Path(file).stem,
         node_licences=tuple(name for name in resources if any(name in node.node_licences for node in content.node)),
+        coallocation_overhead=content.coallocation_overhead,
         **rules,
     )
 

@@ -1,8 +1,14 @@
 """Which jobs come after which."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from backfill.model.errors import quote
 from backfill.model.workload import Ragged
+
+SHOWN = 6  # jobs of a circle that a message names
 
 
 def followers(after: Ragged) -> Ragged:
@@ -28,6 +34,8 @@ def in_order(after: Ragged) -> list[int]:
 
 def circle(after: Ragged) -> list[int]:
     """Rows that come after one another in a circle, the first one again at the end; empty where there are none."""
+    if (after.items < np.repeat(np.arange(len(after)), np.diff(after.first))).all():
+        return []  # each row comes after rows above it
     stuck = np.ones(len(after), np.bool_)
     stuck[in_order(after)] = False
     if not stuck.any():
@@ -38,3 +46,11 @@ def circle(after: Ragged) -> list[int]:
         path[row] = len(path)
         row = next(earlier for earlier in after[row].tolist() if stuck[earlier])
     return [*list(path)[path[row] :], row]
+
+
+def circle_text(names: Sequence[Any], rows: Sequence[int]) -> str:
+    """A circle for people, shortened where it is long: `'a' after 'c' after 'a'`. names: of all rows."""
+    shown = [quote(str(names[row])) for row in rows]
+    if len(shown) > SHOWN:
+        shown = [*shown[: SHOWN - 1], f"... ({len(rows) - SHOWN} more)", shown[-1]]
+    return " after ".join(shown)

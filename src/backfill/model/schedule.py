@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model import frames
-from backfill.model.units import LATEST
+from backfill.model.units import LATEST, counted
 from backfill.model.workload import Ints, Ragged
 
 STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED", "PENDING")
@@ -41,6 +41,9 @@ class Runs:
     held: Ragged  # pairs (node, tasks), end to end
     progress: Ints  # how much of end - start was kept: all of it, but 0 where the run was lost
 
+    def __repr__(self) -> str:
+        return f"<Runs: {counted(len(self), 'run')}>"
+
     def __len__(self) -> int:
         return len(self.job)
 
@@ -53,6 +56,13 @@ class Runs:
     def lost(self) -> Ints:
         """The time that has to be run again: length - progress."""
         return self.length - self.progress
+
+    @property
+    def dangled(self) -> Ints:
+        """The time that runs held their nodes before they made progress, since what their jobs come after went on."""
+        if (self.state == PREEMPTED).any():  # then it is overhead: a policy that preempts lets no run dangle
+            return np.zeros(len(self), np.int64)
+        return np.where(self.state == NODE_FAIL, 0, self.lost)
 
     @property
     def number(self) -> Ints:
@@ -104,6 +114,10 @@ class Schedule:
     nodes: tuple[str, ...]
     held: Ragged  # pairs (node, tasks), end to end
     runs: Runs | None = None  # None: each job that ran did so once
+
+    def __repr__(self) -> str:
+        several = f", {counted(len(self.runs), 'run')}" if self.runs is not None else ""
+        return f"<Schedule: {counted(len(self), 'job')}{several} on {counted(len(self.nodes), 'node')}>"
 
     def __len__(self) -> int:
         return len(self.job)

@@ -43,6 +43,9 @@ class Ragged:
         """No items for any of `jobs` jobs."""
         return cls(np.zeros(jobs + 1, np.int64), np.zeros(0, np.int64))
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {counted(len(self), 'job')}: {counted(len(self.items), 'item')}>"
+
     def __len__(self) -> int:
         return len(self.first) - 1
 
@@ -63,7 +66,7 @@ class Ragged:
         return Ragged(first, self.items[np.arange(first[-1]) + np.repeat(self.first[rows] - first[:-1], count)])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Counted(Ragged):
     """A list of different whole numbers per job, in ascending order, each with a count of 1 or more."""
 
@@ -118,6 +121,10 @@ class Labels:
     def none(cls, jobs: int) -> "Labels":
         """No value for any of `jobs` jobs."""
         return cls(np.full(jobs, -1, np.int32))
+
+    def __repr__(self) -> str:
+        some = ", ".join(map(str, self.names[:5])) + (", ..." if len(self.names) > 5 else "")
+        return f"<Labels of {counted(len(self), 'job')}: {counted(len(self.names), 'name')}{some and ': '}{some}>"
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -215,6 +222,9 @@ class Jobs:
             row = int(np.argwhere(held > 2.0**62)[0][0])
             raise WorkloadError(f"job {self.job[row]}: its {self.tasks[row]} tasks hold more than 2^62 of a resource")
 
+    def __repr__(self) -> str:
+        return f"<Jobs: {counted(len(self), 'job')}; columns {', '.join(self)}>"
+
     def __len__(self) -> int:
         return len(self.job)
 
@@ -271,6 +281,13 @@ class Workload:
 
     def __len__(self) -> int:
         return len(self.jobs)
+
+    def __repr__(self) -> str:
+        jobs, users = self.jobs, len(set(self.jobs.user.codes.tolist()) - {-1})
+        of = f" of {counted(users, 'user')}" if users else ""
+        over = f" in {span_text(int(np.ptp(jobs.submit)))}" if len(jobs) > 1 else ""
+        machine = f", {counted(self.cpus, 'cpu')}" if self.cpus else ""
+        return f"<Workload {self.name}: {counted(len(jobs), 'job')}{of}{over}{machine}>"
 
     def _repr_html_(self) -> str:
         jobs, users = self.jobs, len(set(self.jobs.user.codes.tolist()) - {-1})

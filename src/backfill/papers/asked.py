@@ -28,6 +28,12 @@ class Asked:
         """One per replication."""
         return range(self.seed, self.seed + self.replications)
 
+    def caveat(self, usual: int) -> list[str]:
+        """What a reader must know where there are fewer replications than usual."""
+        if self.replications >= usual:
+            return []
+        return [f"Quick look: {self.replications} replications instead of {usual}; no claim rests on it."]
+
 
 class Plan:
     """The tasks of all experiments in one list, so that they share one executor and one bar."""

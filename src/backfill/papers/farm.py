@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from backfill import __version__, policies
+from backfill import __version__
 from backfill.api import run_spec
 from backfill.model.errors import BackfillError
 from backfill.model.workload import Workload
@@ -26,6 +26,7 @@ TITLE = (
     "computational farms, CoreGRID 2007"
 )
 REPLICATIONS = 30  # the paper has 20
+NAMES = POLICIES
 LOGS = ()  # it needs none
 TABLE_INTERARRIVALS = (6, 12)
 WEIGHTS = ("w_aging", "w_deadline", "w_licences", "w_wait")
@@ -74,12 +75,6 @@ def _numbers(log: Workload, policy: str, spec: RunSpec, check: bool) -> Numbers:
     return found
 
 
-def prepare() -> None:
-    """Compile what the experiments need, once, before processes would all do it."""
-    for name in POLICIES:
-        _ = policies.get(name).entry
-
-
 def reproduce(asked: Asked) -> Reproduction:
     """All experiments: figures and claims; with `sensitivity` also other weights and the other reading of margins."""
     plan = Plan(asked, run)
@@ -120,10 +115,7 @@ def reproduce(asked: Asked) -> Reproduction:
         "System usage is the cpus held over the cpus that the jobs in the system ask for, at most all there are, from "
         "the first submit to the last. Weights and factors are the defaults of bf-mod, fixed before the runs.",
     ]
-    if asked.replications < REPLICATIONS:
-        setting.append(
-            f"Quick look: {asked.replications} replications instead of {REPLICATIONS}; no claim rests on it."
-        )
+    setting += asked.caveat(REPLICATIONS)
     if percent is not None and weighted is not None:
         second, other = done(percent), {each: done(which) for each, which in weighted.items()}
         figures += [*_figures(second, " (margins in percent)", "-percent"), *_sensitivity(sweep, other)]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from backfill import __version__, policies
+from backfill import __version__
 from backfill.api import Result
 from backfill.model.workload import Workload
 from backfill.papers import ibb_claims, ibb_figures, nas
@@ -47,6 +47,7 @@ FEW = (BB, EASY, IBB)  # with the other readings of walltimes
 CROWDED = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB)  # where the queue never ends: the others take minutes there
 CALM = 1.0  # conservative plans for every job that waits, and runs up to this load
 SHOWN = (FCFS, EASY, LOWEST, IBB, BB, BB_EMPTY, IBB_EVEN, CONSERVATIVE)  # IBB dashed: it often hides BFF
+NAMES = tuple(dict.fromkeys(text.partition(":")[0] for text in (*SHOWN, BEST_FIT)))
 ON_NODES = (FCFS, BEST_FIT, EASY, IBB, BB)
 ON_RESOURCES = (EASY, BB, BB_EMPTY)
 ON_LUBLIN = (EASY, LOWEST, BB, IBB, BB_EMPTY, IBB_EVEN)
@@ -70,12 +71,6 @@ WHAT = {PURE.logs: "LANL-CM5", MIXED.logs: "LANL-CM5 + MetaCentrum"}
 def run(cell: Cell | Drawn) -> Any:
     """What a task returns."""
     return cell.carry_out()
-
-
-def prepare() -> None:
-    """Compile what the experiments need, once, before processes would all do it."""
-    for name in dict.fromkeys(text.partition(":")[0] for text in (*SHOWN, BEST_FIT)):
-        _ = policies.get(name).entry
 
 
 def reproduce(asked: Asked) -> Reproduction:
@@ -231,6 +226,4 @@ def _sentences(asked: Asked, found: Mapping[Setting, LogSweep]) -> list[str]:
         told.append(f"Not judged are claims that need a log which was not there: {how_to_get(lacking)}.")
     if asked.quick and asked.logs:
         told.append(f"Quick look: the first {QUICK_WEEKS} weeks of each log; no claim rests on it.")
-    if asked.replications < REPLICATIONS:
-        told.append(f"Quick look: {asked.replications} replications instead of {REPLICATIONS}; no claim rests on it.")
-    return told
+    return [*told, *asked.caveat(REPLICATIONS)]

@@ -1,12 +1,26 @@
-"""The results of a sweep over generated workloads, and their means, differences and ratios."""
+"""A sweep over generated workloads: its tasks, their results, and the means, differences and ratios of these."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from backfill.papers.claims import Estimate
+from backfill.spec import RunSpec
 
 Numbers = dict[str, float]  # metric -> value
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A drawn workload under several policies. It can be sent anywhere."""
+
+    arguments: Mapping[str, Any]  # of the model
+    specs: Mapping[str, RunSpec]  # by policy
+
+    @classmethod
+    def of(cls, policies: Iterable[str], **arguments: Any) -> "Cell":
+        """With policies by their texts."""
+        return cls(arguments, {text: RunSpec.of(text) for text in policies})
 
 
 def ratio(p: Sequence[float], q: Sequence[float]) -> Estimate:

@@ -7,11 +7,11 @@ docs/decisions/0020-two-tier-readings.md has the readings taken where the paper 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from backfill import __version__, policies
+from backfill import __version__
 from backfill.papers import case_study, twotier_claims, twotier_figures
 from backfill.papers.asked import Asked, Plan
 from backfill.papers.figures import Drawing
-from backfill.papers.sweep import Numbers, Sweep
+from backfill.papers.sweep import Cell, Numbers, Sweep
 from backfill.papers.twotier_claims import (
     BUSIEST,
     CALMEST,
@@ -27,7 +27,7 @@ from backfill.papers.twotier_claims import (
     with_priority,
     with_slack,
 )
-from backfill.papers.twotier_runs import Cell, run
+from backfill.papers.twotier_runs import run
 from backfill.papers.write import Reproduction
 
 TITLE = (
@@ -51,12 +51,6 @@ READINGS = {  # who makes way, and where to
 }
 AFFORDABLE = {label: text for label, text in READINGS.items() if text and "compress" not in text}  # at high load
 Swept = tuple[Iterable[str], Iterable[int]]  # policies, seeds
-
-
-def prepare() -> None:
-    """Compile what the experiments need, once, before processes would all do it."""
-    for name in NAMES:
-        _ = policies.get(name).entry
 
 
 def reproduce(asked: Asked) -> Reproduction:
@@ -143,6 +137,4 @@ def _sentences(asked: Asked, projects: int) -> list[str]:
     ]
     if asked.quick:
         told.append(f"Quick look: {projects} projects instead of {PROJECTS:,}; no claim rests on it.")
-    if asked.replications < REPLICATIONS:
-        told.append(f"Quick look: {asked.replications} replications instead of {REPLICATIONS}; no claim rests on it.")
-    return told
+    return [*told, *asked.caveat(REPLICATIONS)]

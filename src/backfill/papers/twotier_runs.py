@@ -1,7 +1,5 @@
 """The runs of the two-tier reproduction: projects under several policies, and the laws that each run must keep."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +10,7 @@ from backfill.model.promises import CAUSES
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND
 from backfill.model.workload import Ints
-from backfill.papers.sweep import Numbers
-from backfill.spec import RunSpec
+from backfill.papers.sweep import Cell, Numbers
 from backfill.workloads.twotier import two_tier
 
 GIVEN = CAUSES.index("given")
@@ -27,19 +24,6 @@ KEPT = {
     RUN: "mean_project_run_s",
 }
 PROMISED, MOVED, BROKEN = "promised projects", "moved promises", "broken laws"
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The projects of one seed under several policies. It can be sent anywhere."""
-
-    arguments: Mapping[str, Any]  # of the two-tier model
-    specs: Mapping[str, RunSpec]  # by policy
-
-    @classmethod
-    def of(cls, policies: Iterable[str], **arguments: Any) -> "Cell":
-        """With policies by their texts."""
-        return cls(arguments, {text: RunSpec.of(text) for text in policies})
 
 
 def run(cell: Cell) -> dict[str, Numbers]:

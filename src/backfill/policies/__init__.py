@@ -2,7 +2,9 @@
 
 import difflib
 import importlib
+import sys
 from functools import cache
+from types import ModuleType
 
 from backfill.core.policy import Policy
 from backfill.model.errors import UsageError
@@ -15,7 +17,9 @@ _EASY = (
 _FARM = "bf-fcfs bf-mod bf-unmod"
 _BALANCE = "bb backfill-lowest ibb best-fit"
 _RELAXED = "relaxed dynamic"
+_PARTITIONS = "partition-fixed partition-variable partition-adaptive"
 _TWO_TIER = "2tsb 2tfb 2tfb-sf 2tpb"
+_GRID = "gang-site gang-span"
 TABLE = {
     "fcfs": "fcfs",
     **dict.fromkeys(_EASY.split(), "easy"),
@@ -28,7 +32,31 @@ TABLE = {
     **dict.fromkeys(_RELAXED.split(), "relaxed"),
     "selective": "selective",
     "slack": "slack",
+    "thread-matrix": "threads",
+    **dict.fromkeys(_PARTITIONS.split(), "partitions"),
+    "round-robin": "roundrobin",
+    **dict.fromkeys(_GRID.split(), "gang"),
 }
+
+
+def names() -> list[str]:
+    """The names of all policies, in the order of `backfill policies`. Nothing is compiled.
+
+    >>> import backfill as bf
+    >>> bf.policies()[:2]
+    ['fcfs', 'easy']
+    """
+    return [*TABLE]
+
+
+class _Callable(ModuleType):
+    """`bf.policies` is this folder, and `bf.policies()` the names."""
+
+    def __call__(self) -> list[str]:
+        return names()
+
+
+sys.modules[__name__].__class__ = _Callable
 
 
 @cache

@@ -24,6 +24,7 @@ SHADOW = {"known": "jobs", "shadow": "jobs"}  # whether a job was the head, and 
     source="Ward, Mahood and West, JSSPP 2002",
     binds=True,
     settable=("order", "tried"),
+    synonyms={"pick": {"submit": ("tried", "fcfs"), "score": ("tried", "wfp3")}},
     params={
         "omega": Param(0.5, 0, math.inf, "times", "by how many times `base` the head may be delayed; 0 is easy"),
         "base": Param.choice("wait", "walltime", meaning="the wait of the head until its shadow time, or its walltime"),

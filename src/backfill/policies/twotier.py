@@ -55,6 +55,7 @@ MAKE_WAY = f"{RESERVE}, at the first start for which others can make way within 
     keeps=True,
     index=False,
     booked=True,
+    projects=True,
     params={"compress": COMPRESS},
     memory=MEMORY,
 )
@@ -81,6 +82,7 @@ def two_tier_sb(state):
     keeps=True,
     index=False,
     booked=True,
+    projects=True,
     one_node=True,
     params=MOVES,
     memory=MEMORY,
@@ -109,6 +111,7 @@ def two_tier_fb(state):
     keeps=True,
     index=False,
     booked=True,
+    projects=True,
     one_node=True,
     params={**SLACK, **MOVES},
     memory=MEMORY,
@@ -137,6 +140,7 @@ def two_tier_fb_sf(state):
     keeps=True,
     index=False,
     booked=True,
+    projects=True,
     one_node=True,
     params={
         **SLACK,

@@ -14,7 +14,9 @@ from backfill.model.workload import Workload
 # its keyword arguments are the keys of the `model:NAME?key=value` form.
 MODELS: dict[str, str] = {
     "farm": "backfill.workloads.farm:farm",
+    "grid": "backfill.workloads.grid:grid",
     "lublin": "backfill.workloads.lublin:lublin",
+    "threads": "backfill.workloads.threads:threads",
     "two-tier": "backfill.workloads.twotier:two_tier",
 }
 

@@ -8,7 +8,7 @@ from backfill.core.record import column
 from backfill.core.verbs import fit_empty
 from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
-from backfill.model.precedence import circle, in_order
+from backfill.model.precedence import circle, circle_text, in_order
 from backfill.model.workload import Ints, Jobs
 from backfill.worlds.adapt import Causes
 
@@ -44,7 +44,9 @@ def reject_hopeless(
 
 def _reject_successors(jobs: Jobs, causes: Causes, cancelled: Ints) -> None:
     if stuck := circle(jobs.after):
-        raise WorkloadError(f"job {jobs.job[stuck[0]]} comes after itself, by way of other jobs")
+        raise WorkloadError(f"jobs come after one another in a circle: {circle_text(jobs.job.tolist(), stuck)}")
+    if not (causes != "").any():
+        return
     known = jobs.submit.copy()  # when it is known that a job is rejected
     for job in in_order(jobs.after):
         hopeless = jobs.after[job][causes[jobs.after[job]] != ""]

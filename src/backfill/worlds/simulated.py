@@ -60,6 +60,9 @@ class Simulation:
     promises: Promises  # of the job that was watched; of all with a project that was, or where the policy is `booked`
     journal: Ints  # (rows, 6), see core/journal.py; empty where none was kept
 
+    def __repr__(self) -> str:
+        return f"<Simulation: {counted(len(self.schedule), 'job')} in {self.elapsed_s:.3g} s>"
+
 
 def simulate(
     workload: Workload,
@@ -81,7 +84,7 @@ def simulate(
     options = options or Options()
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
     jobs, state = begun.jobs, begun.state
-    world, platform = _new_world(begun, options, policy.preempts), begun.platform
+    world, platform = _new_world(begun, options, policy.preempts, policy.dangles), begun.platform
     decide = policy.entry if policy.compiled else policy.decide
     run = _run_compiled if policy.compiled else _run_stepping
     start = time.perf_counter()
@@ -143,6 +146,9 @@ def begin(
         jobs, causes, whole = jobs.take(rows), causes[rows], whole.take(rows)
     watched_row, of_all = _watched(workload, rows, watched)
     bound = None if options.events is None else options.events.bind(workload, platform)
+    most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
+    if policy.processors:
+        _check_processors(policy.name, platform, most[0], jobs)
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
         estimate = estimate.copy()
@@ -159,12 +165,22 @@ def begin(
         journal=journal,
         licences=len(platform.licences),
     )
-    most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
     cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
     reject_hopeless(state, jobs, machine, causes, *most, cancelled)
     if bound is not None:
         use_plan(state)
     return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound)
+
+
+def _check_processors(name: str, platform: Platform, most: Ints, jobs: Jobs) -> None:
+    """Complain about another platform than processors, and about jobs that need none."""
+    if (most[:, 0] != 1).any() or platform.licences or platform.limits:
+        raise UsageError(
+            f"policy {name} schedules nodes of one cpu each, without floating licences and limits on what runs; "
+            f"{platform.name} is another platform; --cpus N --nodes N makes such nodes, and easy takes any"
+        )
+    if len(idle := np.flatnonzero(jobs.demand[:, 0] == 0)):
+        raise UsageError(f"policy {name}: job {jobs.job[idle[0]]} asks for no cpu; expected one for each task")
 
 
 def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, bool]:
@@ -199,9 +215,8 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
         try:
             done = _interruptible(partial(advance, arrange, decide, state, world, budget), look)
         except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
-            when = f"policy {policy.name}, at {seconds_text(int(state.now))} s"
-            hint = f"with @policy({policy.name!r}, compiled=False) the message has the line"
-            raise PolicyError(f"{when}: {error}; {hint}") from error
+            when = f"at {seconds_text(int(state.now))} s"
+            raise PolicyError(at(*_line_of(policy, error), f"{error}, {when}")) from error
         passes += done
         if progress is not None:
             progress(int(state.jobs.count))
@@ -322,7 +337,7 @@ def sorter() -> Any:
     return sort_before_pass
 
 
-def _new_world(begun: Begun, options: Options, preempts: bool) -> Any:
+def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) -> Any:
     jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
     steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, platform, begun.place)
     n = len(jobs)
@@ -340,6 +355,7 @@ def _new_world(begun: Begun, options: Options, preempts: bool) -> Any:
         runtime=column(jobs.runtime),
         kill=column(jobs.walltime),
         speed=column(platform.speed, np.float64),
+        coallocation=np.array([1.0 + platform.coallocation_overhead]),
         outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
         linked=int(linked),
         before=np.diff(jobs.after.first) + (think > 0) if linked else zeros(1),
@@ -350,6 +366,8 @@ def _new_world(begun: Begun, options: Options, preempts: bool) -> Any:
         after_first=after.first,
         after_item=after.items,
         eligible=jobs.submit.copy(),
+        unknown=np.diff(jobs.after.first) if dangles else zeros(1),
+        known=np.zeros(n if dangles else 1, np.int8),
         quota_first=quotas.asked.first,
         quota_item=quotas.asked.items,
         quota_left=quotas.most.copy(),
@@ -389,7 +407,8 @@ def _schedule(begun: Begun, world: Any) -> Schedule:
     jobs, state = begun.jobs, begun.state
     core, last = state.runs, state.runs.last
     ran = last >= 0
-    several = begun.bound is not None or core.count > ran.sum()
+    dangled = core.dangles and (core.since[: core.count] != core.start[: core.count]).any()
+    several = begun.bound is not None or core.count > ran.sum() or dangled
     held = _alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last)
 
     def of_last(values: Any, nothing: Any) -> Any:
@@ -420,6 +439,9 @@ def _runs(begun: Begun, world: Any) -> Runs:
     job = core.job[:count].astype(np.int64)
     start, end, how = core.start[:count], core.end[:count], core.how[:count]
     progress = np.where(how == NODE_FAIL, 0, end - start)
+    if core.dangles:
+        since = core.since[:count]
+        progress = np.where((how == NODE_FAIL) | (since == NO_TIME), 0, end - since)
     if core.preempts:
         progress = np.where((how == NODE_FAIL) | (np.arange(count) <= world.anew[job]), 0, world.kept[:count])
     held = _alone(np.ones(count, np.bool_), jobs.tasks[job]) if state.machine.pool else _pairs(core)

@@ -5,7 +5,7 @@
 | `jobs` | every job of the workload is in the schedule, exactly once, and no other |
 | `submit` | a submit that the schedule states is the workload's |
 | `start` | no start before the submit, before `eligible`, or before the end (and think time) of what it comes after |
-| `end` | end = start + the time the job holds its node: run time / speed, cut at the walltime where jobs are killed |
+| `end` | end = start + the time that it holds its nodes: run time / speed, longer on several sites, cut at walltime |
 | `state` | TIMEOUT exactly for killed jobs (a run just as long as the walltime is none), REJECTED without a start |
 | `reason` | the reason of a start is one of the closed list |
 | `rejected` | a job without a start could not run even alone with all that there ever is, or comes after such a one |
@@ -35,6 +35,7 @@ Where each rule is checked:
 
 * `reading.py`: `jobs`, while it lays the schedule out as a `Case` (`case.py`)
 * `times.py`: `submit`, `start`, `promise`, `end`, `state`, `reason`, `runs`, `progress`, `lost`, `cancel`
+* `dangling.py`: how long runs wait for others, where jobs may start before what they come after is over
 * `alone.py`: `rejected`, `pending`, `cancel` of a job that could never run, and `capacity` of a run of 0 s
 * `rules.py`: `partition`, `limit`, `queued`
 * `capacity.py`: `node`, `spread`, `site`, `constraint`, `host`, `window`, `capacity`, `licence`
@@ -44,7 +45,8 @@ from dataclasses import replace
 
 from backfill.analysis.verify.alone import check_moments, check_pending, check_rejected, refused
 from backfill.analysis.verify.capacity import check_capacity, check_hosts, check_licences, check_nodes, check_windows
-from backfill.analysis.verify.case import SHOWN, Lost, Overrun, RunColumns, ScheduleColumns, Violation
+from backfill.analysis.verify.case import SHOWN, Lost, Overrun, RunColumns, ScheduleColumns, Ties, Violation
+from backfill.analysis.verify.dangling import dangling, lose_with
 from backfill.analysis.verify.reading import read, with_node_licences
 from backfill.analysis.verify.rules import Membership, check_rules
 from backfill.analysis.verify.times import (
@@ -74,10 +76,12 @@ def verify(
     schedule: Schedule | ScheduleColumns,
     *,
     overrun: Overrun = "kill",
+    ties: Ties = "batch",
     promises_bind: bool = False,
     events: Events | BoundEvents | None = None,
     lost: Lost = "requeue",
     overhead: int = 0,
+    dangles: bool = False,
     seen: Ints | None = None,
 ) -> list[Violation]:
     """Every rule that the schedule breaks, empty when it is lawful; at most 20 of a rule in full, then their count.
@@ -88,16 +92,23 @@ def verify(
     is a resource there: a job of one task may ask for it as for any licence, a gang by a column, per task.
     Where a speed is not 1, an end may differ by a microsecond for each run, the rounding of a division.
 
-    events: what happened besides. lost: what becomes of a job whose run is lost. overhead: microseconds that a run
-    takes longer because its job was preempted before it. seen: the walltimes that the policy was told, where they are
-    not those of the workload; by them a job must fit beside windows.
+    ties: whether the submits of an instant come after its ends (batch) or before them (step), which counts where queued
+    jobs are limited. events: what happened besides. lost: what becomes of a job whose run is lost. overhead:
+    microseconds that a run takes longer because its job was preempted before it. dangles: whether a job may start
+    before what it comes after is over; its run makes progress from then on. seen: the walltimes that the policy was
+    told, where they are not those of the workload; by them a job must fit beside windows.
     """
     if isinstance(events, Events):
         events = events.bind(workload, platform)
     if platform.has_rules:
         workload = replace(workload, jobs=workload.jobs.replace(walltime=Membership(workload, platform).walltimes()))
     case = read(with_node_licences(workload, platform), platform, schedule, events)
-    lengths = lengths_of(case, overrun, overhead)
+    if dangles:
+        progress, lengths = dangling(case, overrun, overhead)
+        if case.replay is not None and lost == "requeue":
+            lose_with(case, case.replay)
+    else:
+        progress = lengths = lengths_of(case, overrun, overhead)
     outcome = outcomes(case, lengths, schedule.runs is not None)
     check_starts(case, schedule, promises_bind)
     until = check_ends(case, schedule, lengths, outcome)
@@ -110,10 +121,11 @@ def verify(
         check_pending(case)
         check_lost(case)
         check_cancelled(case, until)
-        check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, lengths)
-    check_after(case, until)
+        check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, progress)
+    if not dangles:
+        check_after(case, until)
     members = Membership(case.workload, platform)
-    full = refused(case, until)
+    full = refused(case, until, ties)
     check_rejected(case, schedule, full)
     check_rules(case, until, members, full)
     if case.placed:

@@ -10,7 +10,17 @@ from typing import cast
 import numpy as np
 
 from backfill.analysis.outages import Replay
-from backfill.analysis.verify.case import Case, Mask, ScheduleColumns, codes_of, items_of, licence_index, limited, meets
+from backfill.analysis.verify.case import (
+    Case,
+    Mask,
+    ScheduleColumns,
+    Ties,
+    codes_of,
+    items_of,
+    licence_index,
+    limited,
+    meets,
+)
 from backfill.analysis.verify.rules import Membership
 from backfill.model.platform import Platform
 from backfill.model.schedule import REJECTED, STATES, Schedule
@@ -42,10 +52,11 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask)
         report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected when it came")
 
 
-def refused(case: Case, until: Ints) -> Mask:
+def refused(case: Case, until: Ints, ties: Ties) -> Mask:
     """Which jobs came when as many were queued, waiting or running, as some limit allows, shape (jobs,).
 
-    What does not run for that is not queued from then on, nor is what comes after it.
+    What does not run for that is not queued from then on, nor is what comes after it. ties: with `step` the submits of
+    an instant come before its ends, so who ends then is still queued.
     """
     found, jobs = np.zeros(len(case.workload), np.bool_), case.workload.jobs
     limits = [limit for limit in case.platform.limits if limit.queued_jobs is not None]
@@ -68,7 +79,8 @@ def refused(case: Case, until: Ints) -> Mask:
         for limit in limits:
             if (whose := members.account(limit, row)) is not None:
                 # One that starts and ends at this very instant does so after the submits.
-                there = [x for x in queued.get((limit.name, whose), ()) if over[x] > now or case.start[x] == now]
+                here = [x for x in queued.get((limit.name, whose), ()) if over[x] >= now]
+                there = [x for x in here if over[x] > now or case.start[x] == now or ties == "step"]
                 mine[limit.name, whose] = [x for x in there if x not in out]
                 found[row] |= len(mine[limit.name, whose]) >= (limit.queued_jobs or 0)
         if found[row] and not case.ran[row]:

@@ -21,6 +21,7 @@ SHOWN = 20  # violations of one rule that are told in full
 
 Overrun = Literal["kill", "extend"]
 Lost = Literal["requeue", "fail"]
+Ties = Literal["batch", "step"]
 Mask = NDArray[np.bool_]
 
 

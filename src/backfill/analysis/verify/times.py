@@ -144,7 +144,8 @@ def _before(runs: Runs, values: Ints) -> Ints:
 
 
 def _paces(case: Case) -> tuple[Floats, Floats]:
-    """The pace of each run where it is, at most and at least: a gang goes at the pace of its slowest node.
+    """The pace of each run where it is, at most and at least: a gang goes at the pace of its slowest node, and slower
+    on several sites.
 
     Where that is not known, every pace of the platform is lawful.
     """
@@ -152,8 +153,14 @@ def _paces(case: Case) -> tuple[Floats, Floats]:
     pace = np.full(len(case.runs), np.inf)
     seated = (case.seat_node >= 0) & case.placed
     np.minimum.at(pace, case.seat_run[seated], speed[case.seat_node[seated]])
-    known = np.isfinite(pace)
-    return np.where(known, pace, speed.max()), np.where(known, pace, speed.min())
+    known, slower = np.isfinite(pace), 1 + case.platform.coallocation_overhead
+    if slower > 1:
+        site, run = case.platform.site[case.seat_node[seated]], case.seat_run[seated]
+        least, greatest = np.full(len(pace), len(case.platform.sites)), np.full(len(pace), -1)
+        np.minimum.at(least, run, site)
+        np.maximum.at(greatest, run, site)
+        pace = np.where(greatest > least, pace / slower, pace)
+    return np.where(known, pace, speed.max()), np.where(known, pace, speed.min() / slower)
 
 
 def outcomes(case: Case, lengths: Lengths, preempts: bool) -> Ints:

@@ -1,0 +1,21 @@
+"""The console entry. The verbs of the queue answer at once, so they load nothing that they do not need."""
+
+import sys
+
+from backfill.queue.options import VERBS
+
+
+def main() -> int:
+    """Run the command line of this process; returns its exit code."""
+    words = sys.argv[1:]
+    if words and words[0] in VERBS:
+        from backfill.queue.client import main as queue
+
+        return queue(words)
+    from backfill.cli import main as others
+
+    return others(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
