@@ -55,7 +55,8 @@ def wait_interval(b: Counted, a: Counted, seed: int):
     blocks = Blocks.of(b.submit, seed)
     in_b, in_a = (blocks.mean(each.wait / SECOND, np.ones(len(each))) for each in (b, a))
     difference = float(a.wait.mean() - b.wait.mean()) / SECOND
-    return [difference + each for each in blocks.interval(in_a.pull - in_b.pull)]
+    share = max(longest_queue(each) for each in (b, a)) / blocks.log
+    return [difference + each / math.sqrt(1 - share) for each in blocks.interval(in_a.pull - in_b.pull)]
 
 
 def covered(cases: int, **shape) -> tuple[float, float]:
@@ -79,6 +80,23 @@ def test_the_interval_of_a_pair_is_the_one_whose_coverage_is_counted():
     assert [pair.low, pair.high] == pytest.approx(wait_interval(b, a, 1))
     assert pair.low < pair.difference < pair.high < 0
     assert -1 < pair.relative_low < pair.relative < pair.relative_high < 0
+
+
+def test_a_queue_that_lasts_for_half_of_the_log_widens_the_interval():
+    b, a = log(1)
+    metrics = [{"mean_wait_s": float(each.wait.mean()) / SECOND} for each in (b, a)]
+    short = pairs_of_log(["b", "a"], metrics, [b, a])[0]
+    days = int(b.submit.max() - b.submit.min()) // DAY
+    waits = np.zeros(days // 2, np.int64) + DAY  # one job a day waits until the next comes, for half of the log
+    long = [
+        counted(
+            np.append(each.submit, DAY * np.arange(len(waits))), np.append(each.wait, waits), np.append(each.run, waits)
+        )
+        for each in (b, a)
+    ]
+    assert longest_queue(long[0]) == len(waits) * DAY
+    pair = pairs_of_log(["b", "a"], metrics, long)[0]
+    assert 1.25 < (pair.high - pair.low) / (short.high - short.low) < 1.55
 
 
 def test_the_interval_holds_the_true_difference_about_as_often_as_it_says():
@@ -114,6 +132,26 @@ def test_intervals_of_small_logs_hold_the_true_difference_in_90_of_100_cases(job
             found = [pair for pair in these if pair.low is not None]
             inside = sum(pair.low <= true <= pair.high for pair in found)
             assert inside >= (0.9 - 1.5 * math.sqrt(0.09 / len(found))) * len(found)  # chance, of so few logs
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("jobs", "logs"), [(1000, 100), (2000, 100), (5000, 60), (10_000, 40)])
+def test_two_policies_that_are_equal_are_seldom_told_apart(jobs, logs):
+    """EASY in two random orders: neither is better, and both make other schedules."""
+    apart = given = 0
+    for seed in range(logs):
+        made = lublin(jobs=jobs, cpus=128, load=0.6, estimate_factor=5, seed=9000 + seed)
+        results = []
+        for draw in range(2):
+            priority = np.random.default_rng([seed, draw]).random(jobs)
+            drawn = made.with_jobs(made.jobs.replace(priority=priority))
+            results.append(simulate(drawn, policy="easy-priority"))
+        seen = [Counted.of(each.workload, each.simulation.schedule) for each in results]
+        for pair in pairs_of_log(["a", "b"], [each.metrics for each in results], seen, seed):
+            if pair.metric in ("mean_wait_s", "mean_bounded_slowdown") and pair.relative_low is not None:
+                given += 2
+                apart += (not pair.low <= 0 <= pair.high) + (not pair.relative_low <= 0 <= pair.relative_high)
+    assert apart <= 0.05 * given
 
 
 def queues(load: float, seed: int):

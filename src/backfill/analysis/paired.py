@@ -258,7 +258,8 @@ def pairs_of_log(
                 method = _why_none(two, blocks.log)
                 if not method:
                     method = blocks.method
-                    intervals = _intervals(blocks, (x, values[a][metric]), (y, values[b][metric]))
+                    wider = _wider_for_queues(max(queues[p] for p in (b, a)) / blocks.log)
+                    intervals = _intervals(blocks, (x, values[a][metric]), (y, values[b][metric]), wider)
             found.append(_pair((names[a], names[b], metric), x, y, intervals, method))
     return found
 
@@ -275,17 +276,27 @@ def _why_none(two: Mapping[str, tuple[int, float]], log: int) -> str:
     return ""
 
 
-def _intervals(blocks: Blocks, a: tuple[float | None, Value], b: tuple[float | None, Value]) -> list[Interval]:
+def _wider_for_queues(share: float) -> float:
+    """Factor by which intervals widen where a queue lasts for this share of the log: the rest is what tells of others.
+
+    Measured: docs/reference/metrics.md.
+    """
+    return 1 / math.sqrt(1 - share)
+
+
+def _intervals(
+    blocks: Blocks, a: tuple[float | None, Value], b: tuple[float | None, Value], wider: float
+) -> list[Interval]:
     """Of the difference, and of the relative one, on the scale of logarithms."""
     (x, of_x), (y, of_y) = a, b
     if x is None or y is None:
         return [NO_INTERVAL] * 2
     low, high = blocks.interval(of_x.pull - of_y.pull)
-    intervals: list[Interval] = [(x - y + low, x - y + high)]
+    intervals: list[Interval] = [(x - y + wider * low, x - y + wider * high)]
     if not x or not y:
         return [*intervals, (-1.0, -1.0)]
     factors = blocks.interval(of_x.pull / x - of_y.pull / y)
-    low, high = (float(f"{math.expm1(min(each, _FARTHEST)):.10g}") for each in factors)
+    low, high = (float(f"{math.expm1(min(wider * each, _FARTHEST)):.10g}") for each in factors)
     return [*intervals, ((x - y + x * low) / y, (x - y + x * high) / y)]
 
 
