@@ -118,7 +118,7 @@ def test_the_interval_holds_the_true_difference_in_92_to_98_of_100_cases(weeks):
 @pytest.mark.parametrize("load", [0.5, 0.7])
 @pytest.mark.parametrize(("jobs", "logs"), [(1000, 100), (2000, 100), (5000, 60), (10_000, 40), (20_000, 40)])
 def test_intervals_of_small_logs_hold_the_true_difference_in_90_of_100_cases(jobs, logs, load):
-    policies = ["easy", "easy-sjbf", "conservative"]
+    policies = ["easy", "easy-sjbf", "conservative", "fcfs"]
     pairs = []
     for seed in range(logs):
         made = lublin(jobs=jobs, cpus=128, load=load, estimate_factor=5, seed=5000 + seed)
@@ -131,7 +131,7 @@ def test_intervals_of_small_logs_hold_the_true_difference_in_90_of_100_cases(job
             true = sum(pair.difference for pair in these) / len(these)
             found = [pair for pair in these if pair.low is not None]
             inside = sum(pair.low <= true <= pair.high for pair in found)
-            assert inside >= (0.9 - 1.5 * math.sqrt(0.09 / len(found))) * len(found)  # chance, of so few logs
+            assert inside >= 0.9 * len(found) - 1.5 * math.sqrt(0.09 * len(found))  # chance, of so few logs
 
 
 @pytest.mark.long
