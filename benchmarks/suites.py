@@ -232,6 +232,15 @@ def exponent(what: str, took: list[tuple[int, float]]) -> Result:
     return Result(f"exponent with {what}", "", [float(found)], less=True, note=f"{first:,} to {last:,}")
 
 
+WITH_MANY_WAITING = (
+    "easy",
+    "easy-wfp3",
+    "easy-lxf",
+    "flexible",
+    "bf-mod",
+)  # policies; all but the first look at the whole queue
+
+
 def edges(quick: bool) -> Rows:
     """Unusual sizes: sites, resources, licences, tokens, equal walltimes, and thousands that wait at once."""
     few, many = (1_000, 3_000) if quick else (3_000, 10_000)
@@ -244,7 +253,7 @@ def edges(quick: bool) -> Rows:
         ("1,000 licences", "conservative", with_licences(few, 1_000)),
         ("jobs of 1,500 tokens", "easy", with_licences(few, 1, 1_500)),
         ("equal walltimes, load 1.5", "easy", (same_walltime(100_000), pool)),
-        *((f"{many:,} waiting", name, (waiting(many), pool)) for name in ("easy", "easy-wfp3", "easy-lxf", "flexible")),
+        *((f"{many:,} waiting", name, (waiting(many), pool)) for name in WITH_MANY_WAITING),
         *((f"{few:,} waiting", name, (waiting(few), pool)) for name in ("conservative", "k-reservations:k=inf")),
     ):
         policy, params = loading.load(name)
