@@ -232,13 +232,7 @@ def exponent(what: str, took: list[tuple[int, float]]) -> Result:
     return Result(f"exponent with {what}", "", [float(found)], less=True, note=f"{first:,} to {last:,}")
 
 
-WITH_MANY_WAITING = (
-    "easy",
-    "easy-wfp3",
-    "easy-lxf",
-    "flexible",
-    "bf-mod",
-)  # policies; all but the first look at the whole queue
+LONG_QUEUES = ("easy", "easy-wfp3", "easy-lxf", "flexible", "bf-mod")  # policies
 
 
 def edges(quick: bool) -> Rows:
@@ -253,7 +247,7 @@ def edges(quick: bool) -> Rows:
         ("1,000 licences", "conservative", with_licences(few, 1_000)),
         ("jobs of 1,500 tokens", "easy", with_licences(few, 1, 1_500)),
         ("equal walltimes, load 1.5", "easy", (same_walltime(100_000), pool)),
-        *((f"{many:,} waiting", name, (waiting(many), pool)) for name in WITH_MANY_WAITING),
+        *((f"{many:,} waiting", name, (waiting(many), pool)) for name in LONG_QUEUES),
         *((f"{few:,} waiting", name, (waiting(few), pool)) for name in ("conservative", "k-reservations:k=inf")),
     ):
         policy, params = loading.load(name)
