@@ -405,7 +405,9 @@ def check_inputs(log: object, pool: object) -> None:
     if not isinstance(log, Workload):
         called = type(log).__name__
         hint = (
-            f"read({log!r})" if isinstance(log, str | Path) else "from_pandas(frame), from_polars(frame) or read(file)"
+            f"read({log!r})"
+            if isinstance(log, str | Path)
+            else "read(file), Workload.from_pandas(frame), from_polars(frame) or from_arrays(columns)"
         )
         raise UsageError(f"log is {called}; expected a Workload: use {hint}")
     if pool is not None and not isinstance(pool, Platform):

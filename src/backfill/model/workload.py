@@ -279,6 +279,70 @@ class Workload:
         if self.jobs.demand.shape[1:] != (len(self.resources),):
             raise WorkloadError(f"{self.name}: demand has {self.jobs.demand.shape[1:]} columns for {self.resources}")
 
+    @classmethod
+    def from_pandas(
+        cls,
+        frame: Any,
+        columns: Mapping[str, str] | None = None,
+        *,
+        resources: Sequence[str] = (),
+        timezone: str | None = None,
+    ) -> "Workload":
+        """The jobs of a pandas DataFrame whose columns are those of a workload CSV (docs/reference/files.md).
+
+        columns: what the frame calls them, as `{"runtime": "Elapsed"}`. resources: further columns that are resources.
+        Instants may be timestamps and spans timedeltas; either may be a number of seconds. timezone: the zone of
+        timestamps without one. Raises WorkloadError with row and column, and UsageError for any other type.
+
+        >>> import backfill as bf, pandas as pd
+        >>> frame = pd.DataFrame({"job": [1, 2], "submit": [0, 5], "Elapsed": [60, 90]})
+        >>> bf.Workload.from_pandas(frame, {"runtime": "Elapsed"})
+        <Workload DataFrame: 2 jobs in 5 s>
+        """
+        from backfill.traces.frames import from_pandas
+
+        return from_pandas(frame, columns, resources, timezone)
+
+    @classmethod
+    def from_polars(
+        cls,
+        frame: Any,
+        columns: Mapping[str, str] | None = None,
+        *,
+        resources: Sequence[str] = (),
+        timezone: str | None = None,
+    ) -> "Workload":
+        """The jobs of a polars DataFrame; the other arguments and the errors are those of `from_pandas`.
+
+        >>> import backfill as bf, polars as pl
+        >>> bf.Workload.from_polars(pl.DataFrame({"job": [1, 2], "submit": [0, 5], "runtime": [60, 90]}))
+        <Workload DataFrame: 2 jobs in 5 s>
+        """
+        from backfill.traces.frames import from_polars
+
+        return from_polars(frame, columns, resources, timezone)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, Any],
+        columns: Mapping[str, str] | None = None,
+        *,
+        resources: Sequence[str] = (),
+        timezone: str | None = None,
+    ) -> "Workload":
+        """The jobs of arrays or lists by column, one value per job; the rest is as for `from_pandas`.
+
+        Instants may be datetime64, spans timedelta64; None, NaN and NaT are missing values.
+
+        >>> import backfill as bf, numpy as np
+        >>> bf.Workload.from_arrays({"job": ["a", "b"], "submit": np.array([0, 5]), "runtime": [60.5, 90]})
+        <Workload arrays: 2 jobs in 5 s>
+        """
+        from backfill.traces.frames import from_arrays
+
+        return from_arrays(arrays, columns, resources, timezone)
+
     def __len__(self) -> int:
         return len(self.jobs)
 
@@ -333,7 +397,16 @@ class Workload:
         """The clock of its times, stated or guessed; None where there is none, or where `at_load` moved its jobs."""
         if "load" in self.chosen:
             return None
-        return self.clock or Clock.guess(int(self.jobs.submit.min()) if len(self) else None)
+        return self.clock or self._guessed
+
+    @property
+    def clock_to_state(self) -> Clock | None:
+        """The clock that a copy has to state; None where its reader would guess the same."""
+        return None if self.calendar == self._guessed else self.calendar
+
+    @property
+    def _guessed(self) -> Clock | None:
+        return Clock.guess(int(self.jobs.submit.min()) if len(self) else None)
 
     @property
     def never_ran(self) -> NDArray[np.bool_]:

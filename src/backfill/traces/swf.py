@@ -66,14 +66,14 @@ def write_swf(workload: Workload, path: str | Path) -> None:
         notes.append(f"a walltime of 0, which readers of SWF take as unknown: {counted(unlimited, 'job')}")
     for note in notes[renumbered:]:
         warnings.warn(f"{path}: {note}", stacklevel=2)
-    clock = workload.calendar
+    clock = workload.clock_to_state
     header = [
         "Version: 2.2",
         f"Computer: {' '.join(workload.name.split())}",
         f"MaxJobs: {len(jobs)}",
         f"MaxRecords: {len(jobs)}",
         *([f"MaxProcs: {workload.cpus}"] if workload.cpus else ()),
-        *([f"UnixStartTime: {clock.epoch}", f"TimeZoneString: {clock.zone}"] if clock and clock.epoch > 0 else ()),
+        *([f"UnixStartTime: {clock.epoch}", f"TimeZoneString: {clock.zone}"] if clock and clock.epoch >= 0 else ()),
         *(f"Note: {note}" for note in notes),
     ]
     unknown = ["-1"] * len(jobs)

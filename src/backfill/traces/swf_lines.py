@@ -146,7 +146,7 @@ class Lines:
             resources=tuple(resources),
             sha256=self.log.sha256,
             cpus=_size(head),
-            clock=_clock(head),
+            clock=_clock(head, jobs.submit),
             dropped=self.dropped,
             assumed=assumed,
             notes=(*told(assumed, len(jobs)), *notes, *oddities(jobs)),
@@ -373,7 +373,8 @@ def _size(head: dict[str, str]) -> int | None:
     return int(head.get("MaxProcs", 0)) or int(head.get("MaxNodes", 0)) or None
 
 
-def _clock(head: dict[str, str]) -> Clock | None:
-    """From UnixStartTime and TimeZoneString; None where the header does not say when the log began."""
-    begin = int(head.get("UnixStartTime", 0))
-    return Clock(begin, head.get("TimeZoneString", "UTC")) if begin else None
+def _clock(head: dict[str, str], submit: Ints) -> Clock | None:
+    """From UnixStartTime and TimeZoneString; None where neither the header nor the times say when the log began."""
+    begin, zone = int(head.get("UnixStartTime", 0)), head.get("TimeZoneString", "UTC")
+    counts_from_1970 = zone != "UTC" and Clock.guess(int(submit.min()) if len(submit) else None) is not None
+    return Clock(begin, zone) if begin or counts_from_1970 else None

@@ -24,7 +24,7 @@ from backfill.traces.seconds import seconds_texts
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
 _PRIORITIES = ("priority", "admin_priority")
 _KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", *MEMORY, "spread", "licences", "deadline",
-          *_PRIORITIES, *LABELS, "after", "think", "waited", "start", "end")  # fmt: skip
+          *_PRIORITIES, *LABELS, "after", "think", "waited", "start", "end", "time_zero")  # fmt: skip
 _EXCLUSIVE = (
     ("procs", "tasks", "procs is short for tasks of one cpu"),
     ("procs", "cpus", "procs is short for tasks of one cpu"),
@@ -92,6 +92,7 @@ def read_table(
     made["after"] = _after(table, names)
     if "think" in table:
         made["think"] = _think(table, made["after"])
+    clock = _clock(table, Clock(0, zone or "UTC") if instants.dated else None)
     with in_file(table.file):
         jobs = Jobs(
             job=np.array(names, object),
@@ -124,7 +125,7 @@ def read_table(
         sha256=source.sha256,
         dropped=dropped,
         assumed=assumed,
-        clock=Clock(0, zone or "UTC") if instants.dated else None,
+        clock=clock,
         notes=(
             *(broken.notes if broken is not None else ()),
             *([ZONELESS] if instants.zoneless and zone is None else ()),
@@ -134,6 +135,26 @@ def read_table(
             *oddities(jobs),
         ),
     )
+
+
+def _clock(table: Columns, dated: Clock | None) -> Clock | None:
+    """The calendar that the column time_zero states, in one row or in several alike. dated: of dates, from 1970."""
+    stated: Clock | None = None
+    for row, text in enumerate(table.texts("time_zero") if "time_zero" in table else ()):
+        if not text:
+            continue
+        try:
+            clock = Clock.parse(text)
+        except ValueError:
+            table.refuse("time_zero", row, "when time 0 is, such as 2026-03-01T00:00:00Z[Europe/Berlin]")
+            continue
+        if stated not in (None, clock):
+            table.refuse("time_zero", row, "the same in all rows that have it")
+        elif dated is not None and clock.epoch:
+            table.refuse("time_zero", row, "1970-01-01T00:00:00Z, from which dates count")
+        else:
+            stated = clock
+    return stated or dated
 
 
 def _spans(table: Columns, name: str, blank: int | None = None) -> Ints:
@@ -276,6 +297,8 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
         columns["think"] = jobs.think
     if in_use(jobs, "waited"):
         columns["waited"] = np.where(jobs.waited < 0, NO_TIME, jobs.waited)
+    if (clock := workload.clock_to_state) is not None and clock.text is not None and len(jobs):
+        columns["time_zero"] = [clock.text, *[None] * (len(jobs) - 1)]
     return columns
 
 
