@@ -27,7 +27,8 @@ from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
 from backfill.model.promises import Promises, subject
 from backfill.model.schedule import NO_TIME, TEXTS, Runs, Schedule
-from backfill.model.units import SECOND, counted, span_text
+from backfill.model.spans import span
+from backfill.model.units import SECOND, counted
 from backfill.model.workload import Ints, Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
@@ -338,13 +339,16 @@ class Result:
         return self.plot("gantt", ax)
 
     def __repr__(self) -> str:
-        mean, most = (span_text((self.metrics.get(name) or 0) * SECOND) for name in ("mean_wait_s", "max_wait_s"))
+        from backfill.report.values import wait_unit
+
+        unit = wait_unit([self.metrics])
+        mean, most = (span(self.metrics.get(name) or 0, unit) for name in ("mean_wait_s", "max_wait_s"))
         return f"<Result of {self.name} on {self.title}: mean wait {mean}, longest {most}>"
 
     def _repr_html_(self) -> str:
-        from backfill.report.values import columns, headline
+        from backfill.report.values import columns, headline, wait_unit
 
-        found = columns(headline([self.metrics]), [self.metrics])
+        found = columns(headline([self.metrics]), [self.metrics], wait_unit([self.metrics]))
         return notebook.table(
             self.title, ["policy", *(head for head, _ in found)], [[self.name, *(c for _, (c,) in found)]]
         )

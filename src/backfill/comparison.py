@@ -20,7 +20,7 @@ from backfill.executors import Executor, Processes, Progress, Where, held_back
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
-from backfill.model.units import SECOND, span_text
+from backfill.model.spans import span
 from backfill.model.workload import Ints, Workload
 from backfill.runs import Done, Plan, Run, Source, carry_out
 from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
@@ -99,8 +99,16 @@ class Comparison:
         """One plain sentence for every two policies, in the order of `fairness`."""
         from backfill.report.sentences import pair_sentence
 
+        unit = self.unit
         waits = [pair for pair in self.pairs if pair.metric == "mean_wait_s"]
-        return [pair_sentence(pair, fair) for pair, fair in zip(waits, self.fairness, strict=True)]
+        return [pair_sentence(pair, fair, unit) for pair, fair in zip(waits, self.fairness, strict=True)]
+
+    @property
+    def unit(self) -> str:
+        """The unit of every wait that is told: `d`, `h`, `min` or `s`."""
+        from backfill.report.values import wait_unit
+
+        return wait_unit(self.metrics)
 
     def summary(self) -> str:
         """Headline metrics, distances from the optimum, pairs and who loses, as text 80 columns wide."""
@@ -117,7 +125,7 @@ class Comparison:
                 table,
                 "",
                 *([*self.happened, ""] if self.happened else []),
-                *compared_text(self.sentences, self.fairness, self.waits, self.gaps, self.reality),
+                *compared_text(self.sentences, self.fairness, self.waits, self.gaps, self.unit, self.reality),
             ]
         )
 
@@ -160,14 +168,14 @@ class Comparison:
         return {"policy": list(self.names), **{name: [each.get(name) for each in self.metrics] for name in names}}
 
     def __repr__(self) -> str:
-        waits = (span_text((each.get("mean_wait_s") or 0) * SECOND) for each in self.metrics)
+        waits = (span(each.get("mean_wait_s") or 0, self.unit) for each in self.metrics)
         told = "; ".join(f"{name} {wait}" for name, wait in zip(self.names, waits, strict=True))
         return f"<Comparison on {self.title}: mean waits {told}>"
 
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline
 
-        found = columns(headline(self.metrics), self.metrics)
+        found = columns(headline(self.metrics), self.metrics, self.unit)
         rows = [[name, *(cells[i] for _, cells in found)] for i, name in enumerate(self.names)]
         table = notebook.table(self.title, ["policy", *(head for head, _ in found)], rows)
         return table + notebook.paragraphs([*self.sentences, *self.notes])

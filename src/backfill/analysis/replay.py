@@ -12,7 +12,8 @@ from backfill.analysis.metrics import Trim, kept
 from backfill.analysis.recorded import Explained, Recorded, explain
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
-from backfill.model.units import SECOND, span_text
+from backfill.model.spans import times
+from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Jobs, Workload, total
 
 WITHIN_S = (60, 600, 3600)  # how far from its real start a job may start to count as reproduced
@@ -83,7 +84,7 @@ class Replay:
     @property
     def short(self) -> str:
         """The same in one line for under a table that has the simulated mean wait."""
-        there = f"in reality the mean wait was {span_text(self.recorded_s * SECOND)}"
+        there = f"in reality the mean wait was {times([self.simulated_s, self.recorded_s])[1]}"
         if not self.explained.holds:
             return f"{there}, which {self.explained.cpus:,} cpus cannot explain"
         return there if self.relative is None else f"{there} ({self.policy}: {100 * self.relative:+,.0f}%)"
@@ -92,7 +93,7 @@ class Replay:
     def against(self) -> str:
         """`mean wait 7.4 h against 6.9 h in reality (+7 %)`."""
         change = "" if self.relative is None else f" ({100 * self.relative:+,.0f}%)"
-        here, there = span_text(self.simulated_s * SECOND), span_text(self.recorded_s * SECOND)
+        here, there = times([self.simulated_s, self.recorded_s])
         return f"mean wait {here} against {there} in reality{change}"
 
     @property

@@ -8,10 +8,10 @@ from itertools import groupby
 import numpy as np
 
 from backfill.analysis.series import Binned
+from backfill.model.spans import span
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats
 from backfill.report.dates import Dates
-from backfill.report.values import span
 
 SIDE = 1000
 _SPANS = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1))

@@ -8,10 +8,11 @@ from markupsafe import Markup, escape
 from backfill.analysis.groups import Fairness
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
+from backfill.model.spans import span
 from backfill.report.findings import Findings
 from backfill.report.reality import Reality
 from backfill.report.sentences import users_longer
-from backfill.report.values import cut, heading, span, texts, without_cpus
+from backfill.report.values import cut, heading, texts, without_cpus
 
 DECIDES = "mean_wait_s"
 PROJECT = "mean_project_turnaround_s"

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from backfill.analysis.bounds import Gap, by_metric
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
-from backfill.report.values import BOUND_0, NONE, UNTIL, brief, grouped, heading, number, texts, times
+from backfill.model.spans import NONE, brief, times
+from backfill.report.values import BOUND_0, UNTIL, grouped, heading, number, texts
 
 ROWS_MOST = 15  # users or groups that a table shows at first
 ROWS_ALL = 3000  # and at most, once all are asked for

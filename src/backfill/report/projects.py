@@ -9,10 +9,11 @@ from typing import Any
 from backfill.analysis.departures import KEPT, LATE, LATER
 from backfill.analysis.promises import WHY
 from backfill.model.clock import Clock
+from backfill.model.spans import NONE
 from backfill.model.units import SECOND, counted, span_text
 from backfill.report.chart import Tick
 from backfill.report.dates import Dates
-from backfill.report.values import NONE, cut, texts
+from backfill.report.values import cut, texts
 
 ROW = 30  # pixels of a row's height, as in static/projects.css and projects.js
 MOVES_DRAWN, MOVES_TOLD = 50, 3  # of one project
