@@ -115,17 +115,21 @@ class Result:
             for_ever = "" if any(QUEUED_JOBS in cause for cause in causes) else ", which can never run here"
             found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
         if "memory" in self.workload.resources and not self.platform.bounds("memory"):
-            found.append("memory is not limited: the platform does not say how much it has")
+            found.append("memory is not limited: the platform does not state how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
-            found.append("features that jobs ask for are not judged: the platform does not say what its nodes have")
+            found.append(
+                "the features that jobs ask for are not checked: the platform does not state those of its nodes"
+            )
         if self.policy.projects and not self.workload.jobs.project.names:
-            found.append(f"no job names a project: {self.policy.name} takes each job as a project of its own")
+            found.append(f"no job has a project: {self.policy.name} treats each job as a project of its own")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
             found.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
         if self.happened is not None:
             found += self.happened.notes
         if self.no_bounds:
-            found.append("no lower bounds: events raise a capacity or change walltimes, which the bounds do not know")
+            found.append(
+                "no lower bounds: events raise a capacity or change walltimes, which the bounds do not consider"
+            )
         return found
 
     @cached_property
@@ -210,7 +214,9 @@ class Result:
         if not len(journal):
             again = _simulation(self.workload, self.platform, self.spec, journal=True)
             if not np.array_equal(again.schedule.start, self.schedule.start):
-                raise PolicyError(f"policy {self.policy.name} decided otherwise when it ran once more")
+                raise PolicyError(
+                    f"policy {self.policy.name} made other decisions when it ran again; expected the same ones"
+                )
             journal = again.journal
         return promises_of(journal, self.workload.jobs.submit, self.policy.keeps)
 

@@ -261,7 +261,7 @@ def described(
         if count < 1:
             raise BadArgument(name, count, "a whole number >= 1")
     if replications > 1 and isinstance(log, Workload):
-        raise UsageError("replications need a workload that can be made anew: a model, or a function of a seed")
+        raise UsageError("replications need a generated workload; expected a model, or a function of a seed")
     each = [policy if isinstance(policy, tuple) else (policy, None) for policy in policies]
     given = with_events(given)  # read once
     specs = [RunSpec.of(policy, params, **given) for policy, params in each]
@@ -294,7 +294,7 @@ def compare_specs(
     with held_back() as pressed:
         found = _comparison(plan, first, called, runs, done, interrupted)
     if pressed and not interrupted:
-        return replace(found, interrupted="interrupted while the runs were compared; none of them is left out")
+        return replace(found, interrupted="interrupted while the runs were compared; all runs are included")
     return found
 
 

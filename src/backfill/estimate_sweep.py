@@ -19,7 +19,7 @@ METRICS = ("mean_wait_s", "mean_bounded_slowdown", "utilization", "mean_slip_s",
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EstimateSweep:
-    """A comparison for each kind of estimates; the first is what the others are held against."""
+    """A comparison for each kind of estimates; the first is the baseline."""
 
     kinds: Sequence[str]
     comparisons: Sequence[Comparison]
@@ -88,7 +88,7 @@ def sweep_specs(
     progress: is told how many of all runs are done.
     """
     if len(kinds) < 2 or len(set(kinds)) < len(kinds):
-        raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, a comma between")
+        raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, separated by commas")
     parsed = [Estimates.parse(kind) for kind in kinds]
     names, found, interrupted = [str(each) for each in parsed], list[Comparison](), ""
     for each in parsed:

@@ -144,9 +144,9 @@ def test_the_reservation_of_the_head_under_easy():
     assert spans(found) == [(2, 3, "reservation", "b"), (3, 23, "resource", ["cpus"]), (23, 100, "reservation", "b"),
                             (100, 110, "resource", ["cpus"])]  # fmt: skip
     assert found.passed.why == {"in-time-ahead": 1}
-    assert "78 s behind reserved starts of other jobs, though it would have fitted; 30 s for cpus." in found.sentence
+    assert "78 s behind reserved starts of other jobs, although it would have fitted; 30 s for cpus." in found.sentence
     assert after_heading(found, "passed by 1 later job") == [
-        "1  to end before the reserved start of a job ahead of it",
+        "1  due to end before the reserved start of a job ahead of it",
         "job d, 2 cpus from day 0 00:00:03 for 20 s: to end before the",
         "reserved start of a job ahead of it",
     ]
@@ -163,7 +163,7 @@ def test_the_first_of_the_queue_under_fcfs():
     found = explained(log, POOL, "d", "fcfs")
     assert spans(found) == [(3, 100, "order", "b"), (100, 120, "resource", ["cpus"])]
     assert found.sentence == (
-        "Job d waited 117 s: 97 s behind earlier jobs of the queue, though it would have fitted; 20 s for cpus. "
+        "Job d waited 117 s: 97 s behind earlier jobs of the queue, although it would have fitted; 20 s for cpus. "
         "First in the queue was job b."
     )
 
@@ -187,7 +187,7 @@ def test_a_policy_that_lets_a_job_wait_without_a_reason_that_is_on_record():
 
     found = explained(workload([0], [10]), POOL, "a", late)
     assert spans(found) == [(0, 50, "policy", None)]
-    assert found.sentence == "Job a waited 50 s held back by late, though it would have fitted."
+    assert found.sentence == "Job a waited 50 s held back by late, although it would have fitted."
 
 
 def test_a_window_that_was_announced():
@@ -215,7 +215,7 @@ def test_what_came_before_a_job_was_eligible():
         (50, 55, "think"),
     ]
     assert found.spans == []
-    assert found.sentence == ("Job c did not wait: it started at once, as it was first in the policy's order.")
+    assert found.sentence == ("Job c did not wait: it started at once, because it was first in the queue.")
     assert after_heading(found, "before it was eligible") == [
         "day 0 00:00:01      29 s  until job a ended",
         "day 0 00:00:30      20 s  until job b ended",
@@ -245,7 +245,7 @@ def test_what_moves_a_promise():
     found = explained(log, POOL, "c", "conservative")
     assert [(each.at // SECOND, each.start // SECOND) for each in found.promised] == [(2, 110), (60, 70)]
     assert after_heading(found, "reserved starts") == [
-        "day 0 00:00:02  reserved for day 0 00:01:50: it began to wait",
+        "day 0 00:00:02  reserved for day 0 00:01:50: it was submitted",
         "day 0 00:01:00  moved to day 0 00:01:10, 40 s earlier, when job b reaches its",
         "limit: job a ended 40 s before its limit",
     ]
@@ -313,5 +313,7 @@ def test_a_policy_that_decides_otherwise_when_it_runs_again_is_not_explained():
 
     begin = 0
     result = bf.simulate(workload([0], [10]), POOL, fickle)
-    with pytest.raises(PolicyError, match="policy fickle decided otherwise when it ran once more"):
+    with pytest.raises(
+        PolicyError, match="policy fickle made other decisions when it ran again; expected the same from the same state"
+    ):
         result.explain("a")

@@ -265,5 +265,5 @@ def test_on_several_nodes_only_the_sum_of_cpus_is_looked_at():
     two = log([0, 1000], [1, 1], [0, 0], [1000, 10])
     found = explain(two, Platform.pool(4, 2))
     assert (found.idle_share, found.holds) == (None, True)
-    assert found.sentence().endswith("a machine of 4 cpus, as far as the sum of its cpus tells")
+    assert found.sentence().endswith("a machine of 4 cpus, judged by the sum of its cpus alone")
     assert not explain(log([0, 0], [3, 3], [0, 0], [1000, 1000]), Platform.pool(4, 2)).holds

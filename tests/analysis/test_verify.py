@@ -170,8 +170,8 @@ def test_states_and_reasons_of_other_tools_are_read_as_text():
     assert broken(TWO, POOL, loose(["a", "b"], [0, 10], state=["COMPLETED", ""], reason=["head", ""])) == []
     found = broken(TWO, POOL, loose(["a", "b"], [0, 10], state=["COMPLETED", "FINE"], reason=["whim", "head"]))
     assert [text.split(",")[0] for text in found] == [
-        "state: job b: is none of the known states; expected COMPLETED",
-        "reason: job a: its reason is none of head",
+        "state: job b: is not one of the known states; expected COMPLETED",
+        "reason: job a: its reason is not one of head",
     ]
 
 
@@ -330,7 +330,7 @@ def test_a_job_of_no_length_holds_nothing():
 
 def test_a_job_of_no_length_must_have_been_able_to_run():
     log = workload([0, 0], [10, 0], cpus=[4, 5])
-    told = "capacity: job b at 5 s: could not run even alone, with all that there ever is"
+    told = "capacity: job b at 5 s: could not run even if it had the whole platform to itself"
     assert broken(log, POOL, scheduled(log, POOL, [0, 5])) == [told]
 
 

@@ -128,7 +128,7 @@ def test_a_sweep_from_python_is_checked_as_a_comparison_is():
         (["--sweep", "exact,sometimes"], "expected requested, exact"),
         (["--sweep", "exact,over:1", "--estimates", "exact"], "leave out --estimates"),
         (["--sweep", "exact,over:1", "--report", "x.html"], "--report shows one kind"),
-        (["--figures", "x"], "--figures goes with --sweep"),
+        (["--figures", "x"], "--figures can only be used with --sweep"),
     ],
 )
 def test_what_does_not_go_with_a_sweep_is_refused_in_one_line(backfill, more, message):

@@ -24,11 +24,11 @@ TABLE = """log: 4 jobs of 2 users in 1 week on 4 cpus
 read                                                             6
 kept                                                             4  66.7%
 dropped  run time < 0 or unknown                                 1  16.7%
-         id stands above already                                 1  16.7%
-assumed  no requested time, the run time stands for it           1  25.0%
+         duplicate job id                                 1  16.7%
+assumed  walltime missing: the run time is used           1  25.0%
          no requested processors, the allocated ones stand       1  25.0%
          for them
-odd      cancelled, and yet with a run time                      1  25.0%  4
+odd      cancelled, but with a run time                      1  25.0%  4
 
 status: 50% completed, 25% failed, 25% cancelled
 load by week, submitted: 0% of 4 cpus
@@ -114,8 +114,8 @@ def test_json_has_it_all(backfill):
     found = json.loads(done.out)
     assert (done.err, found["schema"], found["format"], found["out"]) == ("", 1, "swf", "clean.csv")
     assert (found["read"], found["kept"], found["cpus"], len(found["sha256"])) == (6, 4, 4, 64)
-    assert found["dropped"] == {"run time < 0 or unknown": 1, "id stands above already": 1}
-    assert found["odd"] == [{"what": "cancelled, and yet with a run time", "jobs": 1, "first": "4"}]
+    assert found["dropped"] == {"run time < 0 or unknown": 1, "duplicate job id": 1}
+    assert found["odd"] == [{"what": "cancelled, but with a run time", "jobs": 1, "first": "4"}]
     assert found["waits"]["holds"] is True
     assert [week["jobs"] for week in found["weeks"]] == [4]
 
@@ -214,7 +214,7 @@ def test_what_is_wrong_is_one_line_and_leaves_no_file(backfill, tmp_path, case):
 def test_a_log_that_swf_cannot_hold_leaves_no_copy(backfill, tmp_path):
     (tmp_path / "none.csv").write_text("job,submit,runtime,cpus\na,0,1,0\n")
     done = backfill("import", "csv", "none.csv", "--out", "clean.swf")
-    assert (done.code, done.complaint) == (3, "job a holds no cpu, which SWF cannot say")
+    assert (done.code, done.complaint) == (3, "job a holds no cpu, which SWF cannot express")
     assert not (tmp_path / "clean.swf").exists()
 
 
@@ -322,7 +322,7 @@ def test_anonymize_tells_what_it_replaced(backfill, tmp_path):
     ]
     assert done.err.splitlines() == [
         "wrote share.csv: 2 jobs",
-        "wrote secret.csv: which name became which; do not share it",
+        "wrote secret.csv: the alias of each name; do not share it",
     ]
     assert (tmp_path / "share.csv").read_text().splitlines()[1:] == ["job1,0,1,,1,user1", "2,0,1,,1,user2"]
     assert backfill("anonymize", "model:lublin", "--out", "a.csv").code == 2

@@ -115,12 +115,12 @@ MISTAKES = {
     "a write": (
         "job = first(state)\n    while",
         "state.free[0, 0] = 1000000\n    job = first(state)\n    while",
-        "mine.py:10: state.free[0, 0] is not the policy's to write; a policy writes its own memory, state.own, and ",
+        "mine.py:10: state.free[0, 0] is read-only; a policy writes its own memory, state.own, and ",
     ),
     "a write in a helper": (
         "return head(state)",
         "free = state.free\n    free.nodes[0, 0] = 9\n    return head(state)",
-        "mine.py:7: free.nodes[0, 0] is state.free.nodes[0, 0], which is not the policy's to write; ",
+        "mine.py:7: free.nodes[0, 0] is state.free.nodes[0, 0], which is read-only; ",
     ),
     "a pass without end": (
         "        job = first(state)\n",

@@ -19,7 +19,7 @@ def test_the_result_goes_to_standard_output_and_all_else_to_standard_error(backf
     assert done.out.startswith("tiny: 4 jobs on 4 cpus\n\n")
     assert re.search(r"^easy +\d", done.out, re.MULTILINE)
     assert [line for line in done.err.splitlines() if not line.startswith("compiling ")] == [
-        "tiny: ran longer than the walltime: 1 of 4 jobs",
+        "tiny: run time longer than the walltime: 1 of 4 jobs",
         "next: backfill simulate tiny.csv --cpus 4 --report out.html",
     ]
 
@@ -165,7 +165,7 @@ def test_a_policy_in_a_file(backfill):
 
 
 USAGE = {
-    "no cpus": (("tiny.csv",), "tiny does not say how many cpus the machine has; give --cpus N or --platform FILE"),
+    "no cpus": (("tiny.csv",), "tiny does not state how many cpus the machine has; give --cpus N or --platform FILE"),
     "policy": (("tiny.csv", *ON4, "--policy", "eazy"), "unknown policy 'eazy'; did you mean easy? known: fcfs, easy,"),
     "parameter": (
         ("tiny.csv", *ON4, "--set", "k=2"),

@@ -117,7 +117,8 @@ def test_a_bound_of_0_says_what_it_means():
     gaps = [Gap(policy="easy", metric="mean_wait_s", value=1.0, bound=0.0, how="nothing has to wait", ratio=None)]
     assert "bound" not in as_text(compared_table(["easy"], [METRICS], gaps)).replace("bounded", "")
     assert (
-        compared_text([], [], [], gaps, "h")[-1] == "  mean wait: the bound is 0: some schedule might let nobody wait"
+        compared_text([], [], [], gaps, "h")[-1]
+        == "  mean wait: the bound is 0: in some schedule no job may have to wait"
     )
 
 

@@ -39,11 +39,11 @@ def test_columns_may_come_in_any_order_and_the_defaults_are_one_cpu_and_the_run_
     assert jobs.walltime.tolist() == jobs.runtime.tolist() == [5 * SECOND, 0]
     assert jobs.procs.tolist() == [1, 1]
     assert (workload.resources, workload.licences, workload.cpus) == (("cpus",), (), None)
-    assert workload.assumed == {"no walltime, the run time stands for it": 2, "no processors, taken as 1": 2}
+    assert workload.assumed == {"walltime missing: the run time is used": 2, "processors missing: taken as 1": 2}
     assert workload.notes == (
-        "no walltime, the run time stands for it: 2 of 2 jobs",
-        "no processors, taken as 1: 2 of 2 jobs",
-        "submitted before the job above: 1 of 2 jobs",
+        "walltime missing: the run time is used: 2 of 2 jobs",
+        "processors missing: taken as 1: 2 of 2 jobs",
+        "submitted before the previous job: 1 of 2 jobs",
     )
 
 
@@ -187,7 +187,7 @@ def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once
         ("licences", "a:0", "licences is 'a:0'; expected name:copies with ; between, and 1 to 1,099,511,627,776 c"),
         ("licences", ":1", "licences is ':1'; expected name:copies"),
         ("licences", "a:1;;", "licences is 'a:1;;'; expected name:copies"),
-        ("after", "z", "after is 'z'; expected ids of this file with ; between, and no job is called 'z'"),
+        ("after", "z", "after is 'z'; expected ids of this file separated by ; \\(no job is called 'z'"),
         ("after", "b", "after is 'b'; expected no cycle, but 'b' after 'b'"),
         ("job", "", "job is ''; expected a text without control characters"),
         ("job", "\x1b[1m", r"job is '\x1b[1m'; expected a text without control characters"),
@@ -306,7 +306,7 @@ def test_what_only_python_takes_for_a_number_is_refused(text):
 
 def test_dependencies_on_jobs_that_are_left_out_are_told():
     found = table("job,submit,runtime,after", "a,0,1,c", "b,0,1,", "c,0,1,").head(2)
-    assert found.notes[-1] == "came after a job that is left out, and no longer wait for it: 1 job"
+    assert found.notes[-1] == "depended on a job that is left out, and no longer wait for it: 1 job"
 
 
 def test_parquet_that_makes_no_sense_is_refused():
@@ -339,7 +339,7 @@ def test_damaged_parquet_is_refused_and_nothing_else_is_printed(capfd):
 def test_an_id_with_a_semicolon_cannot_be_written_as_a_predecessor(tmp_path: Path):
     workload = table("job,submit,runtime,after", "a;b,0,1,", "c,0,1,")
     jobs = workload.jobs.replace(after=type(workload.jobs.after).of([[], [0]]))
-    with pytest.raises(WorkloadError, match="'a;b' holds a ; and cannot stand in a list"):
+    with pytest.raises(WorkloadError, match="'a;b' contains a ;, which separates the items of a list"):
         write_csv(workload.with_jobs(jobs), tmp_path / "w.csv")
     assert list(tmp_path.iterdir()) == []
 
@@ -365,7 +365,7 @@ def test_the_recorded_wait_may_be_told_by_the_start():
 
 def test_a_start_before_the_submit_is_counted_and_not_both_columns_are_taken():
     assumed = table("job,submit,runtime,walltime,procs,start", "a,10,1,1,1,9", "b,10,1,1,1,10").assumed
-    assert assumed == {"a start before the submit, the wait taken as unknown": 1}
+    assert assumed == {"start before the submit: the wait is taken as unknown": 1}
     assert refusal("job,submit,runtime,start,waited", "a,0,1,0,0") == (
         "1: both columns waited and start; the wait is start - submit"
     )
@@ -375,8 +375,8 @@ def test_of_two_rows_with_one_id_the_first_stays_where_that_is_asked_for():
     lines = ("job,submit,runtime,walltime,after", "a,0,5,5,", "a,1,6,,", "b,2,7,7,a")
     workload = table(*lines, repeats="drop")
     assert (workload.jobs.runtime // SECOND).tolist() == [5, 7]
-    assert workload.dropped == {"id stands above already": 1}
-    assert workload.assumed == {"no processors, taken as 1": 2}
+    assert workload.dropped == {"duplicate job id": 1}
+    assert workload.assumed == {"processors missing: taken as 1": 2}
     assert workload.jobs.after[1].tolist() == [0]
     assert refusal(*lines) == "3: job is 'a'; expected an id of its own, and line 2 has it already"
 

@@ -170,7 +170,7 @@ def _total_wait(jobs: _Jobs) -> tuple[str, float]:
     Tried for the jobs that need at least 1, 4, 16 ... processors: narrow ones, which a squashed machine finishes far
     too soon, would hide the wait of the others.
     """
-    best = ("nothing has to wait", 0.0)
+    best = ("no job has to wait", 0.0)
     least, capacity = 1, jobs.capacity[0]
     while least <= capacity:
         some = list(_arrivals(jobs.take(jobs.first[jobs.need[jobs.first, 0] >= least]), capacity))

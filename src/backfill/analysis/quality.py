@@ -101,9 +101,9 @@ class Quality:
         if len(self.asked) > 1:
             found.append(f"per task: {'; '.join(map(str, self.asked))}")
         if self.constrained:
-            found.append(f"constraints: {counted(self.constrained, 'job')} may run on some of the nodes only")
+            found.append(f"constraints: {counted(self.constrained, 'job')} may run only on some of the nodes")
         if self.kept and not len(self.weeks):
-            found.append(f"the submits span {self.span / (52 * WEEK):,.0f} years: no load by week is told")
+            found.append(f"the submits span {self.span / (52 * WEEK):,.0f} years: too long for a chart of load by week")
         if self.gaps:
             hours = (self.gaps[0].end - self.gaps[0].begin) / (3600 * SECOND)
             several = "1 gap" if len(self.gaps) == 1 else f"{len(self.gaps)} gaps, the longest"
@@ -214,7 +214,7 @@ def _used(named: dict[str, int]) -> str:
     """How many names jobs have for something, and the most frequent of them."""
     jobs, (most, often) = sum(named.values()), max(named.items(), key=lambda pair: pair[1])
     which = _short(most) if len(named) == 1 else f"most often {_short(most)}, {often / jobs:.0%}"
-    return f"{len(named)} ({which}), named by {counted(jobs, 'job')}"
+    return f"{len(named)} ({which}), used by {counted(jobs, 'job')}"
 
 
 def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
@@ -222,17 +222,17 @@ def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
     over = jobs.runtime - jobs.walltime
     held = jobs.runtime > 0
     return {
-        "submitted before the job above": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
-        "ran longer than the walltime": over > 0,
+        "submitted before the previous job": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
+        "run time longer than the walltime": over > 0,
         "of these, by more than a minute": over > OVERRUN,
-        "walltime 0: killed as soon as they start": held & (jobs.walltime == 0),
+        "walltime 0: killed at the start": held & (jobs.walltime == 0),
         **({} if cpus is None else {"needs more cpus than the machine has": jobs.procs > cpus}),
         "no cpus": jobs.procs == 0,
         "run time 0": ~held,
-        "run time 0, and yet completed": ~held & _is(jobs, "completed"),
-        "cancelled, and yet with a run time": held & _is(jobs, "cancel"),
-        **{f"no {name}, though others have one": _partly(jobs[name].codes < 0) for name in _EXPECTED},
-        "no recorded wait, though others have one": _partly(jobs.waited < 0),
+        "run time 0, but completed": ~held & _is(jobs, "completed"),
+        "cancelled, but with a run time": held & _is(jobs, "cancel"),
+        **{f"no {name}, although others have one": _partly(jobs[name].codes < 0) for name in _EXPECTED},
+        "no recorded wait, although others have one": _partly(jobs.waited < 0),
     }
 
 

@@ -65,20 +65,20 @@ class Explained:
         return self.over_share <= OVER_MAX and (self.idle_share or 0.0) <= IDLE_MAX
 
     def sentence(self) -> str:
-        """In plain words. That nothing contradicts the machine does not mean that it alone made the waits."""
+        """Whether the log fits the machine, in plain words. If it does, other causes may still have made its waits."""
         if self.holds:
-            limits = "" if self.idle_share is not None else ", as far as the sum of its cpus tells"
-            return f"the waits of this log do not contradict a machine of {self.cpus:,} cpus{limits}"
+            limits = "" if self.idle_share is not None else ", judged by the sum of its cpus alone"
+            return f"the waits of this log fit a machine of {self.cpus:,} cpus{limits}"
         against = []
         if self.over_share > OVER_MAX:
             more = "more" if self.over == "cpus" else f"more {self.over} than there is"
-            most = amount(self.over, self.most_of_it)
-            against.append(f"for {_percent(self.over_share)} of the time its jobs held {more}, {most} at most")
+            peak = amount(self.over, self.most_of_it)
+            against.append(f"its jobs held {more} {_percent(self.over_share)} of the time (peak {peak})")
         if self.idle_share is not None and self.idle_share > IDLE_MAX:
             against.append(
-                f"{_percent(self.idle_share)} of all waiting fell in times when every waiting job would have fit"
+                f"{_percent(self.idle_share)} of all waiting fell in times when every waiting job would have fitted"
             )
-        return f"the waits of this log cannot be explained by {self.cpus:,} cpus: {', and '.join(against)}"
+        return f"this log does not fit a machine of {self.cpus:,} cpus: {', and '.join(against)}. Check --cpus"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -86,7 +86,7 @@ class Replay:
         """The same in one line for under a table that has the simulated mean wait."""
         there = f"in reality the mean wait was {times([self.simulated_s, self.recorded_s])[1]}"
         if not self.explained.holds:
-            return f"{there}, which {self.explained.cpus:,} cpus cannot explain"
+            return f"{there}; this log does not fit a machine of {self.explained.cpus:,} cpus"
         return there if self.relative is None else f"{there} ({self.policy}: {100 * self.relative:+,.0f}%)"
 
     @property

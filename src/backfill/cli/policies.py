@@ -22,7 +22,9 @@ def policies(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="One policy in full; FILE.py:NAME is yours.", autocompletion=known_policies
+            metavar="[NAME]",
+            help="A policy to describe in full; FILE.py:NAME for one of your own.",
+            autocompletion=known_policies,
         ),
     ] = None,
     as_json: Json = False,

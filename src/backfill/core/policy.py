@@ -139,7 +139,7 @@ class Policy:
 
     @property
     def code(self) -> CodeType | None:
-        """That of the pass; an object that can be called has it in its class."""
+        """The code of the pass; a callable object has it in its class."""
         found: CodeType | None = getattr(self.decide, "__code__", None)
         return found or getattr(type(self.decide).__call__, "__code__", None)
 

@@ -24,7 +24,7 @@ def _again(kind: type[BackfillError], args: tuple[Any, ...], more: Mapping[str, 
 
 
 class UsageError(BackfillError):
-    """The call is at fault: an unknown name, an option out of its bounds, options that exclude each other."""
+    """The call is at fault: an unknown name, an option out of its bounds, options that cannot be combined."""
 
     exit_code = 2
 

@@ -134,7 +134,9 @@ class Events:
             raise UsageError(f"events is a {kind}; expected a list of dicts, a dict of columns or a DataFrame")
         file, lengths = where.get("file", "events"), {len(values) for values in columns.values()}
         if len(lengths) > 1:
-            raise EventsError(at(file, None, f"columns of {min(lengths)} and {max(lengths)} rows; expected equal ones"))
+            raise EventsError(
+                at(file, None, f"columns have {min(lengths)} and {max(lengths)} rows; expected equal lengths")
+            )
         missing = next((name for name in ("time", "event") if name not in columns), None)
         if columns and missing:
             raise EventsError(at(file, None, f"no column {missing}; the columns are {quote(','.join(columns))}"))

@@ -47,7 +47,7 @@ class Platform:
         if self.hosts is None:
             object.__setattr__(self, "hosts", np.ones((len(self.nodes), len(self.licences)), np.bool_))
         if not self.nodes:
-            raise PlatformError(f"{self.name}: no node; expected at least one")
+            raise PlatformError(f"{self.name}: there are no nodes; expected at least one")
         nodes, licences = len(self.nodes), len(self.licences)
         for column, shape in {
             "capacity": (nodes, len(self.resources)),
@@ -145,7 +145,7 @@ class Platform:
         if isinstance(workload.platform, cls):
             return workload.platform
         if workload.cpus is None:
-            raise PlatformError(f"{workload.name} does not say how many cpus the machine has")
+            raise PlatformError(f"{workload.name} does not state how many cpus the machine has")
         return cls.pool(workload.cpus)
 
     @classmethod

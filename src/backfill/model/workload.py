@@ -216,7 +216,7 @@ class Jobs:
                 )
         if (early := self.deadline < self.submit).any():
             row = int(np.argmax(early))
-            raise WorkloadError(f"job {self.job[row]}: its deadline lies before its submit")
+            raise WorkloadError(f"job {self.job[row]}: its deadline is before its submit")
         held = self.tasks[:, None].astype(np.float64) * self.demand
         if (held > 2.0**62).any():
             row = int(np.argwhere(held > 2.0**62)[0][0])
@@ -443,7 +443,7 @@ class Workload:
         """The jobs of these rows; the ids of the others are kept as left out."""
         jobs = self.jobs if len(rows) == len(self) else self.jobs.take(rows)
         freed = int((np.diff(jobs.after.first) < np.diff(self.jobs.after.first)[rows]).sum())
-        note = f"came after a job that is left out, and no longer wait for it: {counted(freed, 'job')}"
+        note = f"depended on a job that is left out, and no longer wait for it: {counted(freed, 'job')}"
         found = self.with_jobs(jobs, *([note] if freed else []), **chosen)
         return replace(found, left_out=self.left_out | ids_without(self.jobs.job, rows))
 

@@ -144,7 +144,7 @@ def submit(words: Sequence[str]) -> int:
     script = None
     if "wrap" in given:
         if left:
-            raise Unreadable("--wrap and a command exclude each other")
+            raise Unreadable("--wrap and a command cannot be combined")
         argv = ["/bin/sh", "-c", given["wrap"]]
     elif not left:
         raise Unreadable("no command; expected backfill submit [OPTIONS] -- COMMAND, or a script")
@@ -396,7 +396,7 @@ def wait(words: Sequence[str]) -> int:
             found = Queue(home()).ask("wait", left_s, ids=ids)
             break
         except TimeoutError:
-            raise Problem("the jobs are not over yet", FAILED) from None
+            raise Problem("the jobs have not ended yet", FAILED) from None
         except ConnectionError:  # the daemon ended; the next one knows as much
             time.sleep(0.05)
     if given.get("json"):

@@ -59,7 +59,7 @@ class First:
         waits = [each.get(DECIDES) for each in metrics]
         known = [i for i, wait in enumerate(waits) if wait is not None]
         if not known:
-            return cls(Markup("No job has a wait to tell of."), [], [], 0, None)
+            return cls(Markup("No job has a known wait."), [], [], 0, None)
         best = min(known, key=lambda i: float(waits[i] or 0.0))
         if len(known) == 1:
             tiles = [_alone(name, metrics[best], unit) for name in _tiles(metrics)]

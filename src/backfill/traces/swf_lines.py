@@ -80,7 +80,7 @@ class Lines:
         lines = cls(log, rows, {number: values[rows] for number, values in field.items()}, dropped, think, left_out)
         if repeat := first_repeat(lines.field[1].tolist()):
             earlier, _ = _found(log, int(rows[repeat[1]]), 1)
-            raise lines.refused(repeat[0], 1, f"a number of its own, and line {earlier} has it already")
+            raise lines.refused(repeat[0], 1, f"a unique job number (first used in line {earlier})")
         return lines
 
     @property
@@ -93,9 +93,9 @@ class Lines:
         """For which jobs something had to stand for something else."""
         field = self.field
         return {
-            "no requested time, the run time stands for it": field[9] <= 0,
-            "no requested processors, the allocated ones stand for them": field[8] <= 0,
-            "a negative wait, taken as unknown": (field[3] < 0) & (field[3] != -1),
+            "walltime missing: the run time is used": field[9] <= 0,
+            "requested processors missing: the allocated ones are used": field[8] <= 0,
+            "negative wait: taken as unknown": (field[3] < 0) & (field[3] != -1),
         }
 
     def refused(self, job: int, number: int, expected: str, fields: Sequence[str] = FIELDS) -> WorkloadError:
@@ -130,7 +130,7 @@ class Lines:
             missing = missing | self._follow(times)
         elif names.any():
             some = f"{int(names.sum()):,} of {len(names):,} jobs"
-            notes = (*notes, f"preceding jobs (field 17) are not looked at: {some} have one; --think lets them follow")
+            notes = (*notes, f"preceding jobs (field 17) are ignored: {some} have one; use --think to honour them")
         assumed, head = counted(missing), _head(self.log)
         with in_file(self.log.file):
             jobs = Jobs(
@@ -167,7 +167,7 @@ class Lines:
         after = Ragged.of([[row] if there else [] for row, there in zip(place.tolist(), follows, strict=True)])
         if rows := circle(after):
             numbers = [f"{number:g}" for number in self.field[1].tolist()]
-            raise self.refused(rows[0], 17, f"no cycle of preceding jobs, but {circle_text(numbers, rows)}")
+            raise self.refused(rows[0], 17, f"no cycle of preceding jobs ({circle_text(numbers, rows)})")
         think = np.where(follows, to_micros(np.maximum(thinks, 0)), 0)
         submit, length = times["submit"].copy(), np.minimum(times["runtime"], times["walltime"])
         for row in in_order(after):
@@ -175,8 +175,8 @@ class Lines:
                 submit[row] = submit[place[row]] + length[place[row]] + think[row]
         times |= {"submit": submit, "after": after, "think": think, "waited": np.where(follows, -1, times["waited"])}
         return {
-            "a preceding job that is not among the jobs, not waited for": names & ~follows,
-            "no think time after the preceding job, taken as 0": follows & (thinks < 0),
+            "preceding job not among the jobs: not waited for": names & ~follows,
+            "think time missing: taken as 0": follows & (thinks < 0),
         }
 
 

@@ -69,9 +69,9 @@ def read_table(
     walltime = _spans(table, "walltime", NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
     made["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
     made["requested"] = walltime != NO_TIME
-    missing = {"no walltime, the run time stands for it": walltime == NO_TIME}
+    missing = {"walltime missing: the run time is used": walltime == NO_TIME}
     if not {"procs", "tasks", "cpus"} & set(table.names):
-        missing["no processors, taken as 1"] = np.ones(table.rows, np.bool_)
+        missing["processors missing: taken as 1"] = np.ones(table.rows, np.bool_)
     tasks = np.ones(table.rows, np.int64)
     for name in {"procs", "tasks"} & set(table.names):
         tasks = table.wholes(name, 1, _TASKS_MAX, 1)
@@ -83,7 +83,7 @@ def read_table(
     if "start" in table:
         start = table.times("start", blank=NO_TIME, parse=instants, forms=_DATE)
         made["waited"] = np.where((start != NO_TIME) & (start >= submit), start - submit, -1)
-        missing["a start before the submit, the wait taken as unknown"] = (start != NO_TIME) & (start < submit)
+        missing["start before the submit: the wait is taken as unknown"] = (start != NO_TIME) & (start < submit)
     for name in {*_PRIORITIES} & set(table.names):
         made[name] = table.numbers(name, 0.0)
     if "spread" in table:
@@ -197,7 +197,7 @@ def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
             if not name or not (
                 count.isascii() and count.isdigit() and len(count) <= 20 and 1 <= int(count) <= _COPIES_MAX
             ):
-                table.refuse("licences", row, f"name:copies with ; between, and 1 to {_COPIES_MAX:,} copies")
+                table.refuse("licences", row, f"name:copies items separated by ;, of 1 to {_COPIES_MAX:,} copies each")
                 continue
             asked.append((row, known.setdefault(name, len(known)), int(count)))
     items = np.array(asked, np.int64).reshape(-1, 3).T
@@ -216,11 +216,11 @@ def _after(table: Columns, names: list[str]) -> Ragged:
         before = dict.fromkeys(part.strip() for part in text.split(";") if part.strip())
         for job in before:
             if job not in place:
-                table.refuse("after", row, f"ids of this file with ; between, and no job is called {quote(job)}")
+                table.refuse("after", row, f"ids of this file separated by ; (no job is called {quote(job)})")
         lists.append([place[job] for job in before if job in place])
     after = Ragged.of(lists)
     while rows := circle(after):
-        table.refuse("after", rows[0], f"no cycle, but {circle_text(names, rows)}")
+        table.refuse("after", rows[0], f"no cycle ({circle_text(names, rows)})")
         lists[rows[0]] = []
         after = Ragged.of(lists)
     return after
@@ -229,7 +229,7 @@ def _after(table: Columns, names: list[str]) -> Ragged:
 def _think(table: Columns, after: Ragged) -> Ints:
     think = _spans(table, "think", 0)
     alone = (think > 0) & (np.diff(after.first) == 0)
-    table.refuse_any("think", alone, "nothing, as the job comes after no other")
+    table.refuse_any("think", alone, "nothing, because the job has no `after`")
     return np.where(alone, 0, think)
 
 
@@ -305,5 +305,5 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
 def _listed(items: Iterable[str]) -> str:
     parts = list(items)
     if bad := [part for part in parts if ";" in part]:
-        raise WorkloadError(f"{quote(bad[0])} holds a ; and cannot stand in a list")
+        raise WorkloadError(f"{quote(bad[0])} contains a ;, which separates the items of a list")
     return ";".join(parts)

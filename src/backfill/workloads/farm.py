@@ -78,7 +78,7 @@ def farm(
     if not (ratio_low <= ratio_high and 0 <= margin_low <= margin_high < math.inf):
         raise UsageError("farm: expected ratio_low <= ratio_high and 0 <= margin_low <= margin_high")
     if interarrival is not None and load is not None:
-        raise UsageError("farm: interarrival and load exclude each other")
+        raise UsageError("farm: interarrival and load cannot be combined")
     for name, value in (("interarrival", interarrival), ("load", load)):
         if value is not None and not 0 < value < math.inf:
             raise UsageError(f"farm: {name} is {value}; expected a finite number > 0")

@@ -50,9 +50,11 @@ class Options:
         if not 0 <= self.seed <= SEED_MAX:
             raise BadArgument("seed", self.seed, "a whole number from 0 to 2^64 - 1")
         if self.ties == "step" and self.overrun == "extend":
-            raise UsageError("ties step counts a job at its limit as gone, so it does not go with overrun extend")
+            raise UsageError(
+                "ties step counts a job at its limit as gone, so it cannot be combined with overrun extend"
+            )
         if self.ties == "step" and self.events is not None:
-            raise UsageError("ties step is for published schedules, which know no events; use ties batch")
+            raise UsageError("ties step is for published schedules, which have no events; use ties batch")
 
     @classmethod
     def of(cls, given: OptionsGiven) -> "Options":

@@ -68,7 +68,7 @@ def with_default_walltimes(workload: Workload, platform: Platform) -> Workload:
     if not given.any():
         return workload
     walltime = np.where(given, np.maximum(default, jobs.runtime), jobs.walltime)
-    note = f"no walltime, the default of partition or qos stands for it: {counted(int(given.sum()), 'job')}"
+    note = f"walltime missing: the default of the partition or QOS is used: {counted(int(given.sum()), 'job')}"
     return workload.with_jobs(jobs.replace(walltime=walltime), note)
 
 
