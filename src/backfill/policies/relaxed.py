@@ -1,4 +1,4 @@
-"""EASY whose head may be delayed, within bounds: for the first jobs that fit, or for jobs that fill much of the machine.
+"""EASY whose head may be delayed, within bounds, for the first jobs that fit or for jobs that fill much of the machine.
 
 Slow twin: tests/reference/relaxed.py.
 """

@@ -89,7 +89,7 @@ SUBMIT = (
     Option("-H --hold", "held", None, "Wait until it is released."),
     Option("--priority", "priority", _priority, "Higher goes first, if the policy uses it.", "N"),
     Option("-A --account --project", "project", text, "Project.", "NAME"),
-    Option("--requeue", "requeue", None, "Run again if the machine went down during the run. A job may then run twice."),
+    Option("--requeue", "requeue", None, "Run again if the machine goes down meanwhile. A job may then run twice."),
     Option("--signal", "warn", _signal, "Signal before the walltime ends: USR1@300.", "NAME@S"),
     Option("--grace", "grace", parse_time, "Time between TERM and KILL at the walltime. [default: 30s]", "TIME"),
     Option("-o --output", "output", text, "File for its output; %j is its number, %x its name.", "FILE"),
