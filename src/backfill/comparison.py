@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from backfill import __version__
-from backfill.analysis.bounds import Bound, Gap, gaps, mean_bounds
+from backfill.analysis.bounds import Bound, BoundGap, gaps, mean_bounds
 from backfill.analysis.departures import farthest
 from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
 from backfill.analysis.metrics import Counted, Metrics, in_common
@@ -22,7 +22,7 @@ from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
 from backfill.model.spans import span
 from backfill.model.workload import Ints, Workload
-from backfill.runs import Done, Plan, Run, Source, carry_out
+from backfill.runs import Done, RunKey, Shared, Source, carry_out
 from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
 from backfill.workloads import generate
 
@@ -79,7 +79,7 @@ class Comparison:
         return [f"{name}: {each.sentence}" for name, each in found if each is not None]
 
     @property
-    def gaps(self) -> list[Gap]:
+    def gaps(self) -> list[BoundGap]:
         """Every policy against every bound."""
         return gaps(self.names, self.metrics, self.bounds)
 
@@ -284,10 +284,10 @@ def compare_specs(
     source = _source(log, specs[0].options.seed)
     first = source(0)
     check_inputs(first, pool)
-    plan = Plan(source=source, platform=pool, specs=specs, made={0: first})
+    plan = Shared(source=source, platform=pool, specs=specs, made={0: first})
     for spec in specs:
         _ = spec.policy.compiled and spec.policy.entry  # once, before processes would all do it
-    runs = [Run(p, r) for r in range(replications) for p in range(len(specs))]
+    runs = [RunKey(p, r) for r in range(replications) for p in range(len(specs))]
     done, interrupted = carry_out(plan, runs, where, progress)
     if not any(run.replication == 0 for run in done):
         raise KeyboardInterrupt
@@ -313,19 +313,19 @@ def _drawn(draw: Callable[[int], Workload], seed: int, replication: int) -> Work
 
 
 def _comparison(
-    plan: Plan,
+    plan: Shared,
     log: Workload,
     names: Sequence[str],
-    runs: Sequence[Run],
-    done: Mapping[Run, Done],
+    runs: Sequence[RunKey],
+    done: Mapping[RunKey, Done],
     interrupted: bool,
 ) -> Comparison:
     """Of the policies whose first replication is done, and the replications that all of these have done."""
-    there = [p for p in range(len(names)) if Run(p, 0) in done]
-    whole = [r for r in {run.replication: None for run in runs} if all(Run(p, r) in done for p in there)]
+    there = [p for p in range(len(names)) if RunKey(p, 0) in done]
+    whole = [r for r in {run.replication: None for run in runs} if all(RunKey(p, r) in done for p in there)]
     results, counted = [], []
     for p in there:
-        spec, first = plan.specs[p], done[Run(p, 0)]
+        spec, first = plan.specs[p], done[RunKey(p, 0)]
         assert first.simulation is not None
         platform = Platform.of(log) if plan.platform is None else plan.platform
         results.append(
@@ -334,7 +334,7 @@ def _comparison(
         counted.append(Counted.of(log, first.simulation.schedule, spec.warmup, spec.cooldown))
     counted = in_common(counted)
     kept = [names[p] for p in there]
-    replicated = [[done[Run(p, r)].metrics for r in whole] for p in there]
+    replicated = [[done[RunKey(p, r)].metrics for r in whole] for p in there]
     if len(whole) > 1:
         pairs = pairs_of_replications(kept, replicated)
     else:
@@ -353,13 +353,13 @@ def _comparison(
             for name, r, each in zip(kept, results, counted, strict=True)
             for wait in longest_waits(name, log, r.schedule, each)
         ],
-        bounds=mean_bounds([done[Run(0, r)].bounds for r in whole if 0 in there]),
+        bounds=mean_bounds([done[RunKey(0, r)].bounds for r in whole if 0 in there]),
         interrupted=_left_out(names, there, runs, done, len(whole)) if interrupted else "",
     )
 
 
 def _left_out(
-    names: Sequence[str], there: Sequence[int], runs: Sequence[Run], done: Mapping[Run, Done], kept: int
+    names: Sequence[str], there: Sequence[int], runs: Sequence[RunKey], done: Mapping[RunKey, Done], kept: int
 ) -> str:
     absent = [name for p, name in enumerate(names) if p not in there]
     found = [f"interrupted after {len(done)} of {len(runs)} runs"]

@@ -16,7 +16,7 @@ from backfill.model.errors import BackfillError, BadArgument
 from backfill.papers import farm_claims
 from backfill.papers.asked import Asked
 from backfill.papers.claims import Claim, Estimate
-from backfill.papers.farm import POLICIES, REPLICATIONS, Cell, reproduce, run
+from backfill.papers.farm import POLICIES, REPLICATIONS, reproduce, run
 from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 from backfill.papers.write import write

@@ -14,7 +14,7 @@ from backfill.papers import ibb, ibb_claims, ibb_logs, nas
 from backfill.papers.asked import Asked
 from backfill.papers.claims import Estimate, below
 from backfill.papers.ibb_claims import BB, BB_EMPTY, BEST_FIT, EASY, FCFS, IBB, IBB_EVEN
-from backfill.papers.ibb_logs import LANL, LOADS, META, METRICS, RESPONSE, SLOWDOWN, WAIT, Cell, LogSweep, Row
+from backfill.papers.ibb_logs import LANL, LOADS, META, METRICS, RESPONSE, SLOWDOWN, WAIT, LogSweep, Row
 from backfill.papers.ibb_models import Drawn, lublin_with_memory, of_jobs, several
 from backfill.papers.logs import Log, find
 from backfill.papers.sweep import Sweep

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from backfill.analysis.bounds import Gap
+from backfill.analysis.bounds import BoundGap
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
 from backfill.report.compared import compared_table, compared_text
@@ -93,7 +93,7 @@ METRICS = {"mean_wait_s": 353943.1, "p95_wait_s": 806040.0, "mean_bounded_slowdo
 
 def test_a_gap_stands_beside_its_policy():
     gaps = [
-        Gap(policy=name, metric=metric, value=1.0, bound=1.0, how="area", ratio=ratio)
+        BoundGap(policy=name, metric=metric, value=1.0, bound=1.0, how="area", ratio=ratio)
         for name, *ratios in (("fcfs", 6.7982, 1.0011), ("easy", 2.5, 1.0))
         for metric, ratio in zip(("mean_wait_s", "makespan_s"), ratios, strict=True)
     ]
@@ -105,7 +105,7 @@ def test_a_gap_stands_beside_its_policy():
 
 def test_far_from_a_bound_the_ratios_stand_beside_it():
     gaps = [
-        Gap(policy=name, metric="mean_wait_s", value=1.0, bound=52.1, how="jobs of 4096 or more cpus", ratio=ratio)
+        BoundGap(policy=name, metric="mean_wait_s", value=1.0, bound=52.1, how="jobs of 4096 or more cpus", ratio=ratio)
         for name, ratio in (("fcfs", 6798.2), ("easy", 2.5))
     ]
     assert "bound" not in as_text(compared_table(["fcfs", "easy"], [METRICS, METRICS], gaps)).replace("bounded", "")
@@ -114,7 +114,7 @@ def test_far_from_a_bound_the_ratios_stand_beside_it():
 
 
 def test_a_bound_of_0_says_what_it_means():
-    gaps = [Gap(policy="easy", metric="mean_wait_s", value=1.0, bound=0.0, how="nothing has to wait", ratio=None)]
+    gaps = [BoundGap(policy="easy", metric="mean_wait_s", value=1.0, bound=0.0, how="nothing has to wait", ratio=None)]
     assert "bound" not in as_text(compared_table(["easy"], [METRICS], gaps)).replace("bounded", "")
     assert (
         compared_text([], [], [], gaps, "h")[-1]

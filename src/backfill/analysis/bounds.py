@@ -33,7 +33,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class BoundGap:
     """How far a policy is from a lower bound."""
 
     policy: str
@@ -109,10 +109,10 @@ def mean_bounds(found: Sequence[Sequence[Bound]]) -> list[Bound]:
     return means
 
 
-def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound]) -> list[Gap]:
+def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound]) -> list[BoundGap]:
     """Every policy against every bound."""
     return [
-        Gap(
+        BoundGap(
             policy=name,
             metric=bound.metric,
             value=(value := each[bound.metric]),
@@ -125,9 +125,9 @@ def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound
     ]
 
 
-def by_metric(all_gaps: Sequence[Gap]) -> dict[str, list[Gap]]:
+def by_metric(all_gaps: Sequence[BoundGap]) -> dict[str, list[BoundGap]]:
     """The gaps of each metric, in their order."""
-    found: dict[str, list[Gap]] = {}
+    found: dict[str, list[BoundGap]] = {}
     for gap in all_gaps:
         found.setdefault(gap.metric, []).append(gap)
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.recorded import Explained, explain
-from backfill.analysis.weeks import WEEK, Flurry, Gap, Weeks, flurries, gaps
+from backfill.analysis.weeks import WEEK, Flurry, SubmitGap, Weeks, flurries, gaps
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND, amount, counted
 from backfill.model.workload import Ints, Jobs, Labels, Workload
@@ -68,7 +68,7 @@ class Quality:
     findings: tuple[Finding, ...]
     remarks: tuple[str, ...]  # further sentences of the reader
     weeks: Weeks
-    gaps: tuple[Gap, ...]
+    gaps: tuple[SubmitGap, ...]
     flurries: tuple[Flurry, ...]
     explained: Explained | None  # whether the machine explains the recorded waits; None = no waits, or no machine
 

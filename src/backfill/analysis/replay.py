@@ -21,8 +21,8 @@ MOST_NAMED = 12  # partitions that have a row
 FAR = 0.25  # a mean wait that is off by more is not reproduced
 
 
-class Run(Protocol):
-    """What is compared: an `api.Result`, or anything else with these."""
+class Simulated(Protocol):
+    """A simulated run: an `api.Result`, or anything else with these."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -126,7 +126,7 @@ class Replay:
         }
 
 
-def replay(result: Run) -> Replay | None:
+def replay(result: Simulated) -> Replay | None:
     """Compare a simulation with what the log recorded; None where it has no waits of jobs that count."""
     recorded = Recorded.of(result.workload)
     explained = explain(result.workload, result.platform)

@@ -72,8 +72,8 @@ class LogSweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One log, or two merged, at one load under several policies. It can be sent anywhere: logs travel packed."""
+class LogTask:
+    """The task of running one log, or two merged, at one load under several policies. Logs are sent packed."""
 
     logs: tuple[Log, ...]
     load: float  # relative to the log's own
@@ -84,7 +84,7 @@ class Cell:
     later_s: int = 0  # the second log begins so much later
 
     @classmethod
-    def of(cls, logs: tuple[Log, ...], load: float, policies: Sequence[str], *more: Any, **named: Any) -> "Cell":
+    def of(cls, logs: tuple[Log, ...], load: float, policies: Sequence[str], *more: Any, **named: Any) -> "LogTask":
         """Under policies that never kill a job. The other arguments are fields."""
         return cls(logs, load, {text: RunSpec.of(text, overrun="extend") for text in policies}, *more, **named)
 

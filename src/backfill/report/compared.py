@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from backfill.analysis.bounds import Gap, by_metric
+from backfill.analysis.bounds import BoundGap, by_metric
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metrics import Metrics
 from backfill.model.spans import span
@@ -18,7 +18,7 @@ MORE = ("out_deadline", "mean_project_turnaround_s", "kept_departures")  # where
 COLUMNS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
 
 
-def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Sequence[Gap]) -> Table:
+def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Sequence[BoundGap]) -> Table:
     """A row for each policy: headline metrics, and how many times a lower bound it is, where no policy is far off."""
     more = [name for name in MORE if any(each.get(name) is not None for each in metrics)]
     shown = [name for name in (*COLUMNS, *more) if name != "utilization" or not without_cpus(metrics)]
@@ -34,7 +34,7 @@ def compared_text(
     sentences: Sequence[str],
     fairness: Sequence[Fairness],
     waits: Sequence[LongWait],
-    gaps: Sequence[Gap],
+    gaps: Sequence[BoundGap],
     unit: str,
     reality: str = "",
 ) -> list[str]:
@@ -69,12 +69,12 @@ def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
     return [textwrap.fill(plain(line), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ") for line in lines]
 
 
-def _bounds(gaps: Sequence[Gap], unit: str) -> list[str]:
+def _bounds(gaps: Sequence[BoundGap], unit: str) -> list[str]:
     """A line for each bound, with the policies that are far above it."""
     return [_bound(each, unit) for each in by_metric(gaps).values() if each[0].bound is not None]
 
 
-def _bound(gaps: Sequence[Gap], unit: str) -> str:
+def _bound(gaps: Sequence[BoundGap], unit: str) -> str:
     name, bound = heading(gaps[0].metric), gaps[0].bound
     if not bound:
         return f"{name}: {BOUND_0}"

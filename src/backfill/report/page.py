@@ -70,8 +70,8 @@ class Provenance:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Run:
-    """One policy's result: the metrics, and the schedule where it is at hand."""
+class PolicyRun:
+    """The result of one policy: its metrics, and its schedule where that is available."""
 
     policy: str
     metrics: Metrics
@@ -83,7 +83,7 @@ class Page:
     """All that a page tells."""
 
     title: str
-    runs: Sequence[Run]
+    runs: Sequence[PolicyRun]
     provenance: Provenance
     findings: Findings
     sentences: Sequence[str] = ()  # what the findings say in words
@@ -99,7 +99,7 @@ class Page:
     def of(
         cls,
         title: str,
-        runs: Sequence[Run],
+        runs: Sequence[PolicyRun],
         provenance: Provenance,
         workload: Workload | None = None,
         platform: Platform | None = None,

@@ -12,10 +12,10 @@ import numpy as np
 from backfill.analysis.outages import Outages, Replay
 from backfill.analysis.verify.case import (
     Case,
+    CheckedRuns,
     Lost,
     Mask,
     Overrun,
-    Runs,
     ScheduleColumns,
     codes_of,
     demand_of,
@@ -128,7 +128,7 @@ def lengths_of(case: Case, overrun: Overrun, overhead: int) -> Lengths:
     return Lengths(shortest, longest, rounding, needed > shortest, at_most <= longest, extra, spent)
 
 
-def _overheads(runs: Runs, preempted: Mask, overhead: int) -> Ints:
+def _overheads(runs: CheckedRuns, preempted: Mask, overhead: int) -> Ints:
     """What it costs to go on, of each run: the overhead, and what the run before did not get to pay of its own."""
     extra = np.where(preempted, overhead, 0)
     for i in np.flatnonzero(extra).tolist():
@@ -136,7 +136,7 @@ def _overheads(runs: Runs, preempted: Mask, overhead: int) -> Ints:
     return extra
 
 
-def _before(runs: Runs, values: Ints) -> Ints:
+def _before(runs: CheckedRuns, values: Ints) -> Ints:
     """The sum of a value over the earlier runs of the same job."""
     upto = np.cumsum(values) - values
     before: Ints = upto - upto[runs.first][np.cumsum(runs.first) - 1]
