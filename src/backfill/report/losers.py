@@ -31,7 +31,7 @@ class Who:
     by: str
     rows: list[
         tuple[str, str, str, list[WaitCell]]
-    ]  # name, jobs, cpu hours, waits; ROWS_MOST of them are seen at first
+    ]  # name, jobs, cpu hours, waits; at first ROWS_MOST are seen
     left_out: int
 
 
