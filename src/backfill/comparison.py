@@ -32,10 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison:
-    """What came out of running several policies over the same workload, or over the same generated workloads.
+    """The results of several policies over the same workload, or the same generated workloads.
 
     With replications, `metrics` and `bounds` are means over them, and `pairs` are about these means; `results`,
     `groups`, `fairness` and `waits` are of the first replication.
+
+    >>> import backfill as bf
+    >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+    >>> found
+    <Comparison on lublin: 100 jobs on 64 cpus: mean waits fcfs 183 min; easy 31.3 min>
     """
 
     names: Sequence[str]  # of the policies, as pairs and groups call them
@@ -50,23 +55,47 @@ class Comparison:
 
     @property
     def metrics(self) -> list[Metrics]:
-        """The metrics of each policy; means over the replications, of those in which they are defined."""
+        """The metrics of each policy; means over the replications, of those in which they are defined.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> [each["jobs"] for each in found.metrics]
+        [100, 100]
+        """
         return [each[0] if len(each) == 1 else _means(each) for each in self.replicated]
 
     @property
     def title(self) -> str:
-        """What was run on what, in a line."""
+        """The workload, the platform and the variant of the rules in one line.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.title
+        'lublin: 100 jobs on 64 cpus'
+        """
         return ", ".join([*self.on, *self.results[0].variant])
 
     @property
     def on(self) -> list[str]:
-        """The workload and the platform, and how often it was drawn."""
+        """The workload and the platform, and the number of replications.
+
+        >>> import backfill as bf
+        >>> found = bf.compare("lublin?jobs=20&cpus=64", None, ["fcfs", "easy"], replications=2)
+        >>> found.on
+        ['lublin: 20 jobs on 64 cpus', '2 replications']
+        """
         count = len(self.replicated[0])
         return [self.results[0].title, *([f"{count} replications"] if count > 1 else [])]
 
     @property
     def notes(self) -> list[str]:
-        """What to know before this is believed, one sentence each."""
+        """What to know before this is believed, one sentence each.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.notes
+        []
+        """
         found = list(dict.fromkeys(note for result in self.results for note in result.notes))
         if len(self.replicated[0]) > 1:
             found.append("groups, fairness and longest waits are those of the first replication")
@@ -74,29 +103,59 @@ class Comparison:
 
     @property
     def happened(self) -> list[str]:
-        """What the events were and did under each policy, a line each; empty without events."""
+        """The events and their effects under each policy, a line each; empty without events.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.happened
+        []
+        """
         found = [(name, each.happened) for name, each in zip(self.names, self.results, strict=True)]
         return [f"{name}: {each.sentence}" for name, each in found if each is not None]
 
     @property
     def gaps(self) -> list[BoundGap]:
-        """Every policy against every bound."""
+        """The distance of every policy from every lower bound.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> {gap.metric for gap in found.gaps if gap.policy == "easy"} == {"makespan_s", "mean_wait_s"}
+        True
+        """
         return gaps(self.names, self.metrics, self.bounds)
 
     @cached_property
     def replays(self) -> list[Replay]:
-        """How far each policy is from what the log recorded; empty where it recorded no waits."""
+        """How each policy compares with the recorded waits; empty where the log has none.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.replays
+        []
+        """
         found = [(name, result.replay) for name, result in zip(self.names, self.results, strict=True)]
         return [replace(each, policy=name) for name, each in found if each is not None]
 
     @property
     def reality(self) -> str:
-        """Which policy is closest to what the log recorded, or why none can be; empty where it recorded nothing."""
+        """The policy that comes closest to the recorded waits, or why none can; empty where the log has none.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.reality
+        ''
+        """
         return reality(self.replays) if self.replays else ""
 
     @property
     def sentences(self) -> list[str]:
-        """One plain sentence for every two policies, in the order of `fairness`."""
+        """One plain sentence for every two policies, in the order of `fairness`.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> len(found.sentences)
+        1
+        """
         from backfill.report.sentences import pair_sentence
 
         unit = self.unit
@@ -105,13 +164,25 @@ class Comparison:
 
     @property
     def unit(self) -> str:
-        """The unit of every wait that is told: `d`, `h`, `min` or `s`."""
+        """The unit of every wait in the texts: `d`, `h`, `min` or `s`.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.unit
+        'min'
+        """
         from backfill.report.values import wait_unit
 
         return wait_unit(self.metrics)
 
     def summary(self) -> str:
-        """Headline metrics, distances from the optimum, pairs and who loses, as text 80 columns wide."""
+        """Headline metrics, distances from the optimum, pairs and who loses, as text 80 columns wide.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> print(found.summary().splitlines()[0])
+        lublin: 100 jobs on 64 cpus
+        """
         from backfill.report.compared import compared_table, compared_text
         from backfill.report.terminal import as_text, used_table
 
@@ -130,9 +201,14 @@ class Comparison:
         )
 
     def outcome(self, command: str = "", *notes: str) -> "Outcome":
-        """What a page tells and a folder keeps.
+        """What a page shows and a folder stores.
 
         command: what a reader can type to get it again; notes: what else to know.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> len(found.outcome().told["results"])
+        2
         """
         from backfill.report.outcome import Outcome
 
@@ -141,26 +217,47 @@ class Comparison:
         return Outcome.of(self.results, command, told, names=self.names, title=self.title)
 
     def save(self, folder: str | Path, command: str = "") -> None:
-        """Write the results into a folder, from which `backfill report` makes the page again."""
+        """Write the results into a folder, from which `backfill report` makes the page again.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.save("saved")
+        """
         from backfill.report.saved import save
 
         save(folder, self.outcome(command))
 
     def report(self, path: str | Path, command: str = "", *notes: str) -> None:
-        """Write all of it as one HTML page.
+        """Write the comparison as one HTML page.
 
         command: what a reader can type to get it again; notes: what else to know.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.report("compared.html")
         """
         from backfill.report.write import write_report
 
         write_report(path, self.outcome(command, *notes))
 
     def to_polars(self) -> Any:
-        """The metrics as a polars DataFrame, one row per policy. Needs the extra `data`."""
+        """The metrics as a polars DataFrame, one row per policy. Needs the extra `data`.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.to_polars()["policy"].to_list()
+        ['fcfs', 'easy']
+        """
         return frames.to_polars(self._columns(), ("policy",))
 
     def to_pandas(self) -> Any:
-        """The metrics as a pandas DataFrame, one row per policy. Needs pandas."""
+        """The metrics as a pandas DataFrame, one row per policy. Needs pandas.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.to_pandas()["policy"].tolist()
+        ['fcfs', 'easy']
+        """
         return frames.to_pandas(self._columns(), ("policy",))
 
     def _columns(self) -> frames.Columns:
@@ -196,7 +293,13 @@ class Comparison:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of `compare --json`."""
+        """The JSON object of `compare --json`.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> [each["policy"] for each in found.to_dict()["results"]]
+        ['fcfs', 'easy']
+        """
         found: dict[str, Any] = {
             "schema": SCHEMA,
             "backfill": __version__,
@@ -243,6 +346,12 @@ def compare(
     progress:     is told now and then how many runs are done, with the share of those under way.
     The other arguments are those of `simulate`. Ctrl-C ends it early: what is whole by then is returned, and it says
     what is missing; where nothing is, KeyboardInterrupt rises.
+
+    >>> import backfill as bf
+    >>> log = bf.generate("lublin?jobs=100&cpus=64")
+    >>> found = bf.compare(log, None, ["fcfs", "easy", ("k-reservations", {"k": 4})])
+    >>> found.names
+    ['fcfs', 'easy', 'k-reservations']
     """
     specs, where = described(log, policies, replications, workers, executor, given)
     return compare_specs(log, pool, specs, replications, where, progress)

@@ -157,7 +157,13 @@ class Quality:
 
 
 def quality(workload: Workload, platform: Platform | None = None) -> Quality:
-    """Judge a log. Without a platform the machine is as large as the log says, and not judged where it does not."""
+    """Judge a log. Without a platform, the size that the log states is used; where it states none, size is not judged.
+
+    >>> import backfill as bf
+    >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "walltime": [60, 60]}
+    >>> [finding.what for finding in bf.quality(bf.Workload.from_arrays(arrays)).findings]
+    ['processors missing: taken as 1', 'run time longer than the walltime']
+    """
     jobs = workload.jobs
     if platform is None and isinstance(workload.platform, Platform):
         platform = workload.platform

@@ -127,7 +127,14 @@ class Replay:
 
 
 def replay(result: Simulated) -> Replay | None:
-    """Compare a simulation with what the log recorded; None where it has no waits of jobs that count."""
+    """Compare a simulation with the recorded waits; None where the counted jobs have none.
+
+    >>> import backfill as bf
+    >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]}
+    >>> result = bf.simulate(bf.Workload.from_arrays(arrays), bf.Platform.pool(1), "fcfs")
+    >>> bf.replay(result).relative
+    0.0
+    """
     recorded = Recorded.of(result.workload)
     explained = explain(result.workload, result.platform)
     if recorded is None or explained is None:

@@ -20,10 +20,10 @@ KINDS = ("gantt", "utilization", "queue", "jobs", "wait", "slowdown")
 COLOURS = dict(zip(REASONS, ("#56b4e9", "#e69f00", "#009e73", "#999999", "#d55e00", "#0072b2", "#cc79a7", "#f0e442"),
                    strict=True))  # fmt: skip
 _BINS = 500
-_ROOM = 0.025  # share of the height from which a node or licence has its name beside it
+_ROOM = 0.04  # share of the height from which a node or licence has its name beside it
 _DAY = 86_400 * SECOND
 _UNITS = (("days", _DAY), ("hours", 3600 * SECOND), ("minutes", 60 * SECOND), ("seconds", SECOND))
-_WAITS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 86_400: "1 d", 864_000: "10 d"}
+_WAITS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 86_400: "1 d", 864_000: "10 d"}
 
 
 def figure(
@@ -117,7 +117,7 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) 
     if late.any():
         handles.append(Patch(facecolor="white", edgecolor="black", hatch="////", label="after its deadline"))
     if handles:
-        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
+        _legend(ax, handles)
 
 
 def _boxes(left: Floats, right: Floats, low: Ints, high: Ints) -> Any:
@@ -138,7 +138,7 @@ def _line(kind: str, workload: Workload, platform: Platform, schedule: Schedule,
     ax.set_ylim(bottom=0)
     if kind == "utilization":
         ax.yaxis.set_major_formatter("{x:.0%}")
-    _legend(ax)
+    _legend(ax, ax.get_legend_handles_labels()[0])
 
 
 def _tail(kind: str, values: Floats, ax: Any, label: str) -> None:
@@ -153,10 +153,10 @@ def _tail(kind: str, values: Floats, ax: Any, label: str) -> None:
     else:
         ax.xaxis.set_major_formatter("{x:g}")
         ax.set(xlabel="bounded slowdown", ylabel="jobs with at least this slowdown")
-    _legend(ax)
+    _legend(ax, ax.get_legend_handles_labels()[0])
 
 
-def _legend(ax: Any) -> None:
-    """Name the lines, anew for each that joins them."""
-    if ax.get_legend_handles_labels()[1]:
-        ax.legend(loc="best", frameon=False)
+def _legend(ax: Any, handles: list[Any]) -> None:
+    """What the colours mean, above the axes."""
+    if handles:
+        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)

@@ -29,9 +29,7 @@ class Who:
     """Mean wait by user or group: one row each, a cell per policy."""
 
     by: str
-    rows: list[
-        tuple[str, str, str, list[WaitCell]]
-    ]  # name, jobs, cpu hours, waits; at first ROWS_MOST are seen
+    rows: list[tuple[str, str, str, list[WaitCell]]]  # name, jobs, cpu hours, waits; at first ROWS_MOST are seen
     left_out: int
 
 

@@ -117,9 +117,15 @@ FORMATS: dict[str, Reader] = {
 
 
 def import_log(format: str, file: str, rules: Rules | None = None) -> Workload:
-    """The jobs of a file in a format of FORMATS, whatever its name; `-` is standard input.
+    r"""The jobs of a file in a format of FORMATS, whatever its name; `-` is standard input.
 
     Raises UsageError for an unknown format, and WorkloadError with file, line and field.
+
+    >>> import backfill as bf
+    >>> from pathlib import Path
+    >>> _ = Path("jobs.txt").write_text("job;submit;runtime\n1;0;60\n")
+    >>> bf.import_log("csv", "jobs.txt")
+    <Workload jobs.txt: 1 job>
     """
     check_format(format)
     return FORMATS[format](Source.of(file), rules or Rules())

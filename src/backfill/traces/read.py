@@ -36,6 +36,11 @@ def read(
     resources: names of further columns of a CSV or Parquet file that are resources, as the platform has them.
     machines: the nodes by which the node specs of a log of 21 fields are read, where they are not those beside it.
     Raises WorkloadError, and UsageError for an unknown `zero_run`.
+
+    >>> import backfill as bf
+    >>> bf.write(bf.generate("lublin?jobs=100&cpus=64"), "jobs.swf")
+    >>> bf.read("jobs.swf")
+    <Workload jobs: 100 jobs in 21.9 h, 64 cpus>
     """
     check_zero_run(zero_run)
     check_cancelled(cancelled, zero_run)
