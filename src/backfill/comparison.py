@@ -429,7 +429,7 @@ def _comparison(
     done: Mapping[RunKey, Done],
     interrupted: bool,
 ) -> Comparison:
-    """Of the policies whose first replication is done, and the replications that all of these have done."""
+    """Compare the policies whose first replication is done, over the replications that all of these have done."""
     there = [p for p in range(len(names)) if RunKey(p, 0) in done]
     whole = [r for r in {run.replication: None for run in runs} if all(RunKey(p, r) in done for p in there)]
     results, counted = [], []

@@ -158,12 +158,12 @@ def sweep_specs(
 
 
 def _behind(progress: Progress, done: float) -> Progress:
-    """The same for runs before which so many others were done."""
+    """The progress of runs before which so many others were done."""
     return lambda more: progress(done + more)
 
 
 def _with(spec: RunSpec, estimates: Estimates) -> RunSpec:
-    """The same under other estimates."""
+    """The spec under other estimates."""
     found = replace(spec, options=replace(spec.options, estimates=estimates))
     vars(found)["policy"] = spec.policy
     return found

@@ -47,7 +47,7 @@ class Shared:
     made: dict[int, Workload] = field(default_factory=dict)  # the last workload, by replication
 
     def workload(self, replication: int) -> Workload:
-        """That of a replication; only the last one is kept."""
+        """The workload of a replication; only the last one is kept."""
         if replication not in self.made:
             made = self.source(replication)
             self.made.clear()

@@ -85,7 +85,7 @@ class _Jobs:
 
 
 def bounds(workload: Workload, platform: Platform, counted: Counted, overrun: str = "kill") -> list[Bound]:
-    """For the makespan and the mean wait of the counted jobs; None where there are none."""
+    """Lower bounds of the makespan and the mean wait of the counted jobs; None where there are none."""
     if not len(counted):
         return [Bound(metric=metric, value=None, how="no jobs") for metric in ("makespan_s", "mean_wait_s")]
     jobs = _Jobs.of(workload, platform, counted, overrun)
@@ -204,7 +204,7 @@ def _srpt(arrivals: Sequence[_Arrival]) -> Iterator[int]:
 
 
 def _mean_busy_time(arrivals: Sequence[_Arrival]) -> Iterator[float]:
-    """The same from the mean instants at which jobs are worked on, half a run before their ends in every schedule.
+    """The bound from the mean instants at which jobs are worked on, half a run before their ends in every schedule.
 
     Smallest area first, with preemption, minimises the sum of these instants on the squashed machine.
     """

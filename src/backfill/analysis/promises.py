@@ -46,7 +46,7 @@ class Change:
         return f"{told}: {WHY[self.cause]}" if self.cause in WHY else told
 
     def to_dict(self, log: Workload, project: bool) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         until = None if self.until == NO_TIME else self.until / SECOND
         found = {"at_s": self.at / SECOND, "departure_s" if project else "start_s": until, "cause": self.cause}
         if project:

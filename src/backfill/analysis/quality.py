@@ -44,7 +44,7 @@ class Asked:
     most: int
 
     def __str__(self) -> str:
-        """For a sentence."""
+        """The text for a sentence."""
         typical, most = (amount(self.resource, value) for value in (self.median, self.most))
         return f"{self.resource} by {counted(self.jobs, 'job')}, {typical} at the median and {most} at most"
 
@@ -82,7 +82,7 @@ class Quality:
         return [finding for finding in self.findings if finding.kind == kind]
 
     def rows(self) -> list[tuple[str, str, int, float | None, str]]:
-        """For a table: (kind, what, jobs, share, first such job). Shares of what was dropped are of all jobs read."""
+        """Rows of a table: (kind, what, jobs, share, first such job). Shares of dropped jobs are of all jobs read."""
         found: list[tuple[str, str, int, float | None, str]] = [("read", "", self.read, None, "")]
         found.append(("kept", "", self.kept, self.kept / self.read if self.read else None, ""))
         for each in self.findings:
@@ -117,7 +117,7 @@ class Quality:
         return [*found, *self.remarks]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; times in seconds."""
+        """The fields for JSON; times in seconds."""
         weeks = self.weeks
         return {
             "name": self.name,
@@ -272,5 +272,5 @@ def _is(jobs: Jobs, status: str) -> Mask:
 
 
 def _partly(missing: Mask) -> Mask:
-    """Nobody, where it holds for all."""
+    """The jobs that lack it, or none of them where all do."""
     return missing & (not missing.all())

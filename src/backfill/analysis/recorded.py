@@ -1,6 +1,6 @@
 """The schedule that a log recorded, and whether the stated machine can explain it.
 
-A recorded wait tells when a job really started. Two things then speak against a machine of so many processors: that the
+A recorded wait tells when a job really started. Two things then contradict a machine of the stated size: that the
 jobs which ran at one time held more of them, and that jobs waited while every one of them had room. No policy that lets
 the first of its queue start when it fits ever makes the second kind of wait. On several nodes, and beside licences, no
 sum tells who has room, so there only the first is judged.
@@ -81,13 +81,13 @@ class Explained:
         return f"this log does not fit a machine of {self.cpus:,} cpus: {', and '.join(against)}. Check --cpus"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         names = ("cpus", "jobs", "most_held", "over", "over_share", "idle_share")
         return {**{name: getattr(self, name) for name in names}, "holds": self.holds, "sentence": self.sentence()}
 
 
 def explain(workload: Workload, machine: Platform | int) -> Explained | None:
-    """Hold the recorded schedule against a platform, or a pool of so many cpus; None where the log has no waits."""
+    """Compare the recorded schedule with a platform, or a pool of so many cpus; None where the log has no waits."""
     recorded = Recorded.of(workload)
     if recorded is None:
         return None

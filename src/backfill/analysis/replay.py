@@ -77,13 +77,13 @@ class Replay:
         return self.simulated_s / self.recorded_s - 1 if self.recorded_s else None
 
     def sentence(self) -> str:
-        """In plain words, how far the simulation is from what the log recorded."""
+        """How far the simulation is from what the log recorded, in plain words."""
         near = f"{self.within[600]:.0%} of the jobs start within 10 min of their real start"
         return f"{self.policy}: {self.against}; {near}"
 
     @property
     def short(self) -> str:
-        """The same in one line for under a table that has the simulated mean wait."""
+        """A line to stand below a table that has the simulated mean wait."""
         there = f"in reality the mean wait was {times([self.simulated_s, self.recorded_s])[1]}"
         if not self.explained.holds:
             return f"{there}; this log does not fit a machine of {self.explained.cpus:,} cpus"
@@ -108,12 +108,12 @@ class Replay:
         return f"; {why}, so trust differences between policies more than the waits themselves"
 
     def rows(self) -> list[tuple[str, str, int, float, float, float | None]]:
-        """For a table: (by, class, jobs, recorded and simulated mean wait in s, relative error); all jobs first."""
+        """Rows of a table: (by, class, jobs, recorded and simulated mean wait in s, relative error); all jobs first."""
         whole = ("", "all", self.jobs, self.recorded_s, self.simulated_s, self.relative)
         return [whole, *((c.by, c.label, c.jobs, c.recorded_s, c.simulated_s, c.relative) for c in self.classes)]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         names = ("policy", "jobs", "recorded_s", "simulated_s", "relative", "recorded_median_s", "simulated_median_s",
                  "apart_s", "off_s", "correlation")  # fmt: skip
         heads = ("by", "class", "jobs", "recorded_s", "simulated_s", "relative")
@@ -198,7 +198,7 @@ def _classes(by: str, bounds: Mapping[str, int | None], place: Codes, real: Ints
 
 
 def _named_classes(jobs: Jobs, rows: Ints, real: Ints, simulated: Ints) -> list[ClassError]:
-    """Those of the partitions that have most jobs; of queues, where the log has no two partitions."""
+    """The errors of the partitions that have most jobs; of queues, where the log has no two partitions."""
     for by in ("partition", "queue"):
         labels = jobs[by]
         codes = labels.codes[rows]

@@ -28,7 +28,7 @@ COLUMNS = 60  # of the bars at most
 
 
 def known_formats(incomplete: str) -> list[str]:
-    """For the shell to complete."""
+    """The formats that the shell completes."""
     from backfill.traces.formats import FORMATS
 
     return [name for name in FORMATS if name.startswith(incomplete)]

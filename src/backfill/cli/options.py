@@ -49,14 +49,14 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def known_policies(incomplete: str) -> list[str]:
-    """For the shell to complete. The names are read where they stand; nothing is compiled."""
+    """The policies that the shell completes; nothing is compiled."""
     from backfill.policies import TABLE
 
     return [name for name in TABLE if name.startswith(incomplete)]
 
 
 def known_models(incomplete: str) -> list[str]:
-    """For the shell to complete."""
+    """The models that the shell completes."""
     from backfill.workloads import MODELS
 
     return [name for name in MODELS if name.startswith(incomplete)]

@@ -20,7 +20,7 @@ _COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 def known_papers(incomplete: str) -> list[str]:
-    """For the shell to complete."""
+    """The papers that the shell completes."""
     from backfill.papers import PAPERS
 
     return [name for name in PAPERS if name.startswith(incomplete)]

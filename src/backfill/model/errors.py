@@ -21,7 +21,7 @@ class BackfillError(Exception):
     exit_code = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As it is, to another process: a class may take more to make one than its message."""
+        """Pickle it as it is, since its class may need more than the message."""
         return _again, (type(self), self.args, vars(self))
 
 

@@ -180,7 +180,7 @@ class Events:
         return Events(cells, self.name, self.sha256, self.file, [lines[row] for row in rows])
 
     def __add__(self, other: "Events") -> "Events":
-        """These events and then the others, under the name of these."""
+        """The events of both, in this order, under the name of the first."""
         cells = {name: [*self.cells[name], *other.cells[name]] for name in COLUMNS}
         lines = None if self.lines is None else [*self.lines, *([0] * len(other))]
         return Events(cells, self.name, "", self.file, lines)

@@ -50,7 +50,7 @@ class Ragged:
         return len(self.first) - 1
 
     def __add__(self, other: "Ragged") -> "Ragged":
-        """These lists and then those of the other."""
+        """The lists of both, in this order."""
         first = np.concatenate([self.first, self.first[-1] + other.first[1:]])
         return Ragged(first, np.concatenate([self.items[: self.first[-1]], other.items]))
 
@@ -235,7 +235,7 @@ class Jobs:
         return (column.name for column in fields(self))
 
     def take(self, rows: Ints) -> "Jobs":
-        """These rows, in this order. A job that must come after one that is not taken is freed of that condition."""
+        """The rows of these numbers, in this order. A job no longer depends on jobs that are not taken."""
         columns: dict[str, Any] = {
             name: value.take(rows) if isinstance(value := self[name], Ragged | Labels) else value[rows] for name in self
         }
@@ -246,7 +246,7 @@ class Jobs:
         return Jobs(**columns)
 
     def replace(self, **columns: Any) -> "Jobs":
-        """The same table with these columns instead."""
+        """A table with these columns replaced."""
         return replace(self, **columns)
 
     @property

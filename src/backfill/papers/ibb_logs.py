@@ -133,7 +133,7 @@ def workload(logs: tuple[Log, ...], walltime: str = "max", weeks: int | None = N
 
 
 def prepared(log: Workload, walltime: str) -> Workload:
-    """With walltimes as policies see them, and the log's median where a job's memory per processor is unknown.
+    """The log with walltimes as policies see them, and the log's median where a job's memory per processor is unknown.
 
     walltime: `max` of the requested and the run time, as `requested`, or `exact`.
     """
@@ -189,7 +189,7 @@ def _first(log: Workload, weeks: int | None) -> Workload:
 
 
 def _until(jobs: Jobs, within: int) -> Jobs:
-    """Those submitted within so long from the first submit, which becomes time 0."""
+    """The jobs submitted within a span from the first submit, which becomes time 0."""
     since = jobs.submit - jobs.submit.min()
     rows = np.flatnonzero(since <= within)
     return jobs.take(rows).replace(submit=since[rows])

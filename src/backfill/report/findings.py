@@ -49,7 +49,7 @@ class Findings:
         warmup: Trim = NOTHING,
         cooldown: Trim = NOTHING,
     ) -> "Findings":
-        """Of (policy, schedule) pairs over the same workload."""
+        """The findings from (policy, schedule) pairs over the same workload."""
         counted = in_common([Counted.of(workload, schedule, warmup, cooldown) for _, schedule in schedules])
         longest = [
             wait

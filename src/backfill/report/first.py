@@ -55,7 +55,7 @@ class First:
         reality: Reality | None,
         unit: str,
     ) -> "First":
-        """Of policies in the order of the names, the first of which is the baseline. unit: of waits."""
+        """The first screen; policies are in the order of the names, the first is the baseline. unit: of waits."""
         waits = [each.get(DECIDES) for each in metrics]
         known = [i for i, wait in enumerate(waits) if wait is not None]
         if not known:
@@ -155,7 +155,7 @@ class _Two:
         return wait is not None and abs(wait - best) <= _SAME * max(best, 1e-9)
 
     def _pair(self, i: int) -> Pair | None:
-        """Of the mean wait, the best policy and another one, whichever comes first."""
+        """The pair of the mean wait with the best policy and another one, in either order."""
         two = {self.names[self.best], self.names[i]}
         return next((p for p in self.findings.pairs if p.metric == DECIDES and {p.a, p.b} == two), None)
 

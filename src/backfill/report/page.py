@@ -175,7 +175,7 @@ def render(page: Page) -> str:
 
 
 def _names(metrics: Sequence[Metrics], known: bool) -> list[str]:
-    """Of all metrics, or of those that have a value."""
+    """The names of all metrics, or of those that have a value."""
     names = dict.fromkeys(name for each in metrics for name in each)
     return [name for name in names if not known or any(each.get(name) is not None for each in metrics)]
 

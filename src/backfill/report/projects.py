@@ -45,12 +45,12 @@ class Move:
 
     @property
     def told(self) -> str:
-        """For people."""
+        """The move as a text."""
         return f"{self.at}: departure moved by {self.far}{self.whom}"
 
     @property
     def whom(self) -> str:
-        """For which job, or why else."""
+        """The job that it was moved for, or another reason."""
         if not self.job:
             return f": {self.why}" if self.why else ""
         return f" for project {self.project} (job {self.job})" if self.project else f" for job {self.job}"
@@ -75,7 +75,7 @@ class Row:
 
     @property
     def until(self) -> float:
-        """To where it waited for its first start."""
+        """Where its wait for the first start ends."""
         return self.submit if self.start is None else self.start
 
     @property
@@ -85,7 +85,7 @@ class Row:
 
     @property
     def told(self) -> str:
-        """For people, in a line."""
+        """The project in a line of text."""
         submit, first, last, end = self.cells
         again = f", last {last}" if self.moved else ""
         return f"{cut(self.name)}: submit {submit}, promised {first}{again}, departed {end} ({RESULTS[self.result]})"
@@ -101,7 +101,7 @@ class Timeline:
 
     @property
     def height(self) -> int:
-        """In pixels."""
+        """The height in pixels."""
         return ROW * len(self.rows)
 
 

@@ -83,7 +83,7 @@ def wait_unit(metrics: Sequence[Metrics]) -> str:
 
 
 def number(value: float) -> str:
-    """To four digits at least: `0.1200`, `92.58`, `6,815`."""
+    """A number with at least four digits: `0.1200`, `92.58`, `6,815`."""
     return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 999.95 else f"{value:#.4g}"
 
 

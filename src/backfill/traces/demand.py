@@ -27,7 +27,7 @@ class Demand:
 
     @classmethod
     def of(cls, table: Columns, tasks: Ints, resources: Collection[str]) -> "Demand":
-        """Of a table whose jobs have so many tasks each; resources in the order of its columns.
+        """The demand of a table whose jobs have so many tasks each; resources in the order of its columns.
 
         resources: names of further columns that are resources. Raises the table's error.
         """

@@ -143,7 +143,7 @@ def _specs(lines: Lines, texts: list[str], metacentrum: bool) -> list[NodeSpec]:
 
 
 def _gpus(lines: Lines, texts: list[str]) -> Ints:
-    """Of the whole job."""
+    """The GPUs of the whole job."""
     found = np.zeros(len(texts), np.int64)
     for job, text in enumerate(texts):
         try:
@@ -181,7 +181,7 @@ def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labe
 
 
 def _largest(platform: Platform, constraint: Labels) -> Ints:
-    """For each job the most cpus of a node that it may run on."""
+    """The most cpus of a node that each job may run on."""
     cpus = platform.capacity[:, 0]
     most = [cpus[platform.allows(text)].max(initial=0) for text in constraint.names]
     return np.array([*most, cpus.max()], np.int64)[constraint.codes]

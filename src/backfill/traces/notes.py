@@ -17,7 +17,7 @@ REPEATED = "duplicate job id"  # why a job is dropped
 
 
 def counted(found: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
-    """For how many jobs each holds, without those that hold for none."""
+    """The number of jobs for which each holds, without those that hold for none."""
     counts = {what: int(np.count_nonzero(which)) for what, which in found.items()}
     return {what: count for what, count in counts.items() if count}
 

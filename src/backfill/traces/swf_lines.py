@@ -66,7 +66,7 @@ class Lines:
     def of(
         cls, log: Source, zero_run: str, repeats: str, fields: Sequence[str] = FIELDS, think: bool = False
     ) -> "Lines":
-        """Of a log whose lines have these fields. Raises WorkloadError with file, line and field."""
+        """The jobs of a log whose lines have these fields. Raises WorkloadError with file, line and field."""
         check_zero_run(zero_run)
         check_repeats(repeats)
         table = _table(log, fields)
@@ -90,7 +90,7 @@ class Lines:
 
     @property
     def missing(self) -> dict[str, NDArray[np.bool_]]:
-        """For which jobs something had to stand for something else."""
+        """The jobs for which a missing value had to be replaced."""
         field = self.field
         return {
             "walltime missing: the run time is used": field[9] <= 0,
@@ -115,7 +115,7 @@ class Lines:
         missing: dict[str, NDArray[np.bool_]],
         notes: Sequence[str] = (),
     ) -> Workload:
-        """With what each job holds in these columns; the others are as SWF has them."""
+        """The workload with these columns of demand; the others are as SWF has them."""
         field, names = self.field, self.field[17] > 0
         times: dict[str, Any] = {
             "submit": to_micros(field[2]),

@@ -77,7 +77,7 @@ class Options:
 
     @property
     def variant(self) -> list[str]:
-        """Those that are not the default, a text each; the seed is none of them."""
+        """The options that are not the default, a text each, without the seed."""
         usual = Options().to_dict()
         given = {name: text for name, text in self.to_dict().items() if name != "events"}
         found = [f"{name} {text}" for name, text in given.items() if text != usual.get(name, LOST[0])]

@@ -97,7 +97,7 @@ class WholeNodes:
     per_node: Ints  # shape (jobs,): how many of them a node holds; 0 of jobs that share nodes
 
     def take(self, rows: Ints) -> "WholeNodes":
-        """The same of these rows, in this order."""
+        """The rules of these rows, in this order."""
         return WholeNodes(self.tasks[rows], self.per_node[rows])
 
     def own_tasks(self, held: Ragged, job: Ints) -> Ragged:

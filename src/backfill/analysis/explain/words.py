@@ -53,7 +53,7 @@ _PASSED = {  # of many, of one
 
 
 def summary(found: "Explanation") -> str:
-    """For how long the job waited, for what, and who held that: a few sentences."""
+    """A few sentences on how long the job waited, what it waited for, and which jobs held that."""
     job = _capital(_job(found, found.row))
     if not found.spans:
         return _never_waited(found, job)

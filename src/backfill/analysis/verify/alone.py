@@ -119,7 +119,7 @@ def _all_there_is(case: Case) -> Platform:
 
 
 def check_pending(case: Case) -> None:
-    """Somebody lacks what the events took for good; behind that one others may wait for ever."""
+    """At least one job lacks what the events took for good; others may wait behind it."""
     pending, replay = np.flatnonzero(case.pending), cast(Replay, case.replay)
     if not len(pending):
         return

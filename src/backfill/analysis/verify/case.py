@@ -207,7 +207,7 @@ def licence_index(workload: Workload, platform: Platform) -> Ints:
 
 
 def copies_held(case: Case) -> tuple[Ints, Ints, Ints]:
-    """For each run and licence of the platform that it holds: (run, licence, copies)."""
+    """(run, licence, copies) for each run and each licence of the platform that it holds."""
     index, run = items_of(case.workload.jobs.licences, case.runs.job)
     licence = licence_index(case.workload, case.platform)[case.workload.jobs.licences.items[index]]
     some = licence >= 0

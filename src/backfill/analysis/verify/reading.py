@@ -125,7 +125,7 @@ def _runs_of(
 
 
 def _with_events(case: Case, events: BoundEvents) -> Case:
-    """The same case with what events did to it."""
+    """The case after its events."""
     workload, platform, runs = case.workload, case.platform, case.runs
     outages = Outages(events, platform, len(workload))
     over = ~np.isin(runs.state, (CANCELLED, NODE_FAIL, PREEMPTED))
