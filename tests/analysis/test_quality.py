@@ -65,7 +65,9 @@ def test_what_was_kept_dropped_assumed_and_is_odd(swf):
         ("odd", "no group, although others have one", 1, 1 / 6, "8"),
         ("odd", "no recorded wait, although others have one", 2, 2 / 6, "3"),
     ]
-    cancelled = "cancelled before they ran, kept as jobs of 0 s: 1 of 6 jobs; --cancelled leave lets them leave"
+    cancelled = (
+        "cancelled before they ran, kept as jobs of 0 s: 1 of 6 jobs; with --cancelled leave they leave the queue"
+    )
     assert found.remarks == (cancelled,)
 
 
@@ -75,8 +77,8 @@ def test_partitions_queues_and_qos_are_counted_by_name():
     )
     found = quality(table)
     assert found.named() == [
-        "partitions: 2 (most often batch, 67%), named by 3 jobs",
-        "queues: 1 (fast), named by 1 job",
+        "partitions: 2 (most often batch, 67%), used by 3 jobs",
+        "queues: 1 (fast), used by 1 job",
     ]
     said = found.to_dict()
     assert [said[what] for what in ("partitions", "queues", "qos")] == [{"batch": 2, "debug": 1}, {"fast": 1}, {}]
@@ -189,7 +191,7 @@ def test_the_page_has_a_line_on_each_finding(swf):
     found = quality(import_log("swf", str(swf))).findings
     more = quality(workload([0, 0], [5, 5], walltime=[0, 5], cpus=[1, 0])).findings
     for finding in (*found, *more):
-        assert finding.what.partition(", though")[0] in page, finding.what
+        assert finding.what.partition(", although")[0] in page, finding.what
 
 
 def test_hostile_names_are_cut_short():

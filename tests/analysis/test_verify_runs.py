@@ -311,12 +311,12 @@ def test_jobs_start_after_those_that_were_cancelled_or_failed():
     assert broken(log, POOL, gone, CANCEL) == []
     early = state(scheduled(log, POOL, [None, 4]), CANCELLED, COMPLETED)
     assert broken(log, POOL, early, CANCEL) == [
-        "start: job b at 4 s: starts before the end of job a, which it comes after"
+        "start: job b at 4 s: starts before the end of job a, which it depends on"
     ]
     again = several(scheduled(log, TWO, [0, 6]), (0, 0, 6, NODE_FAIL), (0, 10, 30, COMPLETED), (1, 6, 7, COMPLETED))
     again = replace(again, held=again.held, runs=replace(again.all_runs))
     found = broken(log, TWO, again, DOWN, UP)
-    assert "start: job b at 6 s: starts before the end of job a, which it comes after" in found
+    assert "start: job b at 6 s: starts before the end of job a, which it depends on" in found
 
 
 # walltimes

@@ -80,7 +80,7 @@ def test_a_platform_that_states_no_features_judges_only_names_of_nodes():
     "constraint", ["", "&", "a&", "|a", "a b", "!", "!!a", "a&!a", "a;b", "a\x07", "(a|b)&c", "[a|b]", "a*2"]
 )
 def test_what_is_no_constraint(constraint):
-    with pytest.raises(ValueError, match=r"expected features with & and \|"):
+    with pytest.raises(ValueError, match=r"expected features joined by & and \|"):
         alternatives(constraint)
 
 

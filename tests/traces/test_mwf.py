@@ -214,7 +214,7 @@ def test_the_table_may_stand_elsewhere(log, tmp_path):
     [
         (pbs("1:ppn=x", f1=2), "2: field 21 (node spec) is '1:ppn=x'; expected a node spec such as 2:ppn=4:property"),
         (pbs("1:ppn=4", f1=2, f4="x"), "2: field 4 (run time) is 'x'; expected a number"),
-        (pbs("1:ppn=4"), "2: field 1 (job number) is '1'; expected a number of its own, and line 1 has it already"),
+        (pbs("1:ppn=4"), "2: field 1 (job number) is '1'; expected a unique job number (first used in line 1)"),
         (line(f1=2).decode(), "2: 18 fields; expected 21"),
         (pbs("9:ppn=4+1:ppn=1:mem=1000000T", f1=2, f8=37), "2: field 21 (node spec) is '9:ppn=4+1:ppn=1:mem=1000000T'"),
     ],

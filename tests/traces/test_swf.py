@@ -166,7 +166,7 @@ def test_comments_blank_lines_and_line_ends_of_windows_are_no_matter():
 
 def test_an_id_that_stands_twice_is_refused_naming_both_lines():
     assert refusal(HEADER + line() + b"; x\n" + line()) == (
-        "<bytes>:7: field 1 (job number) is '1'; expected a number of its own, and line 5 has it already"
+        "<bytes>:7: field 1 (job number) is '1'; expected a unique job number (first used in line 5)"
     )
     assert read(line(f4=-1), line()).dropped  # a row that is dropped anyway is no rival
 
@@ -359,7 +359,7 @@ def test_jobs_follow_their_preceding_ones_where_that_is_wanted():
     assert (as_recorded.jobs.submit // SECOND).tolist() == [10, 500, 600, 700]
     assert not len(as_recorded.jobs.after.items)
     some = "3 of 4 jobs have one"
-    assert f"preceding jobs (field 17) are not looked at: {some}; --think lets them follow" in as_recorded.notes
+    assert f"preceding jobs (field 17) are ignored: {some}; use --think to honour them" in as_recorded.notes
     follows = read_swf(b"".join(log), think=True)
     assert [follows.jobs.after[row].tolist() for row in range(4)] == [[], [0], [1], []]
     assert (follows.jobs.think / SECOND).tolist() == [0, 5.5, 0, 0]
@@ -380,11 +380,11 @@ def test_a_job_may_follow_one_that_stands_below_it():
     [
         (
             (line(f1=1, f17=2), line(f1=2, f17=1)),
-            "<bytes>:1: field 17 (preceding job) is '2'; expected no cycle of preceding jobs, but '1' after '2' after",
+            "<bytes>:1: field 17 (preceding job) is '2'; expected no cycle of preceding jobs ('1' after '2' after",
         ),
         (
             (line(f1=1, f17=1),),
-            "<bytes>:1: field 17 (preceding job) is '1'; expected no cycle of preceding jobs, but '1' after '1'",
+            "<bytes>:1: field 17 (preceding job) is '1'; expected no cycle of preceding jobs ('1' after '1')",
         ),
         ((line(f1=1, f17=0.5),), "<bytes>:1: field 17 (preceding job) is '0.5'; expected a whole number"),
         ((line(f1=1, f17=1, f18="inf"),), "<bytes>:1: field 18 (think time) is 'inf'; expected a number"),

@@ -94,8 +94,8 @@ def test_memory_is_told_per_task_per_job_or_per_cpu():
 def test_memory_beside_procs_is_said_to_be_per_task():
     several = ("job,submit,runtime,walltime,procs,memory", "a,0,1,1,1,48000M", "b,0,1,1,4,", "c,0,1,1,12,48000M")
     said = (
-        "memory is per task: procs=12 with memory=48000M hold 562.5 GiB between them; use memory_per_job for what a "
-        "whole job holds"
+        "memory is per task: procs=12 with memory=48000M hold 562.5 GiB in total; use memory_per_job for the "
+        "memory of a whole job"
     )
     assert table(*several).notes == (said,)
     assert table(*several[:-1]).notes == ()  # one task holds what the job holds
@@ -107,9 +107,17 @@ def test_memory_beside_procs_is_said_to_be_per_task():
 @pytest.mark.parametrize(
     ("columns", "cells", "expected"),
     [
-        ("memory,memory_per_job", "1,2G", "memory_per_job is '2G'; expected nothing, as the row has memory too"),
-        ("memory_per_cpu,memory_per_job", "1,2", "memory_per_cpu is '1'; expected nothing, as the row has memory_per_"),
-        ("cpus,memory_per_cpu", "0,1G", "memory_per_cpu is '1G'; expected nothing, as the tasks of the job hold no c"),
+        ("memory,memory_per_job", "1,2G", "memory_per_job is '2G'; expected nothing, because the row has memory too"),
+        (
+            "memory_per_cpu,memory_per_job",
+            "1,2",
+            "memory_per_cpu is '1'; expected nothing, because the row has memory_per_",
+        ),
+        (
+            "cpus,memory_per_cpu",
+            "0,1G",
+            "memory_per_cpu is '1G'; expected nothing, because the tasks of the job hold no c",
+        ),
         ("cpus,memory_per_cpu", "1T,8P", "memory_per_cpu is '8P'; expected less: the 1,099,511,627,776 cpus of a ta"),
         ("memory_per_cpu", "-1", "memory_per_cpu is '-1'; expected a whole number from 0"),
         ("memory_per_job", "1X", "memory_per_job is '1X'; expected a whole number from 0"),
@@ -183,15 +191,15 @@ def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once
         ("memory", "9" * 100 + "T", "memory is '" + "9" * 57 + "...'; expected a whole number from 0"),
         ("priority", "inf", "priority is 'inf'; expected a finite number"),
         ("spread", "rack", "spread is 'rack'; expected node, site, any"),
-        ("constraint", "a&", "constraint is 'a&'; expected features with & and | between them, and a ! in front of"),
-        ("licences", "a:0", "licences is 'a:0'; expected name:copies with ; between, and 1 to 1,099,511,627,776 c"),
+        ("constraint", "a&", "constraint is 'a&'; expected features joined by & and |, with a ! in front of"),
+        ("licences", "a:0", "licences is 'a:0'; expected name:copies items separated by ;, of 1 to 1,099,511,627,776"),
         ("licences", ":1", "licences is ':1'; expected name:copies"),
         ("licences", "a:1;;", "licences is 'a:1;;'; expected name:copies"),
-        ("after", "z", "after is 'z'; expected ids of this file separated by ; \\(no job is called 'z'"),
-        ("after", "b", "after is 'b'; expected no cycle, but 'b' after 'b'"),
+        ("after", "z", "after is 'z'; expected ids of this file separated by ; (no job is called 'z'"),
+        ("after", "b", "after is 'b'; expected no cycle ('b' after 'b')"),
         ("job", "", "job is ''; expected a text without control characters"),
         ("job", "\x1b[1m", r"job is '\x1b[1m'; expected a text without control characters"),
-        ("job", "a", "job is 'a'; expected an id of its own, and line 2 has it already"),
+        ("job", "a", "job is 'a'; expected a unique job id (first used in line 2)"),
     ],
 )  # fmt: skip
 def test_a_bad_cell_is_refused_with_line_and_column(column: str, cell: str, expected: str):
@@ -206,7 +214,7 @@ def test_a_bad_cell_is_refused_with_line_and_column(column: str, cell: str, expe
 
 def test_a_circle_of_predecessors_is_refused():
     message = refusal("job,submit,runtime,after", "a,0,1,c", "b,0,1,a", "c,0,1,b", "d,0,1,a", "e,0,1,")
-    assert message == "2: after is 'c'; expected no cycle, but 'a' after 'c' after 'b' after 'a'"
+    assert message == "2: after is 'c'; expected no cycle ('a' after 'c' after 'b' after 'a')"
 
 
 def test_what_is_not_a_workload_table_is_refused():
@@ -378,7 +386,7 @@ def test_of_two_rows_with_one_id_the_first_stays_where_that_is_asked_for():
     assert workload.dropped == {"duplicate job id": 1}
     assert workload.assumed == {"processors missing: taken as 1": 2}
     assert workload.jobs.after[1].tolist() == [0]
-    assert refusal(*lines) == "3: job is 'a'; expected an id of its own, and line 2 has it already"
+    assert refusal(*lines) == "3: job is 'a'; expected a unique job id (first used in line 2)"
 
 
 def test_a_think_time_stands_beside_what_a_job_comes_after(tmp_path):
@@ -394,5 +402,7 @@ def test_a_think_time_stands_beside_what_a_job_comes_after(tmp_path):
 
 def test_a_think_time_without_a_job_before_it_is_refused(tmp_path):
     (tmp_path / "log.csv").write_text("job,submit,runtime,think\na,0,10,5\n")
-    with pytest.raises(WorkloadError, match=r"log.csv:2: think is '5'; expected nothing, as the job comes after no"):
+    with pytest.raises(
+        WorkloadError, match=r"log.csv:2: think is '5'; expected nothing, because the job has no `after`"
+    ):
         read_table(tmp_path / "log.csv")

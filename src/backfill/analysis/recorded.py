@@ -69,16 +69,17 @@ class Explained:
         if self.holds:
             limits = "" if self.idle_share is not None else ", judged by the sum of its cpus alone"
             return f"the waits of this log fit a machine of {self.cpus:,} cpus{limits}"
-        against = []
+        against, hint = [], ""
         if self.over_share > OVER_MAX:
             more = "more" if self.over == "cpus" else f"more {self.over} than there is"
             peak = amount(self.over, self.most_of_it)
+            hint = ". Check --cpus" if self.over == "cpus" else ". Check the platform"
             against.append(f"its jobs held {more} {_percent(self.over_share)} of the time (peak {peak})")
         if self.idle_share is not None and self.idle_share > IDLE_MAX:
             against.append(
                 f"{_percent(self.idle_share)} of all waiting fell in times when every waiting job would have fitted"
             )
-        return f"this log does not fit a machine of {self.cpus:,} cpus: {', and '.join(against)}. Check --cpus"
+        return f"this log does not fit a machine of {self.cpus:,} cpus: {', and '.join(against)}{hint}"
 
     def to_dict(self) -> dict[str, Any]:
         """The fields for JSON."""

@@ -70,7 +70,7 @@ def _fields(file: str, number: int, line: bytes) -> dict[str, str | None]:
         if len(fields) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise EventsError(at(file, number, f"field {quote(twice)} is there twice"))
+            raise EventsError(at(file, number, f"field {quote(twice)} appears twice"))
         return fields
 
     try:
