@@ -72,7 +72,7 @@ def test_json_says_which_events_and_what_they_did(backfill, events):
 def test_jobs_whose_capacity_never_comes_back_stay_pending(backfill, events, tmp_path):
     gone = events("time,event,resource,value\n60,capacity,cpus,3\n")
     done = lawful(backfill("simulate", "tiny.csv", *ON4, *gone, "--verify", "--schedule", "out.csv"))
-    assert "1 job stays pending for ever, for want of capacity that events take away" in done.err
+    assert "1 job never starts: events take away capacity that it needs" in done.err
     assert "1 job pending for ever\n" in done.out
     assert "\nb,1,,,PENDING,,\n" in (tmp_path / "out.csv").read_text()
     waits = (tmp_path / "out.csv").read_text().replace("d,3,100,199,TIMEOUT,head,pool", "d,3,,,PENDING,,")
@@ -243,7 +243,7 @@ def test_jobs_think_where_that_is_wanted(backfill, tmp_path):
     (tmp_path / "early.csv").write_text((tmp_path / "out.csv").read_text().replace("85,180,190", "85,179,189"))
     early = backfill("verify", "thinks.swf", "early.csv", "--think")
     assert early.code == 5
-    assert early.out == "start: job 2 at 179 s: starts before 30 s after the end of job 1, which it comes after\n"
+    assert early.out == "start: job 2 at 179 s: starts before 30 s after the end of job 1, which it depends on\n"
     assert backfill("simulate", "thinks.swf", "--think", "--json", "-q").out.count('"think": true') == 1
 
 

@@ -128,7 +128,7 @@ def test_a_hint_can_be_typed_as_it_stands(backfill):
 
 def test_a_log_without_projects_is_noted_where_they_are_scheduled(backfill, tmp_path):
     (tmp_path / "single.csv").write_text("job,submit,runtime\na,0,10\nb,0,10\n")
-    note = "no job names a project: 2tsb takes each job as a project of its own"
+    note = "no job has a project: 2tsb treats each job as a project of its own"
     assert note in backfill("simulate", "single.csv", "--cpus", "4", "--policy", "2tsb").err
     assert "project" not in backfill("simulate", "single.csv", "--cpus", "4", "--policy", "easy").err
 

@@ -28,8 +28,8 @@ def test_demo_prints_a_table_and_writes_a_page(backfill, tmp_path):
     page = (tmp_path / "backfill-demo.html").read_text()
     assert "conservative" in page
     assert f"wrote {tmp_path / 'backfill-demo.html'}: open it in a browser\n" in done.err
-    assert "taken: 112 processors" in done.err
-    assert "taken: 112 processors" in page
+    assert "112 processors are assumed" in done.err
+    assert "112 processors are assumed" in page
 
 
 def test_demo_needs_a_folder(backfill):

@@ -86,8 +86,9 @@ class Happened:
         if self.after_all:
             found.append(f"{counted(self.after_all, 'event')} had no effect: all jobs had already ended")
         if pending := int(self.cost.get("pending_jobs") or 0):
-            stay = "stays" if pending == 1 else "stay"
-            found.append(f"{counted(pending, 'job')} {stay} pending: events take away the capacity that they need")
+            need = "job never starts: events take away capacity that it needs"
+            needs = "jobs never start: events take away capacity that they need"
+            found.append(f"{pending:,} {need if pending == 1 else needs}")
         return found
 
 
