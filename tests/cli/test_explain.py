@@ -13,7 +13,7 @@ submitted day 0 00:00:03, started day 0 00:02:30, because it was first in the
   queue
 
 Job d waited 2.5 min for cpus. It needs 1 cpu, and none of 4 were free at that
-  time. Meanwhile 3 jobs held cpus.
+time. Meanwhile 3 jobs held cpus.
 
 waited
    2.5 min  100%  for cpus

@@ -28,7 +28,7 @@ dropped  run time < 0 or unknown                                 1  16.7%
 assumed  walltime missing: the run time is used                  1  25.0%
          requested processors missing: the allocated ones        1  25.0%
          are used
-odd      cancelled, but with a run time                      1  25.0%  4
+odd      cancelled, but with a run time                          1  25.0%  4
 
 status: 50% completed, 25% failed, 25% cancelled
 load by week, submitted: 0% of 4 cpus
