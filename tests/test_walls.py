@@ -132,7 +132,7 @@ HELPERS = {
 def test_a_helper_is_followed(tmp_path, monkeypatch, helper, how):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, HELPERS[helper], how, before=helper)
-    with pytest.raises(PolicyError, match=r"^mine\.py:\d+: .*state\.free\.nodes\[0, 0\], which is not the policy's"):
+    with pytest.raises(PolicyError, match=r"^mine\.py:\d+: .*state\.free\.nodes\[0, 0\], which is read-only"):
         load("mine.py")
 
 

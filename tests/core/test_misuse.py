@@ -391,5 +391,5 @@ def test_a_wrong_preemption_is_told_with_names(decide, message, compiled):
 
 
 def test_a_policy_says_that_it_preempts():
-    with pytest.raises(PolicyError, match=r"preempts job a; expected @policy(..., preempts=True)"):
+    with pytest.raises(PolicyError, match=r"preempts job a; expected @policy\(..., preempts=True\)"):
         simulate(Workload(JOBS), Platform.pool(9), Policy("careless", preempts_who_waits, compiled=False))
