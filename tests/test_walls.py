@@ -55,7 +55,7 @@ WRITES = {
 READS = {
     "job = state.walltime[0]": "state has no field 'walltime'; did you mean state.jobs.walltime?",
     "free = state.free[0, 0]": (
-        "state.free is no array; its fields: nodes, total, licences; did you mean state.free.nodes[0, 0]?"
+        "state.free is not an array; its fields: nodes, total, licences; did you mean state.free.nodes[0, 0]?"
     ),
     "n = state.jobs.runtime[0]": (
         "state.jobs has no field 'runtime': no policy may know it; walltime is what the user asked for"

@@ -290,7 +290,7 @@ def _intervals(blocks: Blocks, a: tuple[float | None, Value], b: tuple[float | N
 
 
 def _paired(metrics: Metrics) -> list[str]:
-    """The metrics that are held against each other."""
+    """The metrics that are compared in pairs."""
     return [*PAIRED, *(name for name in FARM if name in metrics)]
 
 

@@ -68,14 +68,14 @@ class Platform:
         if len(self.features) not in (0, nodes):
             raise PlatformError(f"{self.name}: features of {len(self.features)} nodes; expected {nodes}")
         if bad := next((name for name in self.feature_names if not is_feature(name)), None):
-            raise PlatformError(f"{self.name}: {quote(bad)} is no feature; expected {NAME}")
+            raise PlatformError(f"{self.name}: {quote(bad)} is not a feature; expected {NAME}")
         rules = ([each.name for each in some] for some in (self.partitions, self.qos, self.limits))
         for names in (self.nodes, self.resources, self.sites, self.licences, *rules):
             if len(set(names)) < len(names):
                 raise PlatformError(f"{self.name}: two of {', '.join(names[:10])} have the same name")
         for limit in self.limits:
             if strange := [name for name in limit.running if name not in self.resources]:
-                told = f"{quote(strange[0])} is no resource of a node; expected {', '.join(self.resources)}"
+                told = f"{quote(strange[0])} is not a resource of a node; expected {', '.join(self.resources)}"
                 raise PlatformError(f"{self.name}: limit {quote(limit.name)}: {told}")
         if ((self.site < 0) | (self.site >= len(self.sites))).any() or (self.copies < 0).any():
             raise PlatformError(f"{self.name}: sites must be places in {self.sites}, and copies 0 or more")

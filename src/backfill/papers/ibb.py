@@ -53,7 +53,7 @@ REPLICATIONS = 30  # of generated workloads
 LOGS = (LANL, META)
 QUICK_WEEKS = 8  # of each log
 BEGINS = 10  # of the second log in the mix, a minute apart: whether a result hangs on when single jobs come
-POLICIES = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB, IBB_EVEN)  # on logs; the others are held against the first
+POLICIES = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB, IBB_EVEN)  # on logs; the first is the baseline
 FEW = (BB, EASY, IBB)  # with the other readings of walltimes
 CROWDED = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB)  # where the queue never ends: the others take minutes there
 CALM = 1.0  # conservative plans for every job that waits, and runs up to this load
@@ -225,7 +225,7 @@ def _sentences(asked: Asked, found: Mapping[Setting, LogSweep]) -> list[str]:
         f"Logs: {CPUS:,} cpus as one pool, with 1 GB of memory for each, and also with {AS_BUILT} GB in all; "
         "walltime = the longer of requested and run time, and no job is killed. Relative loads from "
         f"{LOADS[0]:g} to {LOADS[-1]:g}; intervals of differences by a bootstrap of eight long blocks. There is none "
-        "where somebody waits for most of the log on end.",
+        "where the queue stays non-empty for most of the log.",
         f"Generated workloads: {asked.replications} of each, the same for all policies; intervals by Student's t.",
     ]
     if MIXED in found:

@@ -155,7 +155,7 @@ def submit(words: Sequence[str]) -> int:
         if script is not None:
             in_script, rest, _ = parse("show", directives(script), SUBMIT)
             if rest:
-                raise Unreadable(f"{left[0]}: {rest[0]!r} is no option")
+                raise Unreadable(f"{left[0]}: {rest[0]!r} is not an option")
             given = {**in_script, **given}
     request = request_of(given, argv, script)
     answer = persistent("submit", home(), **request)
@@ -178,7 +178,7 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
             need[name] = given[name]
     for name, count in given.get("licences", {}).items():
         if name in ("cpus", "memory", "gpus"):
-            raise Unreadable(f"--licenses: {name} is no licence")
+            raise Unreadable(f"--licenses: {name} is not a licence")
         need[name] = count
     job: Facts = {"need": need, "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
     job |= {

@@ -44,7 +44,7 @@ def text(given: str) -> str:
 
 def _priority(given: str) -> int:
     if not re.fullmatch(r"[+-]?\d{1,9}", given):
-        raise Unreadable(f"{given!r} is no whole number")
+        raise Unreadable(f"{given!r} is not a whole number")
     return int(given)
 
 
@@ -59,7 +59,7 @@ def _signal(given: str) -> list[Any]:
             number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
         if number is not None:
             return [int(number), int(match[2] or 60)]
-    raise Unreadable(f"{given!r} is no signal; expected for instance USR1@300")
+    raise Unreadable(f"{given!r} is not a signal; expected for instance USR1@300")
 
 
 def _gpus(given: str) -> int:

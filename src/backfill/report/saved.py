@@ -224,7 +224,7 @@ def _runs(number: int) -> str:
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _json(file: Path) -> dict[str, Any]:

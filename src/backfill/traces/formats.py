@@ -30,7 +30,7 @@ class Rules:
     """What an import does with jobs that no simulation can use as they are."""
 
     zero_run: str = "keep"  # jobs with run time 0: keep, drop-cancelled or drop
-    repeats: str = "drop"  # jobs with an id that stands above already: refuse (the file) or drop (the job)
+    repeats: str = "drop"  # duplicate job ids: refuse (the file) or drop (the job)
     resources: tuple[str, ...] = ()  # further columns that are resources
     machines: Platform | str | None = None  # the nodes that the log is of, or the table of them
     zone: str | None = None  # of dates that name none: a name of the IANA database

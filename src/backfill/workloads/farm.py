@@ -24,7 +24,7 @@ from backfill.workloads.uniform import Uniform
 
 VERSION = 1  # raise it whenever the same arguments give other jobs
 MOST = 10**7  # jobs
-CHUNK = 4096  # jobs that are held against all machines together
+CHUNK = 4096  # jobs that are compared with all machines at once
 TRIES = 1000  # rounds in which jobs that no machine can host are drawn again
 MARGINS = ("time", "percent")
 # streams of random numbers
