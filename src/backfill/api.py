@@ -384,6 +384,18 @@ class Result:
         """
         return f"{self.workload.name}: {counted(len(self.workload), 'job')} on {counted(self.platform.cpus, 'cpu')}"
 
+    @property
+    def unit(self) -> str:
+        """The unit of every wait in the texts: `d`, `h`, `min` or `s`.
+
+        >>> import backfill as bf
+        >>> bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy").unit
+        'min'
+        """
+        from backfill.report.values import wait_unit
+
+        return wait_unit([self.metrics])
+
     @cached_property
     def replay(self) -> "Replay | None":
         """How this run compares with the recorded waits; None where the log has none.
@@ -391,7 +403,7 @@ class Result:
         >>> import backfill as bf
         >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]}
         >>> log = bf.Workload.from_arrays(arrays)
-        >>> bf.simulate(log, bf.Platform.pool(1), "fcfs").replay.against
+        >>> bf.simulate(log, bf.Platform.pool(1), "fcfs").replay.against()
         'mean wait 27.5 s against 27.5 s in reality (+0%)'
         """
         from backfill.analysis.replay import replay
@@ -546,16 +558,13 @@ class Result:
         return self.plot("gantt", ax)
 
     def __repr__(self) -> str:
-        from backfill.report.values import wait_unit
-
-        unit = wait_unit([self.metrics])
-        mean, most = (span(self.metrics.get(name) or 0, unit) for name in ("mean_wait_s", "max_wait_s"))
+        mean, most = (span(self.metrics.get(name) or 0, self.unit) for name in ("mean_wait_s", "max_wait_s"))
         return f"<Result of {self.name} on {self.title}: mean wait {mean}, longest {most}>"
 
     def _repr_html_(self) -> str:
-        from backfill.report.values import columns, headline, wait_unit
+        from backfill.report.values import columns, headline
 
-        found = columns(headline([self.metrics]), [self.metrics], wait_unit([self.metrics]))
+        found = columns(headline([self.metrics]), [self.metrics], self.unit)
         return notebook.table(
             self.title, ["policy", *(head for head, _ in found)], [[self.name, *(c for _, (c,) in found)]]
         )

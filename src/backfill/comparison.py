@@ -145,7 +145,7 @@ class Comparison:
         >>> found.reality
         ''
         """
-        return reality(self.replays) if self.replays else ""
+        return reality(self.replays, self.unit) if self.replays else ""
 
     @property
     def sentences(self) -> list[str]:

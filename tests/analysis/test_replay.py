@@ -61,7 +61,7 @@ def test_a_simulation_that_equals_reality_has_no_error():
         "easy: mean wait 61.5 s against 61.5 s in reality (+0%); "
         "100% of the jobs start within 10 min of their real start"
     )
-    assert found.short == "in reality the mean wait was 61.5 s (easy: +0%)"
+    assert found.short() == "in reality the mean wait was 61.5 s (easy: +0%)"
 
 
 def test_errors_are_told_by_class():
@@ -111,7 +111,7 @@ def test_there_is_no_replay_of_a_log_without_waits_or_at_another_load():
 def test_where_nobody_waited_there_is_no_relative_error():
     easy = log([0], [1], [0], [5])
     found = replay(Ran(easy, scheduled(easy, POOL, [60])))
-    assert (found.relative, found.caution, found.short) == (None, "", "in reality the mean wait was 0 s")
+    assert (found.relative, found.caution, found.short()) == (None, "", "in reality the mean wait was 0 s")
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["relative"] is None
 
 
@@ -125,7 +125,7 @@ def test_more_processors_than_the_machine_has_cannot_be_explained():
     )
     ran = replay(Ran(both, scheduled(both, POOL, [0, 100])))
     assert reality([ran]) == found.sentence()
-    assert ran.short == "in reality the mean wait was 20.0 s; this log does not fit a machine of 4 cpus"
+    assert ran.short() == "in reality the mean wait was 20.0 s; this log does not fit a machine of 4 cpus"
 
 
 def test_waits_on_a_machine_with_room_for_everybody_cannot_be_explained():

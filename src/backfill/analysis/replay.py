@@ -76,24 +76,22 @@ class Replay:
         """The error of the mean wait; None where nobody waited in reality."""
         return self.simulated_s / self.recorded_s - 1 if self.recorded_s else None
 
-    def sentence(self) -> str:
-        """How far the simulation is from what the log recorded, in plain words."""
+    def sentence(self, unit: str | None = None) -> str:
+        """How far the simulation is from what the log recorded, in plain words. unit: of waits, see `times`."""
         near = f"{self.within[600]:.0%} of the jobs start within 10 min of their real start"
-        return f"{self.policy}: {self.against}; {near}"
+        return f"{self.policy}: {self.against(unit)}; {near}"
 
-    @property
-    def short(self) -> str:
-        """A line to stand below a table that has the simulated mean wait."""
-        there = f"in reality the mean wait was {times([self.simulated_s, self.recorded_s])[1]}"
+    def short(self, unit: str | None = None) -> str:
+        """A line to stand below a table that has the simulated mean wait. unit: of waits, as in the table."""
+        there = f"in reality the mean wait was {times([self.simulated_s, self.recorded_s], unit)[1]}"
         if not self.explained.holds:
             return f"{there}; this log does not fit a machine of {self.explained.cpus:,} cpus"
         return there if self.relative is None else f"{there} ({self.policy}: {100 * self.relative:+,.0f}%)"
 
-    @property
-    def against(self) -> str:
-        """`mean wait 7.4 h against 6.9 h in reality (+7 %)`."""
+    def against(self, unit: str | None = None) -> str:
+        """`mean wait 7.4 h against 6.9 h in reality (+7%)`."""
         change = "" if self.relative is None else f" ({100 * self.relative:+,.0f}%)"
-        here, there = times([self.simulated_s, self.recorded_s])
+        here, there = times([self.simulated_s, self.recorded_s], unit)
         return f"mean wait {here} against {there} in reality{change}"
 
     @property
@@ -177,14 +175,14 @@ def closest(replays: Sequence[Replay]) -> Replay:
     return min(replays, key=lambda each: each.off_s)
 
 
-def reality(replays: Sequence[Replay]) -> str:
+def reality(replays: Sequence[Replay], unit: str | None = None) -> str:
     """The sentence that a comparison begins with: which policy is closest, or why none can be."""
     best = closest(replays)
     if not best.explained.holds:
         return best.explained.sentence()
     if len(replays) == 1:
-        return best.sentence() + best.caution
-    told = best.sentence().removeprefix(f"{best.policy}: ")
+        return best.sentence(unit) + best.caution
+    told = best.sentence(unit).removeprefix(f"{best.policy}: ")
     return f"{best.policy} comes closest to the waits of the log, class by class: {told}{best.caution}"
 
 
