@@ -229,7 +229,7 @@ def test_what_cannot_be_sent_to_another_process_is_named(log):
     [
         ({"policies": ["easy"]}, "needs two policies or more; got 1"),
         ({"policies": ["easy", "easy"]}, "policy easy is given twice"),
-        ({"replications": 2}, "replications need a workload that can be made anew"),
+        ({"replications": 2}, "replications need a generated workload"),
         ({"replications": 0}, "replications is 0; expected a whole number >= 1"),
         ({"workers": 0}, "workers is 0; expected a whole number >= 1"),
         ({"policies": ["easy", ("k-reservations", {"k": -1})]}, "k is -1; expected"),

@@ -98,5 +98,5 @@ def test_where_is_judged_before_anything_starts():
         assert (here, three) == (None, Processes(3))
     with pytest.raises(BadArgument, match="workers is 0"), executor(0):
         pass
-    with pytest.raises(UsageError, match="--cluster and --workers exclude each other"), executor(2, "tcp://x:1"):
+    with pytest.raises(UsageError, match="--cluster and --workers cannot be combined"), executor(2, "tcp://x:1"):
         pass

@@ -17,7 +17,7 @@ DECORATOR = (
     '@policy("mine", {how}sorts=True, params={{"k": Param(1, 0, 9)}}, memory={{"seen": "jobs"}}, '
     'memory_f={{"score": "jobs"}})\n'
 )
-NOT_YOURS = "is not the policy's to write; a policy writes its own memory, state.own, and calls verbs"
+NOT_YOURS = "is read-only; a policy writes only its own memory, state.own, and calls verbs"
 
 # body of the pass -> line within it, and message; {W} stands for NOT_YOURS
 WRITES = {
@@ -55,7 +55,7 @@ WRITES = {
 READS = {
     "job = state.walltime[0]": "state has no field 'walltime'; did you mean state.jobs.walltime?",
     "free = state.free[0, 0]": (
-        "state.free is no array; its fields: nodes, total, licences; did you mean state.free.nodes[0, 0]?"
+        "state.free is not an array; its fields: nodes, total, licences; did you mean state.free.nodes[0, 0]?"
     ),
     "n = state.jobs.runtime[0]": (
         "state.jobs has no field 'runtime': no policy may know it; walltime is what the user asked for"
@@ -132,14 +132,14 @@ HELPERS = {
 def test_a_helper_is_followed(tmp_path, monkeypatch, helper, how):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, HELPERS[helper], how, before=helper)
-    with pytest.raises(PolicyError, match=r"^mine\.py:\d+: .*state\.free\.nodes\[0, 0\], which is not the policy's"):
+    with pytest.raises(PolicyError, match=r"^mine\.py:\d+: .*state\.free\.nodes\[0, 0\], which is read-only"):
         load("mine.py")
 
 
 def test_a_helper_in_a_file_beside_it_is_followed(tmp_path):
     (tmp_path / "beside.py").write_text("def spoil(state):\n    state.now = 3\n")
     write(tmp_path, "beside.spoil(state)", "plain", before="import beside\n\n")
-    with pytest.raises(PolicyError, match=r"beside\.py:2: state\.now is not the policy's to write"):
+    with pytest.raises(PolicyError, match=r"beside\.py:2: state\.now is read-only"):
         load(str(tmp_path / "mine.py"))
 
 
@@ -167,7 +167,7 @@ def test_what_the_check_cannot_follow_is_stopped_when_it_happens():
         rooms = [state.free]
         rooms[0].nodes[0, 0] = 3
 
-    message = rf"^{__file__}:\d+: policy \w+: this array is not the policy's to write"
+    message = rf"^{__file__}:\d+: policy \w+: this array is read-only"
     for policy in (Hides(), hides):
         with pytest.raises(PolicyError, match=message):
             bf.simulate(bf.generate(LOG), None, policy)
@@ -192,7 +192,7 @@ def test_a_function_given_in_python_is_checked():
 
     with pytest.raises(PolicyError, match=rf"{__file__}:\d+: room.nodes\[0, 0\] is state.free.nodes\[0, 0\], which"):
         bf.simulate(bf.generate(LOG), None, careless)
-    with pytest.raises(PolicyError, match=rf"{__file__}:\d+: state.now is not the policy's to write"):
+    with pytest.raises(PolicyError, match=rf"{__file__}:\d+: state.now is read-only"):
         bf.simulate(bf.generate(LOG), None, Careless())
     with pytest.raises(PolicyError, match=rf"{__file__}:\d+: state has no field 'walltime'"):
         bf.simulate(bf.generate(LOG), None, lambda state: state.walltime)

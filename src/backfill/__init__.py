@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from backfill.estimate_sweep import EstimateSweep as EstimateSweep
     from backfill.estimate_sweep import sweep_estimates as sweep_estimates
     from backfill.model.errors import BackfillError as BackfillError
+    from backfill.model.errors import BadArgument as BadArgument
     from backfill.model.errors import EventsError as EventsError
     from backfill.model.errors import InputError as InputError
+    from backfill.model.errors import MissingExtra as MissingExtra
+    from backfill.model.errors import NotLawful as NotLawful
     from backfill.model.errors import PlatformError as PlatformError
     from backfill.model.errors import PolicyError as PolicyError
     from backfill.model.errors import ScheduleError as ScheduleError
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
     from backfill.policies import names as policies
     from backfill.traces.events import read_events as read_events
     from backfill.traces.formats import import_log as import_log
-    from backfill.traces.frames import from_pandas as from_pandas
-    from backfill.traces.frames import from_polars as from_polars
     from backfill.traces.inventory import read_platform as read_platform
     from backfill.traces.read import read as read
     from backfill.traces.write import write as write
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(
         (
-            *("BackfillError", "EventsError", "InputError", "PlatformError", "PolicyError", "ScheduleError"),
-            *("UsageError", "WorkloadError"),
+            *("BackfillError", "BadArgument", "EventsError", "InputError", "MissingExtra", "NotLawful"),
+            *("PlatformError", "PolicyError", "ScheduleError", "UsageError", "WorkloadError"),
         ),
         "backfill.model.errors",
     ),
@@ -57,8 +58,6 @@ _HOMES = {
     "Result": "backfill.api",
     "Workload": "backfill.model.workload",
     "compare": "backfill.comparison",
-    "from_pandas": "backfill.traces.frames",
-    "from_polars": "backfill.traces.frames",
     "generate": "backfill.workloads",
     "import_log": "backfill.traces.formats",
     "policies": "backfill.policies",
@@ -75,11 +74,14 @@ _HOMES = {
 }
 __all__ = [
     "BackfillError",
+    "BadArgument",
     "Comparison",
     "EstimateSweep",
     "Events",
     "EventsError",
     "InputError",
+    "MissingExtra",
+    "NotLawful",
     "Param",
     "Platform",
     "PlatformError",
@@ -90,8 +92,6 @@ __all__ = [
     "Workload",
     "WorkloadError",
     "compare",
-    "from_pandas",
-    "from_polars",
     "generate",
     "import_log",
     "policies",
@@ -102,6 +102,7 @@ __all__ = [
     "read_platform",
     "replay",
     "simulate",
+    "sweep_estimates",
     "verify",
     "write",
 ]

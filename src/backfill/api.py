@@ -27,7 +27,8 @@ from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
 from backfill.model.promises import Promises, subject
 from backfill.model.schedule import NO_TIME, TEXTS, Runs, Schedule
-from backfill.model.units import SECOND, counted, span_text
+from backfill.model.spans import span
+from backfill.model.units import SECOND, counted
 from backfill.model.workload import Ints, Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
@@ -47,7 +48,13 @@ SCHEMA = 1  # of the JSON object
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result:
-    """One policy's run over one workload."""
+    """The run of one policy over one workload: schedule, metrics, notes.
+
+    >>> import backfill as bf
+    >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+    >>> result
+    <Result of easy on lublin: 100 jobs on 64 cpus: mean wait 31.3 min, longest 309 min>
+    """
 
     workload: Workload
     platform: Platform
@@ -57,84 +64,170 @@ class Result:
 
     @property
     def policy(self) -> Policy:
-        """The policy, with the answers that were given."""
+        """The policy, with the answers (order, tried, place) that were given.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.policy.name
+        'easy'
+        """
         return self.spec.policy
 
     @property
     def params(self) -> Mapping[str, float | str]:
-        """Every parameter, defaults included, and the answers that were given."""
+        """Every parameter, defaults included, and the answers that were given.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=20&cpus=64")
+        >>> bf.simulate(log, policy="k-reservations").params
+        {'k': 4.0}
+        """
         return self.policy.in_full(self.spec.params)
 
     @property
     def options(self) -> Options:
-        """How the simulated world behaved."""
+        """The options of the simulated world.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.options.overrun
+        'kill'
+        """
         return self.spec.options
 
     @property
     def warmup(self) -> Trim:
-        """How much of the begin stays out of the metrics."""
+        """How much of the begin of the run is left out of the metrics.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=20&cpus=64")
+        >>> str(bf.simulate(log, policy="easy", warmup=5).warmup)
+        '5'
+        """
         return self.spec.warmup
 
     @property
     def cooldown(self) -> Trim:
-        """How much of the end stays out of the metrics."""
+        """How much of the end of the run is left out of the metrics.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=20&cpus=64")
+        >>> str(bf.simulate(log, policy="easy", cooldown="2h").cooldown)
+        '7200s'
+        """
         return self.spec.cooldown
 
     @property
     def watched(self) -> str | None:
-        """The job or project whose promises are told."""
+        """The job or project whose promises were asked for; None where none was.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=20&cpus=64")
+        >>> bf.simulate(log, policy="conservative", promise="7").watched
+        '7'
+        """
         return self.spec.watched
 
     @property
     def schedule(self) -> Schedule:
-        """When and where each job ran."""
+        """When and where each job ran.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.schedule.start[:2].tolist()  # microseconds
+        [153000000, 303000000]
+        """
         return self.simulation.schedule
 
     @property
     def seed(self) -> int:
-        """Of everything that was drawn."""
+        """The random seed.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.seed
+        0
+        """
         return self.options.seed
 
     @property
     def name(self) -> str:
-        """The policy with its parameters and the variant of the rules that it ran under, where not the default."""
+        """The policy with its parameters and the variant of the rules, where they are not the default.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=20&cpus=64")
+        >>> bf.simulate(log, policy="k-reservations:k=4", estimates="exact").name
+        'k-reservations, estimates exact'
+        """
         return self.spec.name
 
     @property
     def variant(self) -> list[str]:
-        """The options that make another algorithm of the same policy, where they are not the default."""
+        """The options under which the policy is another algorithm, where they are not the default.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=20&cpus=64")
+        >>> bf.simulate(log, policy="easy", ties="step").variant
+        ['ties step']
+        """
         return self.options.variant
 
     @property
     def notes(self) -> list[str]:
-        """What to know before the metrics are believed, one sentence each."""
+        """What to know before the metrics are believed, one sentence each.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=20&cpus=64")
+        >>> bf.simulate(log, bf.Platform.pool(16), "easy").notes
+        ['rejected 2 of 20 jobs, which can never run here: cpus (2)']
+        """
         found = []
         if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
             why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
             for_ever = "" if any(QUEUED_JOBS in cause for cause in causes) else ", which can never run here"
             found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
         if "memory" in self.workload.resources and not self.platform.bounds("memory"):
-            found.append("memory is not limited: the platform does not say how much it has")
+            found.append("memory is not limited: the platform does not state how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
-            found.append("features that jobs ask for are not judged: the platform does not say what its nodes have")
+            found.append(
+                "the features that jobs ask for are not checked: the platform does not state those of its nodes"
+            )
         if self.policy.projects and not self.workload.jobs.project.names:
-            found.append(f"no job names a project: {self.policy.name} takes each job as a project of its own")
+            found.append(f"no job has a project: {self.policy.name} treats each job as a project of its own")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
             found.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
         if self.happened is not None:
             found += self.happened.notes
         if self.no_bounds:
-            found.append("no lower bounds: events raise a capacity or change walltimes, which the bounds do not know")
+            found.append(
+                "no lower bounds: events raise a capacity or change walltimes, which the bounds do not consider"
+            )
         return found
 
     @cached_property
     def events(self) -> Events | None:
-        """The events of this run: those that were given, as far as they are about its jobs, and of jobs that leave."""
+        """The events of this run: those given that concern its jobs, and those of jobs that leave. None without events.
+
+        >>> import backfill as bf
+        >>> events = [{"time": 0, "event": "down", "node": "n1"}, {"time": 600, "event": "up", "node": "n1"}]
+        >>> log = bf.generate("lublin?jobs=20&cpus=64")
+        >>> result = bf.simulate(log, bf.Platform.pool(64, nodes=2), "easy", events=events)
+        >>> len(result.events)
+        2
+        """
         return events_of(self.workload, self.options.events)
 
     @cached_property
     def happened(self) -> Happened | None:
-        """What the events of this run were and did; None where there were none."""
+        """The events of this run, counted, and their effects; None without events.
+
+        >>> import backfill as bf
+        >>> events = [{"time": 0, "event": "down", "node": "n1"}, {"time": 600, "event": "up", "node": "n1"}]
+        >>> log = bf.generate("lublin?jobs=20&cpus=64")
+        >>> result = bf.simulate(log, bf.Platform.pool(64, nodes=2), "easy", events=events)
+        >>> result.happened.sentence
+        '1 outage; no run lost'
+        """
         if self.events is None:
             return None
         bound, given = self.events.bind(self.workload, self.platform), self.options.events
@@ -143,25 +236,51 @@ class Result:
 
     @property
     def no_bounds(self) -> bool:
-        """Whether lower bounds that know only the platform and the log need not hold."""
+        """Whether events make lower bounds from the platform and the log alone invalid.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.no_bounds
+        False
+        """
         return self.happened is not None and self.happened.bound_breaks
 
     @property
     def runs(self) -> Runs:
-        """Every run of every job: a job that was requeued has several."""
+        """Every run of every job: a job that was requeued has several.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> len(result.runs)
+        100
+        """
         return self.schedule.all_runs
 
     @property
     def promises(self) -> list[tuple[float, float]]:
-        """What the job or project given as `promise` was promised: (when, which start or departure), in seconds."""
+        """The promises of the job or project given as `promise`: (when, which start or departure), in seconds.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> result = bf.simulate(log, policy="conservative", promise="100")
+        >>> result.promises[0]
+        (78840.0, 90777.0)
+        """
         told = [] if self.watched is None else self.promise_history(self.watched)
         return [(each.at / SECOND, each.until / SECOND) for each in told if each.until != NO_TIME]
 
     def promise_history(self, name: str) -> list[Change]:
-        """Every promise that a job or a project was given, when and why, in order; times in microseconds.
+        """Every promise to a job or a project, when and why it was made, in order; times in microseconds.
 
         Of all jobs and projects where the policy records them all, as `2tsb` does, else of the one given as `promise`.
         Raises UsageError for a name that is neither.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> result = bf.simulate(log, policy="conservative", promise="100")
+        >>> first = result.promise_history("100")[0]
+        >>> first.sentence(log, project=False)
+        'at day 0 21:54:00 promised to start at day 1 01:12:57'
         """
         job, rows = subject(self.workload, name)
         if job is not None:
@@ -170,11 +289,24 @@ class Result:
 
     @cached_property
     def departures(self) -> Departures | None:
-        """Every departure that a project was promised; None where the policy records none, or no job has a project."""
+        """Every departure that a project was promised; None where the policy records none, or no job has a project.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("two-tier?projects=5")
+        >>> len(bf.simulate(log, policy="2tsb").departures)
+        5
+        """
         return _departures(self.workload, self.spec, self.simulation)
 
     def projects_told(self, codes: Ints) -> dict[str, Any]:
-        """For JSON: what the projects of these codes were promised, where any was promised a departure."""
+        """The promises to the projects of these codes, for JSON; only where projects were promised departures.
+
+        >>> import backfill as bf
+        >>> import numpy as np
+        >>> result = bf.simulate(bf.generate("two-tier?projects=5"), policy="2tsb")
+        >>> result.projects_told(np.array([0]))["promised"]
+        5
+        """
         assert self.departures is not None
         return projects_told(self.departures, self.workload, self.schedule, codes)
 
@@ -184,6 +316,11 @@ class Result:
         job: its id. `print` shows the explanation as text, `as_dict()` is what `--json` has of it. A result without a
         record of what was promised - one that was not asked to explain a job - is simulated once more for it.
         Raises UsageError for an unknown id.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> print(result.explain("1").sentence)
+        Job 1 did not wait: it started at once, because it was first in the queue.
         """
         from backfill.analysis.explain import Rules, explain
 
@@ -209,12 +346,25 @@ class Result:
         if not len(journal):
             again = _simulation(self.workload, self.platform, self.spec, journal=True)
             if not np.array_equal(again.schedule.start, self.schedule.start):
-                raise PolicyError(f"policy {self.policy.name} decided otherwise when it ran once more")
+                raise PolicyError(
+                    f"policy {self.policy.name} made other decisions when it ran again; expected the same ones"
+                )
             journal = again.journal
         return promises_of(journal, self.workload.jobs.submit, self.policy.keeps)
 
     def summary(self) -> str:
-        """The headline metrics as a text table."""
+        """The headline metrics as a text table.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> print(result.summary())
+        lublin: 100 jobs on 64 cpus
+        <BLANKLINE>
+                    mean        p95   bounded                 max
+        policy      wait       wait  slowdown  utilization  queue
+        ─────────────────────────────────────────────────────────
+        easy    31.3 min  214.3 min     34.03        50.0%     21
+        """
         from backfill.report.terminal import as_text, result_table, used_table
 
         rows = [(self.name, self.metrics)]
@@ -225,36 +375,83 @@ class Result:
 
     @property
     def title(self) -> str:
-        """What was run on what, in a line."""
+        """The workload and the platform in one line.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.title
+        'lublin: 100 jobs on 64 cpus'
+        """
         return f"{self.workload.name}: {counted(len(self.workload), 'job')} on {counted(self.platform.cpus, 'cpu')}"
+
+    @property
+    def unit(self) -> str:
+        """The unit of every wait in the texts: `d`, `h`, `min` or `s`.
+
+        >>> import backfill as bf
+        >>> bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy").unit
+        'min'
+        """
+        from backfill.report.values import wait_unit
+
+        return wait_unit([self.metrics])
 
     @cached_property
     def replay(self) -> "Replay | None":
-        """How far this run is from what the log recorded; None where it recorded no waits."""
+        """How this run compares with the recorded waits; None where the log has none.
+
+        >>> import backfill as bf
+        >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]}
+        >>> log = bf.Workload.from_arrays(arrays)
+        >>> bf.simulate(log, bf.Platform.pool(1), "fcfs").replay.against()
+        'mean wait 27.5 s against 27.5 s in reality (+0%)'
+        """
         from backfill.analysis.replay import replay
 
         return replay(self)
 
     def outcome(self, command: str = "") -> "Outcome":
-        """What a page tells and a folder keeps. command: what a reader can type to get it again."""
+        """What a page shows and a folder stores. command: the command line that reproduces it.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.outcome().told["policy"]
+        'easy'
+        """
         from backfill.report.outcome import Outcome
 
         return Outcome.of([self], command, self.to_dict())
 
     def report(self, path: str | Path, command: str = "") -> None:
-        """Write the result as one HTML page. command: what a reader can type to get it again."""
+        """Write the result as one HTML page. command: the command line that reproduces it.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.report("easy.html")
+        """
         from backfill.report.write import write_report
 
         write_report(path, self.outcome(command))
 
     def save(self, folder: str | Path, command: str = "") -> None:
-        """Write the result into a folder, from which `backfill report` makes its page again."""
+        """Write the result into a folder, from which `backfill report` makes its page again.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.save("saved")
+        """
         from backfill.report.saved import save
 
         save(folder, self.outcome(command))
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of `simulate --json`."""
+        """The JSON object of `simulate --json`.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.to_dict()["policy"]
+        'easy'
+        """
         loop = self.simulation.elapsed_s
         chosen, clock = self.workload.chosen, self.workload.calendar
         found: dict[str, Any] = {
@@ -302,11 +499,23 @@ class Result:
         return found
 
     def to_polars(self, runs: bool = False) -> Any:
-        """The schedule as a polars DataFrame, times in seconds: one row per job, or per run. Needs the extra `data`."""
+        """The schedule as a polars DataFrame, times in seconds: one row per job, or per run. Needs the extra `data`.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.to_polars().shape
+        (100, 12)
+        """
         return frames.to_polars(self._columns(runs), (*TEXTS, *_WHOSE))
 
     def to_pandas(self, runs: bool = False) -> Any:
-        """The schedule as a pandas DataFrame, times in seconds: one row per job, or per run. Needs pandas."""
+        """The schedule as a pandas DataFrame, times in seconds: one row per job, or per run. Needs pandas.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> len(result.to_pandas())
+        100
+        """
         return frames.to_pandas(self._columns(runs), (*TEXTS, *_WHOSE))
 
     def _columns(self, runs: bool) -> frames.Columns:
@@ -327,6 +536,11 @@ class Result:
         """Draw `gantt`, `utilization`, `queue`, `jobs`, `wait` or `slowdown` with matplotlib; returns the axes.
 
         ax: where to draw, also for several results on the same axes; None makes a figure. Needs the extra `plot`.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.plot("queue").get_ylabel()
+        'jobs waiting'
         """
         from backfill.report.figures import figure
 
@@ -334,17 +548,23 @@ class Result:
         return figure(kind, self.workload, self.platform, self.schedule, ax, self.name, trims)
 
     def gantt(self, ax: Any = None) -> Any:
-        """Draw every job as a box over time and processors, coloured by why it started. Needs the extra `plot`."""
+        """Draw every job as a box over time and processors, coloured by why it started. Needs the extra `plot`.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.gantt().get_ylabel()
+        'processors'
+        """
         return self.plot("gantt", ax)
 
     def __repr__(self) -> str:
-        mean, most = (span_text((self.metrics.get(name) or 0) * SECOND) for name in ("mean_wait_s", "max_wait_s"))
+        mean, most = (span(self.metrics.get(name) or 0, self.unit) for name in ("mean_wait_s", "max_wait_s"))
         return f"<Result of {self.name} on {self.title}: mean wait {mean}, longest {most}>"
 
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline
 
-        found = columns(headline([self.metrics]), [self.metrics])
+        found = columns(headline([self.metrics]), [self.metrics], self.unit)
         return notebook.table(
             self.title, ["policy", *(head for head, _ in found)], [[self.name, *(c for _, (c,) in found)]]
         )
@@ -356,7 +576,13 @@ class Result:
         return bool((schedule.end[ran] - schedule.start[ran] <= seen[ran]).all())
 
     def verify(self) -> list[Violation]:
-        """What the independent checker finds wrong; empty when the schedule is lawful."""
+        """The violations that the independent checker finds; empty where the schedule is lawful.
+
+        >>> import backfill as bf
+        >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+        >>> result.verify()
+        []
+        """
         overrun: Any = self.options.overrun
         ties: Any = self.options.ties
         alone = not len(self.workload.jobs.after.items)  # else a job may enter the queue before one with a promise
@@ -396,6 +622,13 @@ def simulate(
     promise:   a job whose promised starts, or a project whose departures, are told: Result.promise_history.
     explain:   id of a job whose wait is explained in JSON and on the page, see Result.explain.
     progress:  is told now and then how many jobs were submitted so far.
+
+    >>> import backfill as bf
+    >>> log = bf.generate("lublin?jobs=100&cpus=64")
+    >>> bf.simulate(log, policy="easy")
+    <Result of easy on lublin: 100 jobs on 64 cpus: mean wait 31.3 min, longest 309 min>
+    >>> bf.simulate(log, bf.Platform.pool(128), "k-reservations:k=4", estimates="exact").name
+    'k-reservations, estimates exact'
     """
     return run_spec(log, pool, RunSpec.of(policy, params, promise=promise, explain=explain, **given), progress)
 
@@ -405,7 +638,9 @@ def check_inputs(log: object, pool: object) -> None:
     if not isinstance(log, Workload):
         called = type(log).__name__
         hint = (
-            f"read({log!r})" if isinstance(log, str | Path) else "from_pandas(frame), from_polars(frame) or read(file)"
+            f"read({log!r})"
+            if isinstance(log, str | Path)
+            else "read(file), Workload.from_pandas(frame), from_polars(frame) or from_arrays(columns)"
         )
         raise UsageError(f"log is {called}; expected a Workload: use {hint}")
     if pool is not None and not isinstance(pool, Platform):
@@ -460,7 +695,13 @@ def _departures(log: Workload, spec: RunSpec, done: Simulation) -> Departures | 
 
 
 def verify(result: Result) -> list[Violation]:
-    """What the independent checker finds wrong with a result; empty when its schedule is lawful."""
+    """The violations that the independent checker finds in a result; empty where its schedule is lawful.
+
+    >>> import backfill as bf
+    >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
+    >>> bf.verify(result)
+    []
+    """
     return result.verify()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from backfill import __version__
-from backfill.analysis.bounds import Bound, Gap, gaps, mean_bounds
+from backfill.analysis.bounds import Bound, BoundGap, gaps, mean_bounds
 from backfill.analysis.departures import farthest
 from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
 from backfill.analysis.metrics import Counted, Metrics, in_common
@@ -20,9 +20,9 @@ from backfill.executors import Executor, Processes, Progress, Where, held_back
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.platform import Platform
-from backfill.model.units import SECOND, span_text
+from backfill.model.spans import span
 from backfill.model.workload import Ints, Workload
-from backfill.runs import Done, Plan, Run, Source, carry_out
+from backfill.runs import Done, RunKey, Shared, Source, carry_out
 from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
 from backfill.workloads import generate
 
@@ -32,10 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison:
-    """What came out of running several policies over the same workload, or over the same generated workloads.
+    """The results of several policies over the same workload, or the same generated workloads.
 
     With replications, `metrics` and `bounds` are means over them, and `pairs` are about these means; `results`,
     `groups`, `fairness` and `waits` are of the first replication.
+
+    >>> import backfill as bf
+    >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+    >>> found
+    <Comparison on lublin: 100 jobs on 64 cpus: mean waits fcfs 183 min; easy 31.3 min>
     """
 
     names: Sequence[str]  # of the policies, as pairs and groups call them
@@ -50,23 +55,47 @@ class Comparison:
 
     @property
     def metrics(self) -> list[Metrics]:
-        """The metrics of each policy; means over the replications, of those in which they are defined."""
+        """The metrics of each policy; means over the replications, of those in which they are defined.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> [each["jobs"] for each in found.metrics]
+        [100, 100]
+        """
         return [each[0] if len(each) == 1 else _means(each) for each in self.replicated]
 
     @property
     def title(self) -> str:
-        """What was run on what, in a line."""
+        """The workload, the platform and the variant of the rules in one line.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.title
+        'lublin: 100 jobs on 64 cpus'
+        """
         return ", ".join([*self.on, *self.results[0].variant])
 
     @property
     def on(self) -> list[str]:
-        """The workload and the platform, and how often it was drawn."""
+        """The workload and the platform, and the number of replications.
+
+        >>> import backfill as bf
+        >>> found = bf.compare("lublin?jobs=20&cpus=64", None, ["fcfs", "easy"], replications=2)
+        >>> found.on
+        ['lublin: 20 jobs on 64 cpus', '2 replications']
+        """
         count = len(self.replicated[0])
         return [self.results[0].title, *([f"{count} replications"] if count > 1 else [])]
 
     @property
     def notes(self) -> list[str]:
-        """What to know before this is believed, one sentence each."""
+        """What to know before this is believed, one sentence each.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.notes
+        []
+        """
         found = list(dict.fromkeys(note for result in self.results for note in result.notes))
         if len(self.replicated[0]) > 1:
             found.append("groups, fairness and longest waits are those of the first replication")
@@ -74,36 +103,86 @@ class Comparison:
 
     @property
     def happened(self) -> list[str]:
-        """What the events were and did under each policy, a line each; empty without events."""
+        """The events and their effects under each policy, a line each; empty without events.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.happened
+        []
+        """
         found = [(name, each.happened) for name, each in zip(self.names, self.results, strict=True)]
         return [f"{name}: {each.sentence}" for name, each in found if each is not None]
 
     @property
-    def gaps(self) -> list[Gap]:
-        """Every policy against every bound."""
+    def gaps(self) -> list[BoundGap]:
+        """The distance of every policy from every lower bound.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> {gap.metric for gap in found.gaps if gap.policy == "easy"} == {"makespan_s", "mean_wait_s"}
+        True
+        """
         return gaps(self.names, self.metrics, self.bounds)
 
     @cached_property
     def replays(self) -> list[Replay]:
-        """How far each policy is from what the log recorded; empty where it recorded no waits."""
+        """How each policy compares with the recorded waits; empty where the log has none.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.replays
+        []
+        """
         found = [(name, result.replay) for name, result in zip(self.names, self.results, strict=True)]
         return [replace(each, policy=name) for name, each in found if each is not None]
 
     @property
     def reality(self) -> str:
-        """Which policy is closest to what the log recorded, or why none can be; empty where it recorded nothing."""
-        return reality(self.replays) if self.replays else ""
+        """The policy that comes closest to the recorded waits, or why none can; empty where the log has none.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.reality
+        ''
+        """
+        return reality(self.replays, self.unit) if self.replays else ""
 
     @property
     def sentences(self) -> list[str]:
-        """One plain sentence for every two policies, in the order of `fairness`."""
+        """One plain sentence for every two policies, in the order of `fairness`.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> len(found.sentences)
+        1
+        """
         from backfill.report.sentences import pair_sentence
 
+        unit = self.unit
         waits = [pair for pair in self.pairs if pair.metric == "mean_wait_s"]
-        return [pair_sentence(pair, fair) for pair, fair in zip(waits, self.fairness, strict=True)]
+        return [pair_sentence(pair, fair, unit) for pair, fair in zip(waits, self.fairness, strict=True)]
+
+    @property
+    def unit(self) -> str:
+        """The unit of every wait in the texts: `d`, `h`, `min` or `s`.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.unit
+        'min'
+        """
+        from backfill.report.values import wait_unit
+
+        return wait_unit(self.metrics)
 
     def summary(self) -> str:
-        """Headline metrics, distances from the optimum, pairs and who loses, as text 80 columns wide."""
+        """Headline metrics, distances from the optimum, pairs and who loses, as text 80 columns wide.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> print(found.summary().splitlines()[0])
+        lublin: 100 jobs on 64 cpus
+        """
         from backfill.report.compared import compared_table, compared_text
         from backfill.report.terminal import as_text, used_table
 
@@ -117,14 +196,19 @@ class Comparison:
                 table,
                 "",
                 *([*self.happened, ""] if self.happened else []),
-                *compared_text(self.sentences, self.fairness, self.waits, self.gaps, self.reality),
+                *compared_text(self.sentences, self.fairness, self.waits, self.gaps, self.unit, self.reality),
             ]
         )
 
     def outcome(self, command: str = "", *notes: str) -> "Outcome":
-        """What a page tells and a folder keeps.
+        """What a page shows and a folder stores.
 
         command: what a reader can type to get it again; notes: what else to know.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> len(found.outcome().told["results"])
+        2
         """
         from backfill.report.outcome import Outcome
 
@@ -133,26 +217,47 @@ class Comparison:
         return Outcome.of(self.results, command, told, names=self.names, title=self.title)
 
     def save(self, folder: str | Path, command: str = "") -> None:
-        """Write the results into a folder, from which `backfill report` makes the page again."""
+        """Write the results into a folder, from which `backfill report` makes the page again.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.save("saved")
+        """
         from backfill.report.saved import save
 
         save(folder, self.outcome(command))
 
     def report(self, path: str | Path, command: str = "", *notes: str) -> None:
-        """Write all of it as one HTML page.
+        """Write the comparison as one HTML page.
 
         command: what a reader can type to get it again; notes: what else to know.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.report("compared.html")
         """
         from backfill.report.write import write_report
 
         write_report(path, self.outcome(command, *notes))
 
     def to_polars(self) -> Any:
-        """The metrics as a polars DataFrame, one row per policy. Needs the extra `data`."""
+        """The metrics as a polars DataFrame, one row per policy. Needs the extra `data`.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.to_polars()["policy"].to_list()
+        ['fcfs', 'easy']
+        """
         return frames.to_polars(self._columns(), ("policy",))
 
     def to_pandas(self) -> Any:
-        """The metrics as a pandas DataFrame, one row per policy. Needs pandas."""
+        """The metrics as a pandas DataFrame, one row per policy. Needs pandas.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> found.to_pandas()["policy"].tolist()
+        ['fcfs', 'easy']
+        """
         return frames.to_pandas(self._columns(), ("policy",))
 
     def _columns(self) -> frames.Columns:
@@ -160,14 +265,14 @@ class Comparison:
         return {"policy": list(self.names), **{name: [each.get(name) for each in self.metrics] for name in names}}
 
     def __repr__(self) -> str:
-        waits = (span_text((each.get("mean_wait_s") or 0) * SECOND) for each in self.metrics)
+        waits = (span(each.get("mean_wait_s") or 0, self.unit) for each in self.metrics)
         told = "; ".join(f"{name} {wait}" for name, wait in zip(self.names, waits, strict=True))
         return f"<Comparison on {self.title}: mean waits {told}>"
 
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline
 
-        found = columns(headline(self.metrics), self.metrics)
+        found = columns(headline(self.metrics), self.metrics, self.unit)
         rows = [[name, *(cells[i] for _, cells in found)] for i, name in enumerate(self.names)]
         table = notebook.table(self.title, ["policy", *(head for head, _ in found)], rows)
         return table + notebook.paragraphs([*self.sentences, *self.notes])
@@ -188,7 +293,13 @@ class Comparison:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of `compare --json`."""
+        """The JSON object of `compare --json`.
+
+        >>> import backfill as bf
+        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> [each["policy"] for each in found.to_dict()["results"]]
+        ['fcfs', 'easy']
+        """
         found: dict[str, Any] = {
             "schema": SCHEMA,
             "backfill": __version__,
@@ -235,6 +346,12 @@ def compare(
     progress:     is told now and then how many runs are done, with the share of those under way.
     The other arguments are those of `simulate`. Ctrl-C ends it early: what is whole by then is returned, and it says
     what is missing; where nothing is, KeyboardInterrupt rises.
+
+    >>> import backfill as bf
+    >>> log = bf.generate("lublin?jobs=100&cpus=64")
+    >>> found = bf.compare(log, None, ["fcfs", "easy", ("k-reservations", {"k": 4})])
+    >>> found.names
+    ['fcfs', 'easy', 'k-reservations']
     """
     specs, where = described(log, policies, replications, workers, executor, given)
     return compare_specs(log, pool, specs, replications, where, progress)
@@ -253,7 +370,7 @@ def described(
         if count < 1:
             raise BadArgument(name, count, "a whole number >= 1")
     if replications > 1 and isinstance(log, Workload):
-        raise UsageError("replications need a workload that can be made anew: a model, or a function of a seed")
+        raise UsageError("replications need a generated workload; expected a model, or a function of a seed")
     each = [policy if isinstance(policy, tuple) else (policy, None) for policy in policies]
     given = with_events(given)  # read once
     specs = [RunSpec.of(policy, params, **given) for policy, params in each]
@@ -276,17 +393,17 @@ def compare_specs(
     source = _source(log, specs[0].options.seed)
     first = source(0)
     check_inputs(first, pool)
-    plan = Plan(source=source, platform=pool, specs=specs, made={0: first})
+    plan = Shared(source=source, platform=pool, specs=specs, made={0: first})
     for spec in specs:
         _ = spec.policy.compiled and spec.policy.entry  # once, before processes would all do it
-    runs = [Run(p, r) for r in range(replications) for p in range(len(specs))]
+    runs = [RunKey(p, r) for r in range(replications) for p in range(len(specs))]
     done, interrupted = carry_out(plan, runs, where, progress)
     if not any(run.replication == 0 for run in done):
         raise KeyboardInterrupt
     with held_back() as pressed:
         found = _comparison(plan, first, called, runs, done, interrupted)
     if pressed and not interrupted:
-        return replace(found, interrupted="interrupted while the runs were compared; none of them is left out")
+        return replace(found, interrupted="interrupted while the runs were compared; all runs are included")
     return found
 
 
@@ -305,19 +422,19 @@ def _drawn(draw: Callable[[int], Workload], seed: int, replication: int) -> Work
 
 
 def _comparison(
-    plan: Plan,
+    plan: Shared,
     log: Workload,
     names: Sequence[str],
-    runs: Sequence[Run],
-    done: Mapping[Run, Done],
+    runs: Sequence[RunKey],
+    done: Mapping[RunKey, Done],
     interrupted: bool,
 ) -> Comparison:
-    """Of the policies whose first replication is done, and the replications that all of these have done."""
-    there = [p for p in range(len(names)) if Run(p, 0) in done]
-    whole = [r for r in {run.replication: None for run in runs} if all(Run(p, r) in done for p in there)]
+    """Compare the policies whose first replication is done, over the replications that all of these have done."""
+    there = [p for p in range(len(names)) if RunKey(p, 0) in done]
+    whole = [r for r in {run.replication: None for run in runs} if all(RunKey(p, r) in done for p in there)]
     results, counted = [], []
     for p in there:
-        spec, first = plan.specs[p], done[Run(p, 0)]
+        spec, first = plan.specs[p], done[RunKey(p, 0)]
         assert first.simulation is not None
         platform = Platform.of(log) if plan.platform is None else plan.platform
         results.append(
@@ -326,7 +443,7 @@ def _comparison(
         counted.append(Counted.of(log, first.simulation.schedule, spec.warmup, spec.cooldown))
     counted = in_common(counted)
     kept = [names[p] for p in there]
-    replicated = [[done[Run(p, r)].metrics for r in whole] for p in there]
+    replicated = [[done[RunKey(p, r)].metrics for r in whole] for p in there]
     if len(whole) > 1:
         pairs = pairs_of_replications(kept, replicated)
     else:
@@ -345,13 +462,13 @@ def _comparison(
             for name, r, each in zip(kept, results, counted, strict=True)
             for wait in longest_waits(name, log, r.schedule, each)
         ],
-        bounds=mean_bounds([done[Run(0, r)].bounds for r in whole if 0 in there]),
+        bounds=mean_bounds([done[RunKey(0, r)].bounds for r in whole if 0 in there]),
         interrupted=_left_out(names, there, runs, done, len(whole)) if interrupted else "",
     )
 
 
 def _left_out(
-    names: Sequence[str], there: Sequence[int], runs: Sequence[Run], done: Mapping[Run, Done], kept: int
+    names: Sequence[str], there: Sequence[int], runs: Sequence[RunKey], done: Mapping[RunKey, Done], kept: int
 ) -> str:
     absent = [name for p, name in enumerate(names) if p not in there]
     found = [f"interrupted after {len(done)} of {len(runs)} runs"]

@@ -19,7 +19,14 @@ METRICS = ("mean_wait_s", "mean_bounded_slowdown", "utilization", "mean_slip_s",
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EstimateSweep:
-    """A comparison for each kind of estimates; the first is what the others are held against."""
+    """A comparison of policies for each kind of estimates; the first kind is the baseline.
+
+    >>> import backfill as bf
+    >>> log = bf.generate("lublin?jobs=50&cpus=64")
+    >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+    >>> found.kinds
+    ['exact', 'inflate:2']
+    """
 
     kinds: Sequence[str]
     comparisons: Sequence[Comparison]
@@ -27,30 +34,65 @@ class EstimateSweep:
 
     @property
     def title(self) -> str:
-        """What was run on what, in a line."""
+        """The workload, the platform and the variant of the rules in one line.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=50&cpus=64")
+        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> found.title
+        'lublin: 50 jobs on 64 cpus'
+        """
         first = self.comparisons[0]
         return ", ".join([*first.on, *(each for each in first.results[0].variant if not each.startswith("estimates "))])
 
     @property
     def names(self) -> Sequence[str]:
-        """Of the policies."""
+        """The names of the policies.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=50&cpus=64")
+        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> list(found.names)
+        ['fcfs', 'easy']
+        """
         return self.comparisons[0].names
 
     def values(self, metric: str, policy: int) -> list[list[float]]:
-        """A metric of a policy, or `broken_share`, under each kind, in each replication in which it is defined."""
+        """A metric of a policy, or `broken_share`, under each kind: one value for each replication that has one.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=50&cpus=64")
+        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> [len(values) for values in found.values("mean_wait_s", policy=1)]
+        [1, 1]
+        """
         of = broken_share if metric == "broken_share" else lambda metrics: metrics.get(metric)
         found = [[of(each) for each in c.replicated[policy]] for c in self.comparisons]
         return [[float(value) for value in values if value is not None] for values in found]
 
     def hurt(self, kind: int, policy: int) -> Fairness:
-        """Who waits longer under this kind of estimates than under the first, in the first replication."""
+        """The jobs, users and classes that wait longer under this kind of estimates than under the first.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=50&cpus=64")
+        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> found.hurt(kind=1, policy=1).jobs
+        50
+        """
         results = [self.comparisons[place].results[policy] for place in (kind, 0)]
         log = results[0].workload
         one, other = in_common([Counted.of(log, each.schedule, each.warmup, each.cooldown) for each in results])
         return fairness(log, (self.kinds[kind], self.kinds[0]), one, other)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each policy and kind: the means of METRICS, the share of promises broken, whom it hurts most."""
+        """One row per policy and kind: the means of METRICS, the share of broken promises, who is hit most.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=50&cpus=64")
+        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> [(row["policy"], row["estimates"]) for row in found.rows()][:2]
+        [('fcfs', 'exact'), ('fcfs', 'inflate:2')]
+        """
         found = []
         for policy, name in enumerate(self.names):
             for kind, text in enumerate(self.kinds):
@@ -64,7 +106,14 @@ class EstimateSweep:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of `compare --sweep --json`."""
+        """The JSON object of `compare --sweep --json`.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=50&cpus=64")
+        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> found.to_dict()["kinds"]
+        ['exact', 'inflate:2']
+        """
         return {"kinds": list(self.kinds), "rows": self.rows(), "comparisons": [c.to_dict() for c in self.comparisons]}
 
 
@@ -88,7 +137,7 @@ def sweep_specs(
     progress: is told how many of all runs are done.
     """
     if len(kinds) < 2 or len(set(kinds)) < len(kinds):
-        raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, a comma between")
+        raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, separated by commas")
     parsed = [Estimates.parse(kind) for kind in kinds]
     names, found, interrupted = [str(each) for each in parsed], list[Comparison](), ""
     for each in parsed:
@@ -109,12 +158,12 @@ def sweep_specs(
 
 
 def _behind(progress: Progress, done: float) -> Progress:
-    """The same for runs before which so many others were done."""
+    """The progress of runs before which so many others were done."""
     return lambda more: progress(done + more)
 
 
 def _with(spec: RunSpec, estimates: Estimates) -> RunSpec:
-    """The same under other estimates."""
+    """The spec under other estimates."""
     found = replace(spec, options=replace(spec.options, estimates=estimates))
     vars(found)["policy"] = spec.policy
     return found
@@ -135,6 +184,12 @@ def sweep_estimates(
 
     Ctrl-C ends it early: the kinds that are whole by then are returned, and it says which are missing; where none is,
     KeyboardInterrupt rises.
+
+    >>> import backfill as bf
+    >>> log = bf.generate("lublin?jobs=100&cpus=64")
+    >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+    >>> found.kinds
+    ['exact', 'inflate:2']
     """
     specs, where = described(log, policies, replications, workers, executor, given)
     return sweep_specs(log, pool, specs, kinds, replications, where)

@@ -50,7 +50,7 @@ def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Where]:
     if workers < 1:
         raise BadArgument("workers", workers, "a whole number >= 1")
     if cluster is not None and workers > 1:
-        raise UsageError("--cluster and --workers exclude each other")
+        raise UsageError("--cluster and --workers cannot be combined")
     if cluster is None:
         yield Processes(workers) if workers > 1 else None
     else:
@@ -100,7 +100,7 @@ def carry_out(
     except BrokenProcessPool:
         raise BackfillError("a worker process ended; memory may have run out: try fewer --workers") from None
     except CancelledError:
-        raise BackfillError("the cluster gave up its tasks: its scheduler is gone") from None
+        raise BackfillError("the cluster cancelled the tasks: its scheduler is gone") from None
     finally:
         for future in waiting:
             future.cancel()
@@ -232,7 +232,7 @@ def _dask(address: str) -> Iterator[Executor]:
             raise BackfillError(told) from None
         yield client.get_executor(pure=False)
     except KilledWorker as problem:
-        raise BackfillError(f"a task ended its worker again and again; memory may have run out: {problem}") from None
+        raise BackfillError(f"a task repeatedly ended its worker; memory may have run out: {problem}") from None
     finally:
         client.close()
 

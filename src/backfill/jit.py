@@ -60,8 +60,8 @@ def _folder() -> Path | None:
         os.utime(folder)
     except OSError as error:
         warnings.warn(
-            f"{folder} cannot be written ({error.strerror}), so everything is compiled anew in each process; "
-            "set BACKFILL_CACHE_DIR to a folder that can",
+            f"{folder} cannot be written ({error.strerror}), so every process compiles everything again; "
+            "set BACKFILL_CACHE_DIR to a writable folder",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -64,7 +64,7 @@ class Kept(FunctionCache):  # type: ignore[misc]
             return super().load_overload(signature, context)
         except Exception as error:
             why = error.strerror if isinstance(error, OSError) else "it is damaged"
-            _tell(f"{jit.FOLDER}: {why}; what was compiled and kept there is thrown away, and compiled anew")
+            _tell(f"{jit.FOLDER}: {why}; the compiled code kept there is discarded and compiled again")
             with suppress(OSError):
                 Path(self._cache_file._index_path).unlink(missing_ok=True)
             return None
@@ -74,7 +74,7 @@ class Kept(FunctionCache):  # type: ignore[misc]
         try:
             super().save_overload(signature, compiled)
         except OSError as error:
-            _tell(f"{jit.FOLDER}: {error.strerror}; what is compiled now cannot be kept for the next run")
+            _tell(f"{jit.FOLDER}: {error.strerror}; compiled code cannot be kept for the next run")
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:

@@ -96,7 +96,7 @@ class _File:
         return cls(digest, tree, names, {value.name: value for value in made})
 
     def policy(self, file: str, name: str) -> Policy:
-        """That of this name, or without a name the only one. Raises PolicyError."""
+        """The policy of this name, or without a name the only one. Raises PolicyError."""
         if not name and len(self.policies) == 1:
             name = next(iter(self.policies))
         found = self.policies.get(name) or self.names.get(name) if name else None

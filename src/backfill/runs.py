@@ -21,8 +21,8 @@ Source = partial[Workload]  # the workload of a replication
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One policy over one workload."""
+class RunKey:
+    """Names one run: a policy over the workload of a replication."""
 
     policy: int  # its place among the policies
     replication: int
@@ -30,7 +30,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Done:
-    """What a run leaves behind."""
+    """The outcome of one run."""
 
     metrics: Metrics
     simulation: Simulation | None  # of the first replication only
@@ -38,8 +38,8 @@ class Done:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Plan:
-    """All that runs share. It is sent to each process once."""
+class Shared:
+    """Everything that the runs have in common. It is sent to each process once."""
 
     source: Source
     platform: Platform | None  # None: that of each workload
@@ -47,7 +47,7 @@ class Plan:
     made: dict[int, Workload] = field(default_factory=dict)  # the last workload, by replication
 
     def workload(self, replication: int) -> Workload:
-        """That of a replication; only the last one is kept."""
+        """The workload of a replication; only the last one is kept."""
         if replication not in self.made:
             made = self.source(replication)
             self.made.clear()
@@ -58,7 +58,7 @@ class Plan:
         """What is sent: a workload is made anew from its source."""
         return {**vars(self), "made": {}}
 
-    def carry_out(self, run: Run, tell: Progress | None = None) -> Done:
+    def carry_out(self, run: RunKey, tell: Progress | None = None) -> Done:
         """Simulate; tells which share of it is done."""
         spec = self.specs[run.policy].replicated(run.replication)
         workload = self.workload(run.replication)
@@ -74,8 +74,8 @@ class Plan:
 
 
 def carry_out(
-    plan: Plan, runs: Sequence[Run], where: Where = None, progress: Progress | None = None
-) -> tuple[dict[Run, Done], bool]:
+    plan: Shared, runs: Sequence[RunKey], where: Where = None, progress: Progress | None = None
+) -> tuple[dict[RunKey, Done], bool]:
     """What the runs leave behind, and whether Ctrl-C ended them before all were done."""
     if where is not None:
         _check_can_be_sent(plan)
@@ -88,7 +88,7 @@ def carry_out(
     return {runs[place]: each for place, each in done.items()}, interrupted
 
 
-def _check_can_be_sent(plan: Plan) -> None:
+def _check_can_be_sent(plan: Shared) -> None:
     """Complain about what only this process knows, such as a function inside a function."""
     drawn_by = [each for each in plan.source.args if callable(each)]
     for thing in [*(spec.named for spec in plan.specs), *drawn_by]:

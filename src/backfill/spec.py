@@ -117,7 +117,7 @@ class RunSpec:
         return ", ".join([name_of(self.policy.name, self.told), *self.options.variant])
 
     def replicated(self, replication: int) -> "RunSpec":
-        """The same with the seed of a replication."""
+        """The spec with the seed of a replication."""
         if not replication:
             return self
         found = replace(self, options=replace(self.options, seed=self.options.seed + replication))
@@ -126,7 +126,7 @@ class RunSpec:
 
 
 def with_events(given: Given) -> Given:
-    """The same with the events read, where a file of them is named. Raises EventsError."""
+    """The options with the events read, where a file of them is named. Raises EventsError."""
     events = given.get("events")
     if not isinstance(events, str | Path):
         return given

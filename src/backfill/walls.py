@@ -397,7 +397,7 @@ class _Walk(ast.NodeVisitor):
             if place == "state.own":
                 names = [named.name for named in self.check.policy.layout]
             near = f"; did you mean state.free.nodes[{_index(node.slice)}]?" if place == "state.free" else ""
-            self.refuse(node, f"{place} is no array; its fields: {', '.join(names) or 'none'}{near}")
+            self.refuse(node, f"{place} is not an array; its fields: {', '.join(names) or 'none'}{near}")
         if isinstance(held, _State | _Room):
             return _Array(ast.unparse(node), UNKNOWN_SHAPE)
         if not isinstance(held, _Array):

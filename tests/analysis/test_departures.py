@@ -56,8 +56,8 @@ def found_of(made=MADE, log=LOG):
 def test_a_departure_is_the_last_promised_end_and_says_for_whom_it_was_moved():
     found = departures(MADE, np.array([0, 1]), len(LOG))
     assert [each.sentence(LOG, True) for each in found] == [
-        "at 0 s promised a departure at 9 s",
-        "at 1 s promised a departure at 10 s: job b made way for job c of project q",
+        "at day 0 00:00:00 promised to depart at day 0 00:00:09",
+        "at day 0 00:00:01 promised to depart at day 0 00:00:10: job b made way for job c of project q",
     ]
     assert found[1].to_dict(LOG, True) == {
         "at_s": 1, "departure_s": 10, "cause": "moved", "job": "b", "for": "c", "for_project": "q",

@@ -55,7 +55,7 @@ def test_a_resource_of_a_pool_and_who_held_it():
     assert held.largest[0].share == pytest.approx(2 * 99 / (2 * 99 + 59))
     assert held.users == (("ann", 1.0),)
     assert found.sentence == (
-        "Job c of user bob waited 99 s for cpus. It needs 3 cpus, and at most 2 of 4 were free then. "
+        "Job c of user bob waited 99 s for cpus. It needs 3 cpus, and at most 2 of 4 were free at that time. "
         "Job a of user ann held 2 cpus all that time."
     )
 
@@ -66,7 +66,7 @@ def test_enough_cpus_in_all_but_on_no_node():
     assert spans(found) == [(1, 50, "scattered", ["cpus"])]
     lack = found.causes[0].lacks[0]
     assert (lack.needed, lack.free_most, lack.there, lack.on_one) == (2, 2, 8, 1)
-    assert "It needs 2 cpus on one node, and no node had more than 1 cpu free then." in found.sentence
+    assert "It needs 2 cpus on one node, and no node had more than 1 cpu free at that time." in found.sentence
 
 
 def test_room_for_some_tasks_of_a_gang():
@@ -94,7 +94,7 @@ def test_a_licence():
     found = explained(log, platform, "b")
     assert spans(found) == [(1, 50, "licence", ["matlab"])]
     assert found.sentence == (
-        "Job b waited 49 s for licence matlab. It needs 2 copies of matlab, and at most 1 of 3 were free then. "
+        "Job b waited 49 s for licence matlab. It needs 2 copies of matlab, and at most 1 of 3 were free at that time. "
         "Job a held 2 copies of matlab all that time."
     )
 
@@ -108,7 +108,7 @@ def test_a_limit_of_a_user(policy):
     assert spans(found) == [(1, 50, "limit", ["students: running_jobs of ann"])]
     assert found.sentence == (
         "Job b of user ann waited 49 s for limit students (running_jobs of ann). It needs 1 of limit students, "
-        "and none of 1 were left then. Job a of user ann held 1 of limit students all that time."
+        "and none of 1 were left at that time. Job a of user ann held 1 of limit students all that time."
     )
     assert [each[2] for each in spans(explained(log, replace(POOL, limits=(limit,)), "c", policy))] == []
 
@@ -144,10 +144,10 @@ def test_the_reservation_of_the_head_under_easy():
     assert spans(found) == [(2, 3, "reservation", "b"), (3, 23, "resource", ["cpus"]), (23, 100, "reservation", "b"),
                             (100, 110, "resource", ["cpus"])]  # fmt: skip
     assert found.passed.why == {"in-time-ahead": 1}
-    assert "78 s behind reserved starts of other jobs, though it would have fitted; 30 s for cpus." in found.sentence
+    assert "78 s behind reserved starts of other jobs, although it would have fitted; 30 s for cpus." in found.sentence
     assert after_heading(found, "passed by 1 later job") == [
-        "1  to end before the reserved start of a job ahead of it",
-        "job d, 2 cpus from day 0 00:00:03 for 20 s: to end before the",
+        "1  due to end before the reserved start of a job ahead of it",
+        "job d, 2 cpus from day 0 00:00:03 for 20 s: due to end before the",
         "reserved start of a job ahead of it",
     ]
 
@@ -163,7 +163,7 @@ def test_the_first_of_the_queue_under_fcfs():
     found = explained(log, POOL, "d", "fcfs")
     assert spans(found) == [(3, 100, "order", "b"), (100, 120, "resource", ["cpus"])]
     assert found.sentence == (
-        "Job d waited 117 s: 97 s behind earlier jobs of the queue, though it would have fitted; 20 s for cpus. "
+        "Job d waited 117 s: 97 s behind earlier jobs of the queue, although it would have fitted; 20 s for cpus. "
         "First in the queue was job b."
     )
 
@@ -187,7 +187,7 @@ def test_a_policy_that_lets_a_job_wait_without_a_reason_that_is_on_record():
 
     found = explained(workload([0], [10]), POOL, "a", late)
     assert spans(found) == [(0, 50, "policy", None)]
-    assert found.sentence == "Job a waited 50 s held back by late, though it would have fitted."
+    assert found.sentence == "Job a waited 50 s held back by late, although it would have fitted."
 
 
 def test_a_window_that_was_announced():
@@ -215,7 +215,7 @@ def test_what_came_before_a_job_was_eligible():
         (50, 55, "think"),
     ]
     assert found.spans == []
-    assert found.sentence == ("Job c did not wait: it started at once, as it was first in the policy's order.")
+    assert found.sentence == ("Job c did not wait: it started at once, because it was first in the queue.")
     assert after_heading(found, "before it was eligible") == [
         "day 0 00:00:01      29 s  until job a ended",
         "day 0 00:00:30      20 s  until job b ended",
@@ -245,7 +245,7 @@ def test_what_moves_a_promise():
     found = explained(log, POOL, "c", "conservative")
     assert [(each.at // SECOND, each.start // SECOND) for each in found.promised] == [(2, 110), (60, 70)]
     assert after_heading(found, "reserved starts") == [
-        "day 0 00:00:02  reserved for day 0 00:01:50: it began to wait",
+        "day 0 00:00:02  reserved for day 0 00:01:50: it was submitted",
         "day 0 00:01:00  moved to day 0 00:01:10, 40 s earlier, when job b reaches its",
         "limit: job a ended 40 s before its limit",
     ]
@@ -313,5 +313,7 @@ def test_a_policy_that_decides_otherwise_when_it_runs_again_is_not_explained():
 
     begin = 0
     result = bf.simulate(workload([0], [10]), POOL, fickle)
-    with pytest.raises(PolicyError, match="policy fickle decided otherwise when it ran once more"):
+    with pytest.raises(
+        PolicyError, match="policy fickle made other decisions when it ran again; expected the same ones"
+    ):
         result.explain("a")

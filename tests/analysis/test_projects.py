@@ -91,7 +91,7 @@ def test_a_promise_that_is_taken_back_says_so():
     log = log_of_projects("p", "p", "q")
     taken_back = history(PROMISES, 2)[1]
     why = "capacity, walltimes or jobs changed"
-    assert taken_back.sentence(log, False) == f"at 2 s has no promised start any more: {why}"
+    assert taken_back.sentence(log, False) == f"at day 0 00:00:02 no longer promised to start: {why}"
     assert taken_back.to_dict(log, False) == {"at_s": 2, "start_s": None, "cause": "changed"}
 
 

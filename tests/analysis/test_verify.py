@@ -82,7 +82,7 @@ def test_a_start_before_the_end_of_what_it_comes_after_is_caught():
     log = workload([0, 0], [10, 10], after=[[], [0]])
     assert broken(log, POOL, scheduled(log, POOL, [0, 10])) == []
     assert broken(log, POOL, scheduled(log, POOL, [0, 9])) == [
-        "start: job b at 9 s: starts before the end of job a, which it comes after"
+        "start: job b at 9 s: starts before the end of job a, which it depends on"
     ]
 
 
@@ -90,7 +90,7 @@ def test_a_job_may_not_start_after_one_that_never_ran():
     log = workload([0, 0], [10, 10], cpus=[9, 1], after=[[], [0]])
     assert broken(log, POOL, scheduled(log, POOL, [None, None])) == []
     assert broken(log, POOL, scheduled(log, POOL, [None, 5])) == [
-        "start: job b at 5 s: starts before the end of job a, which it comes after, and which never ran"
+        "start: job b at 5 s: starts before the end of job a, which it depends on, and which never ran"
     ]
 
 
@@ -170,8 +170,8 @@ def test_states_and_reasons_of_other_tools_are_read_as_text():
     assert broken(TWO, POOL, loose(["a", "b"], [0, 10], state=["COMPLETED", ""], reason=["head", ""])) == []
     found = broken(TWO, POOL, loose(["a", "b"], [0, 10], state=["COMPLETED", "FINE"], reason=["whim", "head"]))
     assert [text.split(",")[0] for text in found] == [
-        "state: job b: is none of the known states; expected COMPLETED",
-        "reason: job a: its reason is none of head",
+        "state: job b: is not one of the known states; expected COMPLETED",
+        "reason: job a: its reason is not one of head",
     ]
 
 
@@ -270,7 +270,7 @@ def test_a_gang_of_one_node_or_one_site_stays_together():
     near, far = [(0, 1), (1, 1)], [(1, 1), (2, 1)]
     for spread, held, what in ((NODE, near, "node"), (SITE, near, ""), (SITE, far, "site"), (2, far, "")):
         log = workload([0], [1], tasks=[2], spread=[spread])
-        expected = [f"spread: job a at 0 s: sits on more than one {what}"] if what else []
+        expected = [f"spread: job a at 0 s: is spread over more than one {what}"] if what else []
         assert broken(log, platform, scheduled(log, platform, [0], held=[held])) == expected
 
 
@@ -330,7 +330,7 @@ def test_a_job_of_no_length_holds_nothing():
 
 def test_a_job_of_no_length_must_have_been_able_to_run():
     log = workload([0, 0], [10, 0], cpus=[4, 5])
-    told = "capacity: job b at 5 s: could not run even alone, with all that there ever is"
+    told = "capacity: job b at 5 s: could not run even if it had the whole platform to itself"
     assert broken(log, POOL, scheduled(log, POOL, [0, 5])) == [told]
 
 

@@ -369,7 +369,7 @@ def test_a_search_without_a_hit_stays_where_it_is_on_enter(page):
     field.fill("nobody")
     field.press("Enter")
     field.press("Enter")
-    tells(page, "No job and no user is called nobody.")
+    tells(page, "No job or user is called nobody.")
     page.locator("[data-do=next]").click()
     assert window(page) == before
     assert page.evaluate(f"{CHART}.chosen") == -1

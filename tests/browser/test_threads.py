@@ -39,7 +39,7 @@ def test_a_dangling_thread_is_held_until_what_it_comes_after_is_over(page, resul
     page.locator("input[type=search]").fill(str(result.workload.jobs.job[runs.job[row]]))
     expect(page.locator("#gantt output")).to_contain_text("held")
     told = page.locator("#gantt output").text_content()
-    assert re.search(r"held [\d.]+ (s|min), until what it comes after was over", told)
+    assert re.search(r"held [\d.]+ (s|min), until its predecessors had ended", told)
     browser = page.evaluate(f"{CHART}.schedule.dangled[{CHART}.chosen] * {CHART}.data.tick")
     assert browser == pytest.approx(runs.dangled[row] / SECOND, abs=0.01)
 

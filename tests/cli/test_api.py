@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import backfill as bf
 from backfill.model.errors import UsageError
+from backfill.model.units import NEVER
 
 from .conftest import TINY
 
@@ -126,15 +128,34 @@ def test_frames_of_pandas_and_polars_are_workloads(log, tmp_path):
     other = pl.DataFrame(columns).with_columns(
         pl.col("Sub").str.to_datetime(), pl.duration(seconds="Took").alias("Took")
     )
-    for found in (bf.from_pandas(frame, names), bf.from_polars(other, names)):
+    for found in (bf.Workload.from_pandas(frame, names), bf.Workload.from_polars(other, names)):
         assert found.jobs.submit.tolist() == [1772366400_000_000, 1772366401_500_000]
         assert found.jobs.runtime.tolist() == [60_000_000, 90_000_000]
     zoned = other.with_columns(pl.col("Sub").dt.replace_time_zone("Europe/Berlin"))
-    assert bf.from_polars(zoned, names).jobs.submit[0] == 1772362800_000_000
+    assert bf.Workload.from_polars(zoned, names).jobs.submit[0] == 1772362800_000_000
     with pytest.raises(bf.WorkloadError, match="DataFrame"):
-        bf.from_pandas(pd.DataFrame({"job": [1], "submit": ["x"], "runtime": [1]}))
+        bf.Workload.from_pandas(pd.DataFrame({"job": [1], "submit": ["x"], "runtime": [1]}))
     with pytest.raises(bf.UsageError, match="frame is dict; expected a pandas DataFrame"):
-        bf.from_pandas(columns)
+        bf.Workload.from_pandas(columns)
+
+
+def test_arrays_are_a_workload():
+    whole, empty = np.array([60, 90]), [None, float("nan")]
+    found = bf.Workload.from_arrays(
+        {"job": [1, 2], "Sub": np.array(["2026-03-01T12:00", "2026-03-01T12:00:01.5"], "datetime64[ns]"),
+         "runtime": whole.astype("timedelta64[s]"), "walltime": [100, None], "deadline": empty, "user": ["a, b", None]},
+        {"submit": "Sub"},
+        timezone="Europe/Berlin",
+    )  # fmt: skip
+    assert found.jobs.submit.tolist() == [1772362800_000_000, 1772362801_500_000]
+    assert found.jobs.runtime.tolist() == [60_000_000, 90_000_000]
+    assert found.jobs.walltime.tolist() == [100_000_000, 90_000_000]
+    assert found.jobs.deadline.tolist() == [NEVER, NEVER]
+    assert [found.jobs.user[row] for row in range(2)] == ["a, b", ""]
+    with pytest.raises(bf.UsageError, match=r"unequal lengths \(job 2, submit 1\)"):
+        bf.Workload.from_arrays({"job": [1, 2], "submit": [0]})
+    with pytest.raises(bf.UsageError, match="arrays is list; expected a dict"):
+        bf.Workload.from_arrays([1, 2])
 
 
 def test_a_schedule_frame_says_whose_job_waited_how_long(log):

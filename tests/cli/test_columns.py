@@ -71,8 +71,8 @@ def test_the_reading_of_memory_is_said_once_and_the_other_reading_has_a_column(b
     (tmp_path / "jobs.csv").write_text("job,submit,runtime,walltime,procs,memory\na,0,9,9,12,48000M\nb,0,9,9,2,1G\n")
     done = backfill("simulate", "jobs.csv", "--platform", "farm.toml", "--schedule", "-")
     said = (
-        "jobs: memory is per task: procs=12 with memory=48000M hold 562.5 GiB between them; use memory_per_job for "
-        "what a whole job holds"
+        "jobs: memory is per task: procs=12 with memory=48000M hold 562.5 GiB in total; use memory_per_job for "
+        "the memory of a whole job"
     )
     assert done.err.splitlines().count(said) == done.err.count("memory is per task") == 1
     assert placed(done.out)["a"] == "memory"  # 562.5 GiB are more than both nodes have

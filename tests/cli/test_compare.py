@@ -109,7 +109,7 @@ def test_without_policies_usual_ones_are_compared(backfill):
         ((*TWO, "--policy", "eazy"), "unknown policy 'eazy'; did you mean easy"),
         ((*TWO, "--replications", "0"), "--replications is 0; expected a whole number >= 1"),
         ((*TWO, "--workers", "-1"), "--workers is -1; expected a whole number >= 1"),
-        ((*TWO, "--replications", "2"), "--replications 2 needs a workload that can be drawn anew, model:NAME?..."),
+        ((*TWO, "--replications", "2"), "--replications 2 needs a generated workload, model:NAME?..."),
         ((*TWO, "--report", "-"), "--report is '-'; expected the name of a file"),
         ((*TWO, "--warmup", "soon"), "--warmup is 'soon'; expected a number of jobs or a span of time"),
         ((*TWO, "--ties", "both"), "--ties is 'both'; expected batch or step"),

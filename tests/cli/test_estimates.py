@@ -82,7 +82,7 @@ def test_the_command_prints_a_table_and_draws(backfill, tmp_path):
     assert done.code == 0, done.err
     assert done.out.startswith("lublin: 300 jobs on 64 cpus, overrun extend\n")
     assert "under:1" in done.out
-    assert "whom it hurts, against exact:" in done.out
+    assert "who waits longer than under exact:" in done.out
     assert {"estimates-wait.svg", "estimates-slip.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}
 
 
@@ -117,7 +117,7 @@ def test_long_names_are_whole_at_80_columns(backfill):
 def test_a_sweep_from_python_is_checked_as_a_comparison_is():
     with pytest.raises(BadArgument, match="workers"):
         bf.sweep_estimates(LOG, workers=0)
-    with pytest.raises(UsageError, match="replications need a workload that can be made anew"):
+    with pytest.raises(UsageError, match="replications need a generated workload"):
         bf.sweep_estimates(LOG, replications=2)
 
 
@@ -128,7 +128,7 @@ def test_a_sweep_from_python_is_checked_as_a_comparison_is():
         (["--sweep", "exact,sometimes"], "expected requested, exact"),
         (["--sweep", "exact,over:1", "--estimates", "exact"], "leave out --estimates"),
         (["--sweep", "exact,over:1", "--report", "x.html"], "--report shows one kind"),
-        (["--figures", "x"], "--figures goes with --sweep"),
+        (["--figures", "x"], "--figures can only be used with --sweep"),
     ],
 )
 def test_what_does_not_go_with_a_sweep_is_refused_in_one_line(backfill, more, message):

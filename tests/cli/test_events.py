@@ -61,8 +61,8 @@ def test_json_says_which_events_and_what_they_did(backfill, events):
     cost = ("lost_cpu_hours", "requeues", "cancelled_jobs", "failed_jobs", "pending_jobs")
     assert [found["metrics"][name] for name in cost] == [0, 0, 1, 0, 0]
     assert found["notes"] == [
-        "2 events changed nothing: the jobs were over by then",
-        "1 event changed nothing: all jobs were over by then",
+        "2 events had no effect: their jobs had already ended",
+        "1 event had no effect: all jobs had already ended",
     ]
     plain = json.loads(backfill("simulate", "tiny.csv", *ON4, "--json").out)
     assert not {"events", "lost"} & {*plain["options"]}
@@ -72,8 +72,8 @@ def test_json_says_which_events_and_what_they_did(backfill, events):
 def test_jobs_whose_capacity_never_comes_back_stay_pending(backfill, events, tmp_path):
     gone = events("time,event,resource,value\n60,capacity,cpus,3\n")
     done = lawful(backfill("simulate", "tiny.csv", *ON4, *gone, "--verify", "--schedule", "out.csv"))
-    assert "1 job stays pending for ever, for want of capacity that events take away" in done.err
-    assert "1 job pending for ever\n" in done.out
+    assert "1 job never starts: events take away capacity that it needs" in done.err
+    assert "1 job never started\n" in done.out
     assert "\nb,1,,,PENDING,,\n" in (tmp_path / "out.csv").read_text()
     waits = (tmp_path / "out.csv").read_text().replace("d,3,100,199,TIMEOUT,head,pool", "d,3,,,PENDING,,")
     (tmp_path / "theirs.csv").write_text(waits)
@@ -81,13 +81,13 @@ def test_jobs_whose_capacity_never_comes_back_stay_pending(backfill, events, tmp
     back = events("time,event,resource,value\n60,capacity,cpus,3\n90,capacity,cpus,4\n", "back.csv")
     again = backfill("verify", "tiny.csv", "theirs.csv", *ON4, *back)
     assert again.code == 5
-    assert "pending: job b: waits for ever, although there is room for it" in again.out
+    assert "pending: job b: is PENDING, although there is room for it" in again.out
 
 
 def test_events_of_jobs_that_are_left_out_are_counted_and_others_refused(backfill, events):
     some = events("time,event,job\n5,cancel,d\n5,cancel,b\n")
     done = backfill("simulate", "tiny.csv", *ON4, *some, "--jobs", "2")
-    assert "ignored 1 event of jobs that are left out of this run" in done.err
+    assert "ignored 1 event of jobs that are not part of this run" in done.err
     assert "1 cancelled job; no run lost" in done.out
     unknown = backfill("simulate", "tiny.csv", *ON4, *events("time,event,job\n5,cancel,e\n"), "--jobs", "2")
     assert unknown.code == 3
@@ -96,7 +96,7 @@ def test_events_of_jobs_that_are_left_out_are_counted_and_others_refused(backfil
 
 def test_load_does_not_move_events(backfill, events):
     done = backfill("simulate", "tiny.csv", *ON4, *events(SHRINK), "--load", "2")
-    assert "--load 2 moves the submits of jobs; the times of the events stay as they are" in done.err
+    assert "--load 2 changes when jobs are submitted, but not the times of the events" in done.err
 
 
 def test_a_window_that_a_job_would_run_into_is_waited_for(backfill, events, tmp_path):
@@ -183,7 +183,10 @@ def test_cancelled_jobs_leave_after_their_recorded_wait(backfill, events, tmp_pa
     (tmp_path / "left.csv").write_text(LEFT)
     kept = backfill("simulate", "left.csv", *ON4)
     some = "3 of 4 jobs"
-    assert f"cancelled before they ran, kept as jobs of 0 s: {some}; --cancelled leave lets them leave" in kept.err
+    assert (
+        f"cancelled before they ran, kept as jobs of 0 s: {some}; with --cancelled leave they leave the queue"
+        in kept.err
+    )
     done = lawful(backfill("simulate", "left.csv", *ON4, "--cancelled", "leave", "--verify", "--schedule", "out.csv"))
     told = f"cancelled before they ran, leave after their recorded wait: {some}, but 1 without a recorded wait, kept"
     assert told in done.err
@@ -240,7 +243,7 @@ def test_jobs_think_where_that_is_wanted(backfill, tmp_path):
     (tmp_path / "early.csv").write_text((tmp_path / "out.csv").read_text().replace("85,180,190", "85,179,189"))
     early = backfill("verify", "thinks.swf", "early.csv", "--think")
     assert early.code == 5
-    assert early.out == "start: job 2 at 179 s: starts before 30 s after the end of job 1, which it comes after\n"
+    assert early.out == "start: job 2 at 179 s: starts before 30 s after the end of job 1, which it depends on\n"
     assert backfill("simulate", "thinks.swf", "--think", "--json", "-q").out.count('"think": true') == 1
 
 

@@ -9,11 +9,11 @@ ON4 = ("--cpus", "4")
 # Four cpus: a and c hold all of them until 100, then b does.
 TEXT = """
 job d: 1 cpu; walltime 99 s
-submitted day 0 00:00:03, started day 0 00:02:30, as it was first in the
-  policy's order
+submitted day 0 00:00:03, started day 0 00:02:30, because it was first in the
+  queue
 
-Job d waited 2.5 min for cpus. It needs 1 cpu, and none of 4 were free then.
-Meanwhile 3 jobs held cpus.
+Job d waited 2.5 min for cpus. It needs 1 cpu, and none of 4 were free at that
+time. Meanwhile 3 jobs held cpus.
 
 waited
    2.5 min  100%  for cpus
@@ -80,4 +80,4 @@ def test_the_page_of_a_saved_explanation_is_that_of_the_run(backfill, tmp_path, 
 def test_a_log_with_unix_times_is_told_in_dates(backfill, tmp_path):
     (tmp_path / "unix.csv").write_text("job,submit,runtime\na,1359535301,100\nb,1359535302,5\n")
     done = backfill("simulate", "unix.csv", "--cpus", "1", "--explain", "b", "-q")
-    assert "submitted 2013-01-30 08:41:42, started 2013-01-30 08:43:21 (UTC), as it" in done.out
+    assert "submitted 2013-01-30 08:41:42, started 2013-01-30 08:43:21 (UTC), because" in done.out

@@ -35,10 +35,10 @@ USAGE = {
     "many digits": (("--cooldown", "9" * 5000), "...'; expected a number of jobs or a span of time"),
     "half": (("--policy", "k-reservations:k=2.5"), "k is 2.5; expected a whole number from 0 to inf"),
     "page": (("--report", "-"), "--report is '-'; expected the name of a file"),
-    "log as output": (("--schedule", "tiny.csv"), "--schedule tiny.csv is also the log; expected a file of its own"),
+    "log as output": (("--schedule", "tiny.csv"), "--schedule tiny.csv is also the log; expected a different file"),
     "one output": (
         ("--schedule", "o", "--report", "./o"),
-        "--report ./o is also --schedule; expected a file of its own",
+        "--report ./o is also --schedule; expected a different file",
     ),
     "too much": (("more",), "Got unexpected extra argument(s) (more); see backfill simulate --help"),
     "text": (("--jobs", "many"), "Invalid value for '--jobs': "),
@@ -128,7 +128,7 @@ def test_a_hint_can_be_typed_as_it_stands(backfill):
 
 def test_a_log_without_projects_is_noted_where_they_are_scheduled(backfill, tmp_path):
     (tmp_path / "single.csv").write_text("job,submit,runtime\na,0,10\nb,0,10\n")
-    note = "no job names a project: 2tsb takes each job as a project of its own"
+    note = "no job has a project: 2tsb treats each job as a project of its own"
     assert note in backfill("simulate", "single.csv", "--cpus", "4", "--policy", "2tsb").err
     assert "project" not in backfill("simulate", "single.csv", "--cpus", "4", "--policy", "easy").err
 
@@ -146,7 +146,7 @@ def test_a_job_that_asks_for_what_the_platform_does_not_have_is_rejected(backfil
     done = backfill("simulate", "asking.csv", "--cpus", "4", "--verify", "--schedule", "out.csv")
     assert done.code == 0
     assert "rejected 2 of 4 jobs, which can never run here: gpus (1), matlab (1)\n" in done.err
-    assert "memory is not limited: the platform does not say how much it has\n" in done.err
+    assert "memory is not limited: the platform does not state how much it has\n" in done.err
     states = [line.split(",")[4:6] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
     assert states == [["REJECTED", "gpus"], ["REJECTED", "matlab"], ["COMPLETED", "head"], ["COMPLETED", "head"]]
     assert backfill("verify", "asking.csv", "out.csv", "--cpus", "4").code == 0

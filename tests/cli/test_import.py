@@ -24,18 +24,18 @@ TABLE = """log: 4 jobs of 2 users in 1 week on 4 cpus
 read                                                             6
 kept                                                             4  66.7%
 dropped  run time < 0 or unknown                                 1  16.7%
-         id stands above already                                 1  16.7%
-assumed  no requested time, the run time stands for it           1  25.0%
-         no requested processors, the allocated ones stand       1  25.0%
-         for them
-odd      cancelled, and yet with a run time                      1  25.0%  4
+         duplicate job id                                        1  16.7%
+assumed  walltime missing: the run time is used                  1  25.0%
+         requested processors missing: the allocated ones        1  25.0%
+         are used
+odd      cancelled, but with a run time                          1  25.0%  4
 
 status: 50% completed, 25% failed, 25% cancelled
 load by week, submitted: 0% of 4 cpus
   ▁
 load by week, held: 0% of 4 cpus
   ▁
-the waits of this log do not contradict a machine of 4 cpus
+the waits of this log fit a machine of 4 cpus
 """
 
 
@@ -79,7 +79,7 @@ def test_the_partitions_and_queues_of_a_log_are_told_and_kept(backfill, tmp_path
     ]
     (tmp_path / "parts.swf").write_text("\n".join(["; MaxProcs: 4", "; Partition: 3 debug", *named]))
     done = backfill("import", "swf", "parts.swf", "--out", "parts.csv")
-    told = "partitions: 2 (most often 1, 50%), named by 4 jobs\nqueues: 1 (2), named by 4 jobs\nload by week"
+    told = "partitions: 2 (most often 1, 50%), used by 4 jobs\nqueues: 1 (2), used by 4 jobs\nload by week"
     assert (done.code, told in done.out) == (0, True)
     header, *copied = (tmp_path / "parts.csv").read_text().splitlines()
     where = [header.split(",").index(name) for name in ("partition", "queue")]
@@ -114,8 +114,8 @@ def test_json_has_it_all(backfill):
     found = json.loads(done.out)
     assert (done.err, found["schema"], found["format"], found["out"]) == ("", 1, "swf", "clean.csv")
     assert (found["read"], found["kept"], found["cpus"], len(found["sha256"])) == (6, 4, 4, 64)
-    assert found["dropped"] == {"run time < 0 or unknown": 1, "id stands above already": 1}
-    assert found["odd"] == [{"what": "cancelled, and yet with a run time", "jobs": 1, "first": "4"}]
+    assert found["dropped"] == {"run time < 0 or unknown": 1, "duplicate job id": 1}
+    assert found["odd"] == [{"what": "cancelled, but with a run time", "jobs": 1, "first": "4"}]
     assert found["waits"]["holds"] is True
     assert [week["jobs"] for week in found["weeks"]] == [4]
 
@@ -179,13 +179,13 @@ REFUSED = {
         "unknown format 'sacctt'; known: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, ",
     ),
     "suffix": (("swf", "log.swf", "--out", "a.txt"), 2, "--out is 'a.txt'; expected a name that ends in .swf, "),
-    "the log": (("swf", "log.swf", "--out", "./log.swf"), 2, "--out ./log.swf is also the log; expected a file of"),
+    "the log": (("swf", "log.swf", "--out", "./log.swf"), 2, "--out ./log.swf is also the log; expected a different"),
     "two machines": (
         ("mwf", "pbs.swf", "--machines", "m", "--platform", "x"),
         2,
-        "--platform says it all; leave out --m",
+        "--machines cannot be combined",
     ),
-    "both": (("swf", "log.swf", "--cpus", "4", "--platform", "x"), 2, "--platform says it all; leave out --cpus"),
+    "both": (("swf", "log.swf", "--cpus", "4", "--platform", "x"), 2, "--cpus cannot be combined"),
     "no cpus": (("swf", "log.swf", "--cpus", "0"), 2, "--cpus is 0; expected a whole number from 1 to 2^62"),
     "zero run": (("swf", "log.swf", "--zero-run", "x"), 2, "--zero-run is 'x'; expected keep, drop-cancelled, drop"),
     "machines": (("csv", "log.csv", "--machines", "m"), 2, "--machines is 'm'; expected none, as CSV comes without"),
@@ -214,7 +214,7 @@ def test_what_is_wrong_is_one_line_and_leaves_no_file(backfill, tmp_path, case):
 def test_a_log_that_swf_cannot_hold_leaves_no_copy(backfill, tmp_path):
     (tmp_path / "none.csv").write_text("job,submit,runtime,cpus\na,0,1,0\n")
     done = backfill("import", "csv", "none.csv", "--out", "clean.swf")
-    assert (done.code, done.complaint) == (3, "job a holds no cpu, which SWF cannot say")
+    assert (done.code, done.complaint) == (3, "job a holds no cpu, which SWF cannot express")
     assert not (tmp_path / "clean.swf").exists()
 
 
@@ -251,7 +251,7 @@ def test_a_simulation_of_a_log_with_waits_ends_with_what_really_happened(backfil
     lines = [line for line in SWF.splitlines(keepends=True) if not line.startswith("2")]
     (tmp_path / "once.swf").write_text("".join(lines) + lines[2].replace("3 2 0", "2 1 99"))
     done = backfill("simulate", "once.swf", "-q")
-    assert done.out.splitlines()[-2:] == ["", "in reality the mean wait was 62 s (easy: -21%)"]
+    assert done.out.splitlines()[-2:] == ["", "in reality the mean wait was 61.5 s (easy: -21%)"]
     found = json.loads(backfill("simulate", "once.swf", "-q", "--json").out)["replay"]
     assert (found["recorded_s"], found["explained"]["cpus"]) == (61.5, 4)
     assert "in reality" not in backfill("simulate", "tiny.csv", "--cpus", "4").out
@@ -307,7 +307,9 @@ def test_columns_and_zones_are_named_on_the_command_line(backfill, tmp_path):
     (tmp_path / "own.csv").write_text("job;submit;Elapsed\na;2026-07-01T12:00:00;1h\n")
     words = ("import", "csv", "own.csv", "--column", "runtime=Elapsed", "--timezone", "Europe/Berlin", "--out", "o.csv")
     assert backfill(*words, "-q").code == 0
-    assert (tmp_path / "o.csv").read_text() == "job,submit,runtime,walltime,procs\na,1782900000,3600,,1\n"
+    assert (tmp_path / "o.csv").read_text() == (
+        "job,submit,runtime,walltime,procs,time_zero\na,1782900000,3600,,1,1970-01-01T00:00:00Z[Europe/Berlin]\n"
+    )
     done = backfill("import", "csv", "own.csv", "--column", "runtime")
     assert done.complaint == "--column is 'runtime'; expected NAME=HEADER such as runtime=Elapsed"
 
@@ -322,7 +324,7 @@ def test_anonymize_tells_what_it_replaced(backfill, tmp_path):
     ]
     assert done.err.splitlines() == [
         "wrote share.csv: 2 jobs",
-        "wrote secret.csv: which name became which; do not share it",
+        "wrote secret.csv: the alias of each name; do not share it",
     ]
     assert (tmp_path / "share.csv").read_text().splitlines()[1:] == ["job1,0,1,,1,user1", "2,0,1,,1,user2"]
     assert backfill("anonymize", "model:lublin", "--out", "a.csv").code == 2

@@ -28,8 +28,8 @@ def test_demo_prints_a_table_and_writes_a_page(backfill, tmp_path):
     page = (tmp_path / "backfill-demo.html").read_text()
     assert "conservative" in page
     assert f"wrote {tmp_path / 'backfill-demo.html'}: open it in a browser\n" in done.err
-    assert "taken: 112 processors" in done.err
-    assert "taken: 112 processors" in page
+    assert "112 processors are assumed" in done.err
+    assert "112 processors are assumed" in page
 
 
 def test_demo_needs_a_folder(backfill):
@@ -145,7 +145,7 @@ def test_policies_as_json(backfill):
         "high": "inf",
         "whole": True,
         "unit": "jobs",
-        "meaning": "how many waiting jobs hold reservations; 0 is first-fit, 1 is easy, inf is all of them",
+        "meaning": "number of waiting jobs that hold reservations; 0 is first-fit, 1 is easy, inf is all of them",
     }
     assert found["easy-wfp3"]["dynamic"]
     assert all(p["source"] and p["reserve"] and p["fill"] and p["place"] for p in found.values())
@@ -162,7 +162,7 @@ def test_every_policy_is_told_in_full(backfill, name):
 
 def test_one_policy_in_full(backfill):
     out = backfill("policies", "k-reservations").out
-    assert "parameter  k = 4 jobs, from 0 to inf: how many waiting jobs hold reservations; 0 is first-fit" in out
+    assert "parameter  k = 4 jobs, from 0 to inf: number of waiting jobs that hold reservations; 0 is first-fit" in out
     assert "Promise: " in out
     assert "longest candidate" in backfill("policies", f"{FILES / 'mine.py'}:mine").out
     assert backfill("policies", "eazy").code == 2
@@ -311,7 +311,7 @@ def test_generate_writes_the_farm_beside_its_jobs(backfill, tmp_path):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("farm", "--out", "jobs.swf"), "model farm has more than SWF can hold"),
+        (("farm", "--out", "jobs.swf"), "model farm produces resources or licences, which SWF cannot hold"),
         (("lublin", "--jobs", "5", "--out", "a.csv", "--platform", "a.toml"), "has no platform of its own"),
     ],
 )

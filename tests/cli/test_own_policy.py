@@ -52,12 +52,12 @@ MISTAKES = {
     "argument of a verb": (
         "start(state, job, HEAD)",
         "start(state, job, 'head')",
-        "mine.py:12: policy mine does not compile: no such call as start(State, int64, 'head')",
+        "mine.py:12: policy mine does not compile: no such call: start(State, int64, 'head')",
     ),
     "argument of a verb that is part of its caller": (
         "place(state, job)",
         "place(state, job=0.5)",
-        "mine.py:11: policy mine does not compile: no such call as place(State, float64)",
+        "mine.py:11: policy mine does not compile: no such call: place(State, float64)",
     ),
     "plain helper": ("@kernel()\n", "", "mine.py:9: first is a plain function; expected @kernel() above it"),
     "value": (
@@ -115,12 +115,12 @@ MISTAKES = {
     "a write": (
         "job = first(state)\n    while",
         "state.free[0, 0] = 1000000\n    job = first(state)\n    while",
-        "mine.py:10: state.free[0, 0] is not the policy's to write; a policy writes its own memory, state.own, and ",
+        "mine.py:10: state.free[0, 0] is read-only; a policy writes only its own memory, state.own, and ",
     ),
     "a write in a helper": (
         "return head(state)",
         "free = state.free\n    free.nodes[0, 0] = 9\n    return head(state)",
-        "mine.py:7: free.nodes[0, 0] is state.free.nodes[0, 0], which is not the policy's to write; ",
+        "mine.py:7: free.nodes[0, 0] is state.free.nodes[0, 0], which is read-only; ",
     ),
     "a pass without end": (
         "        job = first(state)\n",

@@ -109,7 +109,7 @@ def test_a_job_that_asks_for_no_walltime_has_the_default_of_its_partition(backfi
     found = simulate("a,0,4,,8,ann,,,,", "b,1,9,9,8,bob,physics,whole,,", "c,1,8,8,8,cid,,,,", policy="conservative")
     assert (found["a"], found["c"]) == (("0", "4", "n1*4;n2*4"), ("4", "12", "n1*4;n2*4"))
     told = json.loads(backfill("simulate", "jobs.csv", "--platform", "m.toml", "--json", "-q").out)
-    assert "no walltime, the default of partition or qos stands for it: 1 job" in told["workload"]["notes"]
+    assert "walltime missing: the default of the partition or QOS is used: 1 job" in told["workload"]["notes"]
 
 
 def test_a_queue_names_the_partition_of_a_job_that_names_none(simulate):

@@ -27,7 +27,7 @@ def test_a_saved_comparison_gives_the_page_again(backfill, tmp_path):
 def test_the_json_of_a_result_gives_its_tables(backfill, tmp_path):
     (tmp_path / "out.json").write_text(backfill("simulate", "tiny.csv", "--cpus", "4", "--json", "-q").out)
     done = backfill("report", "out.json")
-    assert done.err == "tables only: the schedules are not beside it; --save DIR keeps them\nwrote report.html\n"
+    assert done.err == "tables only: the file holds no schedules; a folder made by --save DIR does\nwrote report.html\n"
 
 
 def test_what_is_not_a_result_is_bad_input(backfill):

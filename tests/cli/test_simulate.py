@@ -19,7 +19,7 @@ def test_the_result_goes_to_standard_output_and_all_else_to_standard_error(backf
     assert done.out.startswith("tiny: 4 jobs on 4 cpus\n\n")
     assert re.search(r"^easy +\d", done.out, re.MULTILINE)
     assert [line for line in done.err.splitlines() if not line.startswith("compiling ")] == [
-        "tiny: ran longer than the walltime: 1 of 4 jobs",
+        "tiny: run time longer than the walltime: 1 of 4 jobs",
         "next: backfill simulate tiny.csv --cpus 4 --report out.html",
     ]
 
@@ -125,7 +125,8 @@ def test_an_empty_result_is_null_never_nan(backfill, tmp_path):
 def test_promises_of_one_job(backfill):
     out = backfill("simulate", "tiny.csv", *ON4, "--policy", "conservative", "--promise", "d").out
     assert out.endswith(
-        "job d: at 3 s promised a start at 160 s\njob d: at 150 s promised a start at 150 s: room appeared\n"
+        "job d: at day 0 00:00:03 promised to start at day 0 00:02:40\n"
+        "job d: at day 0 00:02:30 promised to start at day 0 00:02:30: capacity became free\n"
     )
     done = backfill("simulate", "tiny.csv", *ON4, "--promise", "a", "--json")
     assert json.loads(done.out)["promise"] == {"job": "a", "history": []}
@@ -165,7 +166,7 @@ def test_a_policy_in_a_file(backfill):
 
 
 USAGE = {
-    "no cpus": (("tiny.csv",), "tiny does not say how many cpus the machine has; give --cpus N or --platform FILE"),
+    "no cpus": (("tiny.csv",), "tiny does not state how many cpus the machine has; give --cpus N or --platform FILE"),
     "policy": (("tiny.csv", *ON4, "--policy", "eazy"), "unknown policy 'eazy'; did you mean easy? known: fcfs, easy,"),
     "parameter": (
         ("tiny.csv", *ON4, "--set", "k=2"),
@@ -180,8 +181,11 @@ USAGE = {
     "nan": (("tiny.csv", *ON4, "--policy", "k-reservations:k=nan"), "k is nan; expected a whole number from 0 to"),
     "estimates": (("tiny.csv", *ON4, "--estimates", "uniform"), "--estimates is 'uniform'; expected requested, exact,"),
     "ties": (("tiny.csv", *ON4, "--ties", "both"), "--ties is 'both'; expected batch or step"),
-    "step and extend": (("tiny.csv", *ON4, "--ties", "step", "--overrun", "extend"), "does not go with overrun extend"),
-    "two platforms": (("tiny.csv", *ON4, "--platform", "x.toml"), "--platform says it all; leave out --cpus,"),
+    "step and extend": (
+        ("tiny.csv", *ON4, "--ties", "step", "--overrun", "extend"),
+        "cannot be combined with overrun extend",
+    ),
+    "two platforms": (("tiny.csv", *ON4, "--platform", "x.toml"), "--cpus, --nodes and --memory cannot be combined"),
     "two results": (("tiny.csv", *ON4, "--schedule", "-", "--json"), "both want standard output"),
     "uneven": (
         ("tiny.csv", *ON4, "--nodes", "3"),

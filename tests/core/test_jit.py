@@ -118,7 +118,7 @@ def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, kind, har
     out, said = run(package, tmp_path / "cache")
     assert out == ["41", "warm", "0"]
     assert str(tmp_path / "cache") in said
-    assert "it is damaged; what was compiled and kept there is thrown away, and compiled anew" in said
+    assert "it is damaged; the compiled code kept there is discarded and compiled again" in said
     assert run(package, tmp_path / "cache") == (["41", "warm", "1"], "")
 
 
@@ -126,7 +126,7 @@ def test_where_the_disk_is_full_all_is_compiled_in_memory_and_that_is_said(packa
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
     out, said = run(package, tmp_path / "cache", full)
     assert out == ["41", "cold", "0"]
-    assert "what is compiled now cannot be kept for the next run" in said
+    assert "compiled code cannot be kept for the next run" in said
     assert not list((tmp_path / "cache").rglob("*.tmp.*"))
 
 

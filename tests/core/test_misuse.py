@@ -181,16 +181,16 @@ MISUSES = [
     (starts_too_large, "at 10 s: starts job b, which needs 9 cpus; free: 6 (job b: submitted at 10 s, waiting)"),
     (invents_a_reason, "at 0 s: starts job a for reason 99"),
     (reserves_for_nobody, "calls reserve for job number 1000000000, which is not waiting"),
-    (reserves_in_the_past, "reserves for job a at -0.000001 s, which is over"),
-    (wakes_in_the_past, "at 0 s: wakes at 0 s, which is over"),
-    (wakes_never, "calls wake with an instant that never comes; expected one before FUTURE"),
+    (reserves_in_the_past, "reserves for job a at -0.000001 s, which is in the past"),
+    (wakes_in_the_past, "at 0 s: wakes at 0 s, which is in the past"),
+    (wakes_never, "calls wake with FUTURE; expected an instant before it"),
     (places_nobody, "calls place for job number -1, which is not waiting"),
     (places_beside_nobody, "calls place_beside for job number -1000000000000, which is not waiting"),
     (asks_when_nobody_fits, "calls shadow_time for job number 2, which is not waiting"),
     (asks_whether_nobody_is_first, "calls is_first for job number -1, which is not waiting"),
     (asks_whether_nobody_fits, "calls fits_now for job number 1000000000000000, which is not waiting"),
     (plans_for_nobody, "calls earliest_start for job number -1000000000000000, which is not waiting"),
-    (plans_in_the_past, "for job a at -9223372036854.775808 s, which is over"),
+    (plans_in_the_past, "for job a at -9223372036854.775808 s, which is in the past"),
     (settles_nobody, "calls settle for job number 99, which is not waiting"),
     (uses_the_extra_for_nobody, "uses the extra for job number -5, which it did not start in this pass"),
     (uses_the_extra_before_the_start, "uses the extra for job a, which it did not start in this pass"),
@@ -292,7 +292,7 @@ def test_a_slow_pass_is_not_stopped():
 
 
 def test_a_policy_that_wakes_for_ever_is_stopped():
-    with pytest.raises(PolicyError, match="has woken 10,000,000 times at which nothing happened, while 2 jobs wait"):
+    with pytest.raises(PolicyError, match="requested 10,000,000 idle passes in a row, while 2 jobs wait"):
         simulate(Workload(JOBS), Platform.pool(9), Policy("careless", wakes_for_ever))
 
 
@@ -391,5 +391,5 @@ def test_a_wrong_preemption_is_told_with_names(decide, message, compiled):
 
 
 def test_a_policy_says_that_it_preempts():
-    with pytest.raises(PolicyError, match=r"preempts job a; a policy that does declares preempts=True"):
+    with pytest.raises(PolicyError, match=r"preempts job a; expected @policy\(..., preempts=True\)"):
         simulate(Workload(JOBS), Platform.pool(9), Policy("careless", preempts_who_waits, compiled=False))

@@ -43,12 +43,12 @@ def test_a_platform_of_two_nodes():
         ("speed", np.array([1, 0.0]), "speeds from 1e-6 to 1e6"),
         ("capacity", np.array([[4], [-2]]), "capacities must be from 0"),
         ("features", (("ssd",),), "features of 1 nodes; expected 2"),
-        ("features", ((), ("a b",)), "'a b' is no feature; expected a text without spaces"),
-        ("features", ((), ("!ssd",)), "'!ssd' is no feature"),
+        ("features", ((), ("a b",)), "'a b' is not a feature; expected a text without spaces"),
+        ("features", ((), ("!ssd",)), "'!ssd' is not a feature"),
         (
             "limits",
             (Limit(name="few", running={"gpu": 1}),),
-            "limit 'few': 'gpu' is no resource of a node; expected cpus",
+            "limit 'few': 'gpu' is not a resource of a node; expected cpus",
         ),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_platform_that_states_no_features_judges_only_names_of_nodes():
     "constraint", ["", "&", "a&", "|a", "a b", "!", "!!a", "a&!a", "a;b", "a\x07", "(a|b)&c", "[a|b]", "a*2"]
 )
 def test_what_is_no_constraint(constraint):
-    with pytest.raises(ValueError, match=r"expected features with & and \|"):
+    with pytest.raises(ValueError, match=r"expected features joined by & and \|"):
         alternatives(constraint)
 
 

@@ -16,7 +16,7 @@ from backfill.model.errors import BackfillError, BadArgument
 from backfill.papers import farm_claims
 from backfill.papers.asked import Asked
 from backfill.papers.claims import Claim, Estimate
-from backfill.papers.farm import POLICIES, REPLICATIONS, Cell, reproduce, run
+from backfill.papers.farm import POLICIES, REPLICATIONS, FarmTask, reproduce, run
 from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 from backfill.papers.write import write
@@ -44,7 +44,7 @@ def test_numbers_lie_near_those_of_another_program(interarrival):
     FCFS differs more from farm to farm than 3 replications show: with 30, its usage at an inter-arrival time of 4 is
     30.1 +- 2.5 against 37 there, and its Slow Down 19.9 against 17.1. All other policies lie within 4 points and 15 %.
     """
-    cells = [Cell.of(seed, {"interarrival": interarrival}) for seed in range(6)]
+    cells = [FarmTask.of(seed, {"interarrival": interarrival}) for seed in range(6)]
     sweep = Sweep({interarrival: carry_out(run, cells)})
     late, usage, slow = CALIBRATION[interarrival]
     for i, policy in enumerate(POLICIES):
@@ -88,7 +88,7 @@ def test_a_wide_job_starves_without_aging_and_not_with_it():
 
 
 def test_processes_give_the_same_bytes_as_this_one(tmp_path):
-    cells = [Cell.of(seed, {"jobs": 60, "machines": 8}) for seed in range(5)]
+    cells = [FarmTask.of(seed, {"jobs": 60, "machines": 8}) for seed in range(5)]
     alone = carry_out(run, cells)
     with executor(2) as pool:
         assert carry_out(run, cells, pool) == alone
@@ -129,7 +129,7 @@ def cluster(tmp_path):
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(cluster):
     address, _, *workers = cluster
-    cells = [Cell.of(seed, {"jobs": 60, "machines": 8}) for seed in range(12)]
+    cells = [FarmTask.of(seed, {"jobs": 60, "machines": 8}) for seed in range(12)]
     alone = carry_out(run, cells)
 
     def kill_one(done):
@@ -157,7 +157,7 @@ def test_a_comparison_on_a_cluster_is_that_of_one_process(cluster):
 def test_a_cluster_whose_scheduler_goes_away_is_told(cluster):
     address, scheduler, *_ = cluster
     cells = [
-        Cell.of(seed, {"jobs": 60, "machines": 8}) for seed in range(400)
+        FarmTask.of(seed, {"jobs": 60, "machines": 8}) for seed in range(400)
     ]  # the death is noticed before all are done
 
     def kill_it(done):

@@ -14,7 +14,7 @@ from backfill.papers import ibb, ibb_claims, ibb_logs, nas
 from backfill.papers.asked import Asked
 from backfill.papers.claims import Estimate, below
 from backfill.papers.ibb_claims import BB, BB_EMPTY, BEST_FIT, EASY, FCFS, IBB, IBB_EVEN
-from backfill.papers.ibb_logs import LANL, LOADS, META, METRICS, RESPONSE, SLOWDOWN, WAIT, Cell, LogSweep, Row
+from backfill.papers.ibb_logs import LANL, LOADS, META, METRICS, RESPONSE, SLOWDOWN, WAIT, LogSweep, LogTask, Row
 from backfill.papers.ibb_models import Drawn, lublin_with_memory, of_jobs, several
 from backfill.papers.logs import Log, find
 from backfill.papers.sweep import Sweep
@@ -86,7 +86,7 @@ def test_walltimes_are_read_in_three_ways(tmp_path, walltime, seconds):
 
 def test_nobody_is_killed_at_a_walltime(tmp_path):
     log = log_of(tmp_path, [(0, 100, 1024, 1024, 50), (1, 10, 1024, 1024, 50)])
-    row = Cell.of((log,), 1, (BB, EASY), "requested").carry_out()
+    row = LogTask.of((log,), 1, (BB, EASY), "requested").carry_out()
     assert row.values[EASY][RESPONSE] == (100 + 109) / 2
 
 
@@ -130,7 +130,7 @@ def test_a_first_look_takes_the_first_weeks(logs):
 
 
 def test_a_cell_holds_policies_against_the_first_with_the_intervals_of_compare(logs):
-    cell = Cell.of((logs[LANL],), 0.3, (BB, EASY, IBB))
+    cell = LogTask.of((logs[LANL],), 0.3, (BB, EASY, IBB))
     with executor(2) as pool:
         row = carry_out(ibb.run, [cell], pool)[0]
     here = cell.carry_out()
@@ -149,7 +149,7 @@ def test_a_cell_holds_policies_against_the_first_with_the_intervals_of_compare(l
 
 
 def test_the_changes_at_two_loads_are_held_against_each_other_part_by_part(logs):
-    rows = {load: Cell.of((logs[LANL],), load, (BB, EASY)).carry_out() for load in (0.4, 0.5)}
+    rows = {load: LogTask.of((logs[LANL],), load, (BB, EASY)).carry_out() for load in (0.4, 0.5)}
     sweep = LogSweep(rows)
     both = sweep.apart(EASY, (0.4, WAIT), (0.5, WAIT))
     one, other = (sweep.change(load, EASY, WAIT) for load in (0.4, 0.5))

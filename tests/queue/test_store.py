@@ -82,7 +82,7 @@ def test_a_newer_or_a_foreign_store_is_refused(tmp_path):
     with sqlite3.connect(other) as db:
         db.execute("PRAGMA user_version=1")
     db.close()
-    with pytest.raises(StoreError, match="is no store of backfill"):
+    with pytest.raises(StoreError, match="is not a store of backfill"):
         Store(other)
     with pytest.raises(StoreError, match="unable to open"):
         Store(tmp_path / "missing.db", readonly=True)

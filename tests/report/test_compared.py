@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from backfill.analysis.bounds import Gap
+from backfill.analysis.bounds import BoundGap
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
 from backfill.report.compared import compared_table, compared_text
@@ -59,33 +59,33 @@ def fair(**changed):
     ],
 )
 def test_a_pair_is_a_plain_sentence(pair, sentence):
-    assert pair_sentence(pair, fair(users=0)) == sentence
+    assert pair_sentence(pair, fair(users=0), "h") == sentence
 
 
 def test_users_who_wait_longer_are_counted_where_there_are_several():
-    assert pair_sentence(pair(), FAIR).endswith("; 9 of 214 users wait longer")
-    assert pair_sentence(pair(), fair(users_longer=1)).endswith("; 1 of 214 users waits longer")
-    assert pair_sentence(pair(), fair(users_longer=0)).endswith("; none of 214 users waits longer")
-    assert "users" not in pair_sentence(pair(), fair(users=1))
-    assert "users" not in pair_sentence(pair(), fair(later=0, earlier=0))
+    assert pair_sentence(pair(), FAIR, "h").endswith("; 9 of 214 users wait longer")
+    assert pair_sentence(pair(), fair(users_longer=1), "h").endswith("; 1 of 214 users waits longer")
+    assert pair_sentence(pair(), fair(users_longer=0), "h").endswith("; none of 214 users waits longer")
+    assert "users" not in pair_sentence(pair(), fair(users=1), "h")
+    assert "users" not in pair_sentence(pair(), fair(later=0, earlier=0), "h")
 
 
 def test_who_loses():
-    assert loser_sentence(FAIR) == (
+    assert loser_sentence(FAIR, "h") == (
         "under easy 6.1% of the jobs start later than under fcfs, by 2.3 h on average; user 93 waits 2.1 h longer; "
         "jobs of 65-512 cpus, 6-24 h wait 3.0 h longer"
     )
-    assert loser_sentence(fair(worst_user=None, worst_class=None)).endswith("by 2.3 h on average")
-    assert loser_sentence(fair(later=0)) == "under easy no job starts later than under fcfs"
+    assert loser_sentence(fair(worst_user=None, worst_class=None), "h").endswith("by 2.3 h on average")
+    assert loser_sentence(fair(later=0), "h") == "under easy no job starts later than under fcfs"
 
 
 def test_the_longest_wait():
     wait = LongWait(policy="easy", job="7", user="", cpus=1, submit_s=0, wait_s=1e6, run_s=1, reason="head")
     assert (
-        wait_sentence(wait)
-        == "easy: job 7, 1 cpu, waited 11.6 d, until it was first in the queue and enough was free for it"
+        wait_sentence(wait, "h")
+        == "easy: job 7, 1 cpu, waited 278 h, until it was first in the queue and enough was free for it"
     )
-    assert wait_sentence(replace(wait, reason="other")).endswith("waited 11.6 d, other")
+    assert wait_sentence(replace(wait, reason="other"), "h").endswith("waited 278 h, other")
 
 
 METRICS = {"mean_wait_s": 353943.1, "p95_wait_s": 806040.0, "mean_bounded_slowdown": 6826.0, "utilization": 0.697}
@@ -93,30 +93,33 @@ METRICS = {"mean_wait_s": 353943.1, "p95_wait_s": 806040.0, "mean_bounded_slowdo
 
 def test_a_gap_stands_beside_its_policy():
     gaps = [
-        Gap(policy=name, metric=metric, value=1.0, bound=1.0, how="area", ratio=ratio)
+        BoundGap(policy=name, metric=metric, value=1.0, bound=1.0, how="area", ratio=ratio)
         for name, *ratios in (("fcfs", 6.7982, 1.0011), ("easy", 2.5, 1.0))
         for metric, ratio in zip(("mean_wait_s", "makespan_s"), ratios, strict=True)
     ]
     lines = as_text(compared_table(["fcfs", "easy"], [METRICS, METRICS], gaps)).splitlines()
     assert [line.split()[-2:] for line in lines[3:]] == [["6.798", "1.001"], ["2.500", "1.000"]]
     assert max(map(len, lines)) <= 80
-    assert compared_text([], [], [], gaps)[-2:] == ["  mean wait 1.00 s (area)", "  makespan 1.00 s (area)"]
+    assert compared_text([], [], [], gaps, "h")[-2:] == ["  mean wait 1 s (area)", "  makespan 1.00 s (area)"]
 
 
 def test_far_from_a_bound_the_ratios_stand_beside_it():
     gaps = [
-        Gap(policy=name, metric="mean_wait_s", value=1.0, bound=52.1, how="jobs of 4096 or more cpus", ratio=ratio)
+        BoundGap(policy=name, metric="mean_wait_s", value=1.0, bound=52.1, how="jobs of 4096 or more cpus", ratio=ratio)
         for name, ratio in (("fcfs", 6798.2), ("easy", 2.5))
     ]
     assert "bound" not in as_text(compared_table(["fcfs", "easy"], [METRICS, METRICS], gaps)).replace("bounded", "")
-    text = " ".join("\n".join(compared_text([], [], [], gaps)).split())
-    assert text.endswith("mean wait 52.1 s (jobs of 4,096 or more cpus); times the bound: fcfs 6,798, easy 2.500")
+    text = " ".join("\n".join(compared_text([], [], [], gaps, "h")).split())
+    assert text.endswith("mean wait 52 s (jobs of 4,096 or more cpus); times the bound: fcfs 6,798, easy 2.500")
 
 
 def test_a_bound_of_0_says_what_it_means():
-    gaps = [Gap(policy="easy", metric="mean_wait_s", value=1.0, bound=0.0, how="nothing has to wait", ratio=None)]
+    gaps = [BoundGap(policy="easy", metric="mean_wait_s", value=1.0, bound=0.0, how="nothing has to wait", ratio=None)]
     assert "bound" not in as_text(compared_table(["easy"], [METRICS], gaps)).replace("bounded", "")
-    assert compared_text([], [], [], gaps)[-1] == "  mean wait: the bound is 0: some schedule might let nobody wait"
+    assert (
+        compared_text([], [], [], gaps, "h")[-1]
+        == "  mean wait: the bound is 0: in some schedule no job may have to wait"
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,19 +140,19 @@ def test_of_many_pairs_those_with_the_first_policy_are_told():
     names = [f"p{i}" for i in range(5)]
     fairness = [fair(a=a, b=b) for i, a in enumerate(names) for b in names[:i]]
     assert len(fairness) > PAIRS_MOST
-    lines = compared_text([f"{each.a} against {each.b}" for each in fairness], fairness, [], [])
+    lines = compared_text([f"{each.a} against {each.b}" for each in fairness], fairness, [], [], "h")
     assert [line for line in lines if "against" in line] == [f"  p{i} against p0" for i in range(1, 5)]
     assert lines[-1] == "6 more pairs are in --json"
 
 
 def test_without_a_job_one_line_says_so():
-    assert compared_text(["x"], [fair(jobs=0, later=0)], [], []) == ["no job ran, so there is nothing to compare"]
+    assert compared_text(["x"], [fair(jobs=0, later=0)], [], [], "h") == ["no job ran, so there is nothing to compare"]
 
 
 def test_names_that_would_turn_the_terminal_upside_down_do_not_reach_it():
     evil = "\x1b[31m\u202e" + "x" * 10_000
     wait = LongWait(policy=evil, job=evil, user=evil, cpus=1, submit_s=0, wait_s=1, run_s=1, reason="head")
-    text = "\n".join(compared_text([evil], [fair(worst_user=evil)], [replace(wait, policy="easy")], []))
+    text = "\n".join(compared_text([evil], [fair(worst_user=evil)], [replace(wait, policy="easy")], [], "h"))
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "job ?[31m?xxx" in text

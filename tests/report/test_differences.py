@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from backfill.analysis.bounds import Gap
+from backfill.analysis.bounds import BoundGap
 from backfill.analysis.groups import Groups
 from backfill.analysis.paired import Pair
 from backfill.report.differences import Differences, Table
@@ -82,12 +82,12 @@ def test_classes_cross_in_a_table_per_policy():
 
 
 def test_gaps_stand_beside_their_bound():
-    gaps = [Gap(policy=p, metric="mean_wait_s", value=v, bound=30.0, how="area", ratio=v / 30) for p, v in
+    gaps = [BoundGap(policy=p, metric="mean_wait_s", value=v, bound=30.0, how="area", ratio=v / 30) for p, v in
             (("fcfs", 120.0), ("easy", 60.0))]  # fmt: skip
     assert gap_rows(gaps, "min") == [
         ("mean wait", "0.50 min", "area", [("2.00 min", "4.000 ×"), ("1.00 min", "2.000 ×")])
     ]
-    none = [Gap(policy="easy", metric="mean_wait_s", value=60.0, bound=0.0, how="nothing has to wait", ratio=None)]
+    none = [BoundGap(policy="easy", metric="mean_wait_s", value=60.0, bound=0.0, how="nothing has to wait", ratio=None)]
     assert gap_rows(none, "s") == [("mean wait", "0 s", BOUND_0, [("60.0 s", "")])]
 
 

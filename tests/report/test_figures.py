@@ -1,11 +1,14 @@
 """Figures by matplotlib, tables of other libraries, and what notebooks show."""
 
 import sys
+from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
 import backfill as bf
+from backfill.model.clock import Clock
 from backfill.model.errors import MissingExtra, UsageError
 from backfill.model.units import NEVER
 from backfill.model.workload import Jobs, Labels, Workload
@@ -46,7 +49,30 @@ def test_lines_of_several_results_share_an_axis(result, plt):
     ax = plt.subplots()[1]
     assert result.plot("queue", ax) is result.plot("queue", ax) is ax
     assert len(ax.patches) == 2
-    assert ax.get_legend_handles_labels()[1] == ["easy", "easy"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["easy", "easy"]
+
+
+@pytest.mark.parametrize("kind", ["gantt", "utilization", "queue", "jobs"])
+def test_the_axis_of_time_has_dates_where_the_log_knows_them_and_human_units_elsewhere(result, kind, plt):
+    ax = result.plot(kind)
+    assert ax.get_xlabel() == "hours since the first submit"
+    assert ax.get_xlim()[1] < 100
+    clock = Clock(1_772_319_600, "Europe/Berlin")  # 1 March 2026, midnight
+    dated = bf.simulate(replace(result.workload, clock=clock), policy="easy").plot(kind)
+    assert dated.get_xlabel() == "date (Europe/Berlin)"
+    dated.figure.canvas.draw()
+    end = plt.matplotlib.dates.num2date(dated.get_xlim()[1], tz=ZoneInfo("Europe/Berlin"))
+    assert (end.year, end.month) == (2026, 3)
+    assert "2026-Mar" in dated.xaxis.get_major_formatter().get_offset()
+
+
+def test_waits_and_shares_are_told_in_human_units(result, plt):
+    wait, used = result.plot("wait"), result.plot("utilization")
+    for ax in (wait, used):
+        ax.figure.canvas.draw()
+    assert [text.get_text() for text in wait.get_xticklabels()][:3] == ["1 s", "10 s", "1 min"]
+    assert "100%" in [text.get_text() for text in wait.get_yticklabels()]
+    assert "20%" in [text.get_text() for text in used.get_yticklabels()]
 
 
 def test_the_gantt_chart_has_a_box_per_piece_inside_its_axes(result, plt):

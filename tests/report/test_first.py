@@ -10,7 +10,7 @@ from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
 from backfill.report.findings import Findings
 from backfill.report.first import First
-from backfill.report.page import Page, Provenance, Run, render
+from backfill.report.page import Page, PolicyRun, Provenance, render
 
 HOUR = 3600.0
 MADE = Provenance(version="1", seed=0, command="")
@@ -144,7 +144,7 @@ def test_hostile_names_are_text():
 
 
 def test_the_first_screen_stands_before_all_else():
-    runs = [Run(name, metrics(wait)) for name, wait in TWO.items()]
+    runs = [PolicyRun(name, metrics(wait)) for name, wait in TWO.items()]
     page = render(Page.of("t", runs, MADE))
     order = [page.index(each) for each in ('class="headline"', 'class="tiles"', 'id="summary"', 'id="metrics"')]
     assert order == sorted(order)

@@ -19,7 +19,7 @@ from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME, Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
-from backfill.report.page import Page, Provenance, Run, render, write_page
+from backfill.report.page import Page, PolicyRun, Provenance, render, write_page
 from backfill.report.shown import Used
 
 POOL = Platform.pool(4)
@@ -43,7 +43,7 @@ def ran(starts: list[int]) -> tuple[Workload, Schedule]:
 def page_of(runs: dict[str, list[int]], title: str = "t", made: Provenance = MADE, **more: Any) -> Page:
     """The page of policies, each with the hours at which its jobs start."""
     found = [(policy, *ran(starts)) for policy, starts in runs.items()]
-    each = [Run(policy, metrics(whole, POOL, schedule), schedule) for policy, whole, schedule in found]
+    each = [PolicyRun(policy, metrics(whole, POOL, schedule), schedule) for policy, whole, schedule in found]
     return Page.of(title, each, made, found[0][1] if found else None, POOL, **more)
 
 
@@ -181,7 +181,7 @@ def test_every_licence_has_a_curve_and_a_row():
     farm = bf.generate("farm?machines=6&licences=12&jobs=60&interarrival=30")
     results = [bf.simulate(farm, policy=name) for name in ("fcfs", "bf-mod")]
     page = Parsed(
-        render(Page.of("t", [Run(r.name, r.metrics, r.schedule) for r in results], MADE, farm, farm.platform))
+        render(Page.of("t", [PolicyRun(r.name, r.metrics, r.schedule) for r in results], MADE, farm, farm.platform))
     )
     plots = [fields["aria-label"] for tag, fields in page.tags if fields.get("class") == "plot"]
     curves = [label for label in plots if label.startswith("Use of licence")]
@@ -200,14 +200,14 @@ def test_every_licence_has_a_curve_and_a_row():
 MEMORY = [(1, 9), (4, 2), (1, 1), (2, 6), (1, 2), (4, 4)]  # cpus, memory of each job, an hour long
 
 
-def with_memory(memory: int = 10) -> tuple[Parsed, list[Run]]:
+def with_memory(memory: int = 10) -> tuple[Parsed, list[PolicyRun]]:
     """The page, and the runs, of some jobs on two nodes of 4 cpus and so much memory."""
     n, hour = len(MEMORY), 3600 * SECOND
     jobs = Jobs(job=np.arange(n), submit=np.zeros(n, np.int64), runtime=np.full(n, hour), walltime=np.full(n, hour),
                 demand=np.array(MEMORY))  # fmt: skip
     log, pool = Workload(jobs, resources=("cpus", "memory")), Platform.pool(8, nodes=2, memory=2 * memory)
     results = [bf.simulate(log, pool, policy=name) for name in ("easy", "ibb", "bb", "backfill-lowest")]
-    runs = [Run(r.name, r.metrics, r.schedule) for r in results]
+    runs = [PolicyRun(r.name, r.metrics, r.schedule) for r in results]
     return Parsed(render(Page.of("t", runs, MADE, log, pool))), runs
 
 
@@ -270,7 +270,7 @@ def test_the_same_results_give_the_same_bytes():
 
 
 def test_a_page_without_schedules_has_tables_only():
-    runs = [Run(run.policy, run.metrics) for run in page_of(TWO).runs]
+    runs = [PolicyRun(run.policy, run.metrics) for run in page_of(TWO).runs]
     page = Parsed(render(Page.of("t", runs, MADE)))
     assert {"canvas", "figure"}.isdisjoint(tag for tag, _ in page.tags)
     assert "bounded slowdown" in page.texts

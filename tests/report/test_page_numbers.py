@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 import pytest
 
 import backfill as bf
-from backfill.report.values import brief, heading, texts, wait_unit
+from backfill.model.spans import brief
+from backfill.report.values import heading, texts, wait_unit
 
 
 def in_seconds(text: str) -> float:

@@ -139,7 +139,7 @@ def test_a_promise_moves_earlier_grows_and_is_taken_back():
     row = Projects.of(["x"], [told([given, up, (None, "changed", False), (16.0, "given", False)])]).timelines[0].rows[0]
     assert row.promised == [50, 40, 80]
     assert [(move.far, move.whom) for move in row.drawn] == [
-        ("\N{MINUS SIGN}2 s", ": room appeared"), ("+8 s", ": more jobs of the project came"),
+        ("\N{MINUS SIGN}2 s", ": capacity became free"), ("+8 s", ": more jobs of the project came"),
     ]  # fmt: skip
     assert [move.far for move in row.moves] == ["\N{MINUS SIGN}2 s"]
     assert row.label is None

@@ -1,7 +1,7 @@
 """The waits of the log beside those of the policies."""
 
 from backfill.analysis.metrics import Metrics
-from backfill.report.page import Page, Provenance, Run, render
+from backfill.report.page import Page, PolicyRun, Provenance, render
 from backfill.report.reality import Reality, class_rows, replay_rows
 
 
@@ -28,7 +28,7 @@ def test_each_policy_stands_beside_the_log():
 
 def test_the_first_screen_says_what_the_log_recorded_and_leads_to_the_section():
     made = Provenance(version="1", seed=0, command="")
-    runs = [Run(policy, Metrics(mean_wait_s=1.0)) for policy in ("fcfs", "easy")]
+    runs = [PolicyRun(policy, Metrics(mean_wait_s=1.0)) for policy in ("fcfs", "easy")]
     page = render(Page.of("t", runs, made, reality=BOTH))
     told = 'In the log itself these jobs waited 3,600 s on average: see <a href="#reality">against reality</a>.'
     assert page.index(told) < page.index('id="summary"')

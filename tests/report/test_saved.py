@@ -179,7 +179,7 @@ def changed(folder, *place, to) -> None:
     ("place", "to", "complaint"),
     [
         (("metrics", "mean_wait_s"), "long", "is not a saved result: TypeError"),
-        (("metrics", "mean_wait_s"), float("nan"), "is not JSON: NaN is no number"),
+        (("metrics", "mean_wait_s"), float("nan"), "is not JSON: NaN is not a number"),
         (("schema",), 99, "has schema '99'; this version of backfill reads 1"),
         (("options",), None, "is not a saved result"),
     ],

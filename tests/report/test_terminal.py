@@ -27,7 +27,7 @@ def test_policies_are_rows_and_headline_metrics_columns():
         ["mean", "p95", "bounded", "max"],
         ["policy", "wait", "wait", "slowdown", "utilization", "queue"],
         ["─" * len(printed([("easy", METRICS)])[2])],
-        ["easy", "113.9", "min", "10.4", "h", "92.58", "68.6%", "121"],
+        ["easy", "1.90", "h", "10.4", "h", "92.58", "68.6%", "121"],
         ["fcfs", "-", "10.4", "h", "92.58", "68.6%", "121"],
     ]
 

@@ -72,7 +72,7 @@ def test_pbs_a_rerun_a_deleted_and_a_running_job(log):
     assert found.jobs.job.tolist() == ["1", "1#2", "2"]
     assert [found.jobs.status[k] for k in range(3)] == ["requeued", "completed", "cancelled"]
     assert found.dropped == {"still waiting or running when the log was written": 1}
-    assert any(note.startswith("left aside: 1 record") for note in found.notes)
+    assert any(note.startswith("skipped: 1 record") for note in found.notes)
 
 
 def test_pbs_broken_lines(log):
@@ -105,7 +105,7 @@ def test_lsf(log):
     assert jobs.walltime.tolist() == [3600 * SECOND] * 3
     assert (jobs.user[0], jobs.group[0], jobs.queue[0]) == ("ann", "proj", "q")
     assert {str(j): jobs.status[k] for k, j in enumerate(jobs.job)}["7[3]"] == "timeout"
-    assert found.assumed["comes after a job that is not in the log: not waited for"] == 1
+    assert found.assumed["depends on a job that is not in the log: not waited for"] == 1
     assert found.platform.nodes == ("n1", "n2")
 
 
@@ -135,8 +135,8 @@ def test_sge(log):
         "5": (1, 1, 0, 0, 240),
     }
     assert {str(j): found.jobs.status[k] for k, j in enumerate(found.jobs.job)}["2"] == "timeout"
-    assert found.dropped == {"id stands above already": 1}
-    assert any("left aside: 1 record of tasks of parallel jobs" in note for note in found.notes)
+    assert found.dropped == {"duplicate job id": 1}
+    assert any("skipped: 1 record of tasks of parallel jobs" in note for note in found.notes)
 
 
 def test_univa_counts_milliseconds(log):
@@ -195,7 +195,7 @@ def test_htcondor_history(log, text):
     assert (jobs.waited[place["5.1"]], jobs.priority[0]) == (200 * SECOND, 3.0)
     assert (jobs.user[0], jobs.group[0]) == ("ann", "phys")
     assert found.dropped == {"still waiting or running when the log was written": 1}
-    assert any("left aside: 1 job of the scheduler" in note for note in found.notes)
+    assert any("skipped: 1 job of the scheduler" in note for note in found.notes)
 
 
 def test_htcondor_broken_ads(log):

@@ -53,9 +53,9 @@ def test_a_pod_is_a_job_of_one_task_from_its_start_to_its_deletion(pods):
     ]  # fmt: skip
     assert workload.dropped == {"never scheduled": 1}
     assert workload.assumed == {
-        "no walltime, the run time stands for it": 3,
-        "cpus with a fraction, rounded up": 1,
-        "there until the trace ends, its run perhaps cut there": 1,
+        "walltime missing: the run time is used": 3,
+        "fractional cpus: rounded up": 1,
+        "running when the trace ends: its run may be cut short": 1,
     }
     assert "cpus rounded up to whole ones are 6.4% more" in workload.notes  # 14 for 13.152
 
@@ -73,7 +73,7 @@ def test_nodes_have_the_model_of_their_gpus_as_a_feature(pods):
 def test_a_pod_that_stands_twice_or_ends_before_it_starts_is_dropped(pods):
     workload = pods(PODS + "p0,1000,0,0,0,,LS,Failed,40,50,45\np4,1000,0,0,0,,LS,Failed,40,50,60\n", nodes=None)
     assert workload.dropped == {
-        "never scheduled": 1, "no end after its start": 1, "id stands above already": 1,
+        "never scheduled": 1, "no end after its start": 1, "duplicate job id": 1,
     }  # fmt: skip
     assert (workload.platform, workload.cpus) == (None, None)
 
@@ -110,7 +110,7 @@ def test_the_published_tables(shared):
     assert (len(workload), workload.cpus, len(workload.platform.nodes)) == (7_255, 125_514, 1_523)
     assert int(workload.platform.capacity[:, 2].sum()) == 6_212_000
     assert workload.dropped == {"never scheduled": 897}
-    assert workload.assumed["there until the trace ends, its run perhaps cut there"] == 34
+    assert workload.assumed["running when the trace ends: its run may be cut short"] == 34
     with gzip.open(folder / "alibaba-gpu2023-openb_pod_list_gpuspec33.csv.gz", "rt") as file:
         raw = [pod for pod in csv.DictReader(file) if pod["scheduled_time"]]
     jobs = workload.jobs

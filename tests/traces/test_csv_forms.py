@@ -63,7 +63,7 @@ def test_broken_rows_are_counted_and_named_and_the_others_kept(tmp_path):
     )
     log = import_log("csv", str(tmp_path / "log.csv"))
     assert log.jobs.job.tolist() == ["a", "b", "i"]
-    assert log.dropped == {"broken line": 7, "id stands above already": 1}
+    assert log.dropped == {"broken line": 7, "duplicate job id": 1}
     told = [note for note in log.notes if "broken line" in note]
     assert [note.partition("log.csv:")[2].partition(";")[0] for note in told[:3]] == [
         "7: 3 cells",

@@ -249,7 +249,7 @@ def test_tables_that_are_none_are_refused():
     assert refusal("{}", "[1]") == f"2: '[1]'; expected an object with {known}"
     assert refusal("{}") == "1: event is empty; expected cancel, walltime, priority, down, up, capacity, window"
     assert refusal('{"time":0', "}").startswith("1: is not JSON: Expecting")
-    assert refusal('{"time":0,"time":1}') == "1: field 'time' stands twice"
+    assert refusal('{"time":0,"time":1}') == "1: field 'time' appears twice"
     assert refusal('{"time":true}') == "1: time is 'true'; expected a text or a number"
     assert refusal('{"time":[' + "[" * 100_000) == "1: is not JSON: nested too deeply"
     assert refusal(b'{"time":\xff') == "1: is not UTF-8 text: byte 0xff"
@@ -273,7 +273,7 @@ def test_what_python_hands_over_is_refused_by_row():
     assert said([*SAME, {"time": 0, "event": "up", "node": "x9"}]).startswith("events: row 5: node 'x9' is unknown")
     assert said([{"time": 0, "when": 3}]).startswith("events: row 1: field 'when' is unknown; expected time, event")
     assert said({"time": [0]}) == "events: no column event; the columns are 'time'"
-    assert said({"time": [0], "event": []}) == "events: columns of 0 and 1 rows; expected equal ones"
+    assert said({"time": [0], "event": []}) == "events: columns have 0 and 1 rows; expected equal lengths"
     assert said({"time": [0], "event": ["up"], "when": [1]}).startswith("events: column 'when' is unknown")
     assert said([{"time": True, "event": "up", "node": "n1"}]).startswith("events: row 1: time is 'True'")
     for nothing in ("events.csv", "", 3, [1], None):

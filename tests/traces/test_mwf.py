@@ -115,7 +115,7 @@ def test_nodes_are_named_with_or_without_their_domain_and_what_no_machine_states
         pbs("1:ppn=4:brno:^big2.cerit-sc.cz:nodecpus80"), pbs("1:ppn=4:small3", f1=2), pbs("1:ppn=4:^brno", f1=3)
     )
     assert [workload.jobs.constraint[row] for row in range(3)] == ["!big2&nodecpus80", "small3", ""]
-    assert workload.assumed["properties that no machine states, taken as held by all"] == 2
+    assert workload.assumed["properties that no machine states: taken as held by all"] == 2
     assert "no machine states these properties: brno" in workload.notes
     assert workload.platform.allows("!big2&nodecpus80").tolist() == [True, False, False, False, False]
 
@@ -123,13 +123,13 @@ def test_nodes_are_named_with_or_without_their_domain_and_what_no_machine_states
 def test_who_wants_whole_nodes_takes_all_cpus_of_the_largest_that_he_may_run_on(log):
     workload = log(pbs("1:ppn=4:cl_small#excl"), pbs("1:ppn=4:brno#excl", f1=2), pbs("1:ppn=4", f1=3))
     assert workload.jobs.demand[:, 0].tolist() == [12, 80, 4]
-    assert workload.assumed["whole nodes (#excl), taken as all cpus of the node"] == 2
+    assert workload.assumed["whole nodes (#excl): taken as all cpus of the node"] == 2
 
 
 def test_chunks_of_unequal_size_are_equal_tasks_with_a_share_of_the_memory(log):
     workload = log(pbs("1:ppn=4+3:ppn=2", f8=10, f10=10 * GIB))  # 4 nodes with 40 GiB, as 5 tasks of 2 cpus
     assert (workload.jobs.tasks.tolist(), workload.jobs.demand.tolist()) == ([5], [[2, 8 * GIB]])
-    assert workload.assumed == {"chunks of unequal size, taken as equal tasks": 1}
+    assert workload.assumed == {"chunks of unequal size: taken as equal tasks": 1}
 
 
 def test_field_8_counts_where_the_node_spec_says_otherwise_and_the_larger_memory(log):
@@ -137,9 +137,9 @@ def test_field_8_counts_where_the_node_spec_says_otherwise_and_the_larger_memory
     assert workload.jobs.procs.tolist() == [5, 4]
     assert (workload.jobs.tasks.tolist(), workload.jobs.demand.tolist()) == ([1, 1], [[5, 6 * GIB], [4, 0]])
     assert workload.assumed == {
-        "memory of the node spec above field 10, taken from the spec": 1,
-        "node spec of other processors than field 8, which counts": 1,
-        "no requested memory, taken as 0": 1,
+        "node spec with more memory than field 10: the node spec is used": 1,
+        "node spec that disagrees with field 8: field 8 counts": 1,
+        "requested memory missing: taken as 0": 1,
     }
 
 
@@ -154,9 +154,9 @@ def test_gpus_of_alea_are_shared_out_over_the_nodes(log):
     assert workload.resources == ("cpus", "memory", "gpus")
     assert jobs.demand.tolist() == [[2, 8 * GIB, 1], [2, 0, 2], [4, 0, 0]]
     assert [jobs.constraint[row] for row in range(3)] == ["", "normal", "ssd"]
-    assert workload.assumed["gpus that do not share out evenly, rounded up in each task"] == 1
+    assert workload.assumed["gpus that do not divide evenly among tasks: rounded up in each"] == 1
     assert jobs.waited.tolist() == [-1, -1, -1]
-    assert {"all waits (field 3) are 0, taken as unknown", "soft walltimes (field 20) are not used"} < {*workload.notes}
+    assert {"all waits (field 3) are 0: taken as unknown", "soft walltimes (field 20) are not used"} < {*workload.notes}
 
 
 def test_the_table_of_machines_is_the_platform(log):
@@ -175,7 +175,7 @@ def test_without_a_table_of_machines_jobs_go_anywhere(log):
     assert (workload.platform, workload.cpus, workload.jobs.constraint.names) == (None, None, ())
     assert workload.jobs.demand[:, 0].tolist() == [4]
     assert workload.assumed == {
-        "no requested memory, taken as 0": 1, "whole nodes (#excl), taken as the cpus asked for": 1,
+        "requested memory missing: taken as 0": 1, "whole nodes (#excl): taken as the cpus asked for": 1,
     }  # fmt: skip
     assert any(note.startswith("no table of machines") for note in workload.notes)
 
@@ -187,8 +187,8 @@ def test_chunks_that_ask_for_different_nodes_may_each_run_on_any_of_them(log):
         pbs("1:ppn=2:brno+1:ppn=2", f1=3),
     )
     assert [workload.jobs.constraint[row] for row in range(3)] == ["big1|big2", "", ""]
-    assert workload.assumed["chunks that ask for different nodes, all of which any task may run on"] == 3
-    assert workload.assumed["properties that no machine states, taken as held by all"] == 1
+    assert workload.assumed["chunks that ask for different nodes: any task may run on all of them"] == 3
+    assert workload.assumed["properties that no machine states: taken as held by all"] == 1
 
 
 def test_a_platform_that_is_named_stands_for_the_table_of_machines(log, tmp_path):
@@ -214,7 +214,7 @@ def test_the_table_may_stand_elsewhere(log, tmp_path):
     [
         (pbs("1:ppn=x", f1=2), "2: field 21 (node spec) is '1:ppn=x'; expected a node spec such as 2:ppn=4:property"),
         (pbs("1:ppn=4", f1=2, f4="x"), "2: field 4 (run time) is 'x'; expected a number"),
-        (pbs("1:ppn=4"), "2: field 1 (job number) is '1'; expected a number of its own, and line 1 has it already"),
+        (pbs("1:ppn=4"), "2: field 1 (job number) is '1'; expected a unique job number (first used in line 1)"),
         (line(f1=2).decode(), "2: 18 fields; expected 21"),
         (pbs("9:ppn=4+1:ppn=1:mem=1000000T", f1=2, f8=37), "2: field 21 (node spec) is '9:ppn=4+1:ppn=1:mem=1000000T'"),
     ],
@@ -268,10 +268,10 @@ def test_the_log_of_wagap(shared):
     assert (len(workload), workload.cpus, len(workload.platform.nodes)) == (17_898, 2_176, 68)
     assert workload.dropped == {"run time < 0 or unknown": 2}
     assert workload.assumed == {
-        "memory of the node spec above field 10, taken from the spec": 14,
-        "chunks of unequal size, taken as equal tasks": 12,
-        "whole nodes (#excl), taken as all cpus of the node": 231,
-        "properties that no machine states, taken as held by all": 6_695,
+        "node spec with more memory than field 10: the node spec is used": 14,
+        "chunks of unequal size: taken as equal tasks": 12,
+        "whole nodes (#excl): taken as all cpus of the node": 231,
+        "properties that no machine states: taken as held by all": 6_695,
     }
     assert workload.jobs.job[0] == 0
     raw = {int(cells[0]): cells for cells in raw_lines(shared / "traces" / "wagap-2013.swf.gz")}

@@ -66,7 +66,7 @@ def test_zero_run_holds_for_tables_as_far_as_they_can_say(tmp_path: Path):
     assert len(read(tmp_path / "a.swf", zero_run="drop-cancelled")) == 1
     kept = read(tmp_path / "a.csv", zero_run="drop-cancelled")
     assert len(kept) == 2
-    assert kept.notes[-1] == "the log does not say which jobs were cancelled: those with run time 0 are kept"
+    assert kept.notes[-1] == "the log does not state which jobs were cancelled: those with run time 0 are kept"
     (tmp_path / "b.csv").write_text("job,submit,runtime,status\na,0,0,CANCELLED by 7\nb,0,0,completed\nc,0,0,\n")
     fewer = read(tmp_path / "b.csv", zero_run="drop-cancelled")
     assert (fewer.jobs.job.tolist(), fewer.dropped) == (["b", "c"], {"run time 0, cancelled": 1})

@@ -116,7 +116,7 @@ def test_jobs_that_wait_or_run_and_steps_are_no_jobs(dump):
     pending = ONE.replace("1|COMPLETED", "3|PENDING").replace("2026-03-01T12:01:00", "Unknown")
     log = dump(HEAD, ONE, running, pending, ONE.replace("1|", "1.batch|", 1), ONE.replace("1|", "1.0|", 1))
     assert log.dropped == {"still waiting or running when the log was written": 2}
-    assert "left aside: 2 lines of job steps" in log.notes
+    assert "skipped: 2 lines of job steps" in log.notes
 
 
 def test_a_cancelled_job_that_never_ran_keeps_its_wait(dump):
@@ -160,7 +160,7 @@ def test_a_requeued_job_is_several_runs_one_after_the_other(dump):
     assert [log.jobs.after[row].tolist() for row in range(2)] == [[], [0]]
     assert log.jobs.waited.tolist() == [60 * SECOND, -1]
     # the same line twice is one run; and without a requeue a number that comes again is another job
-    assert dump(HEAD, ONE, ONE).dropped == {"id stands above already": 1}
+    assert dump(HEAD, ONE, ONE).dropped == {"duplicate job id": 1}
     other = dump(HEAD, ONE, then)
     assert other.jobs.job.tolist() == ["1", "1#2"]
     assert len(other.jobs.after.items) == 0
@@ -233,10 +233,10 @@ def test_a_hundred_jobs_of_a_real_slurm():
     assert log.assumed == {
         "no time limit: planned as 365 days, as Slurm does": 1,
         "held at first, by a user, a begin time or a dependency: submitted when it became eligible": 10,
-        "suspended for a while: the run time is that without it": 1,
-        "cpus that do not share out evenly over the nodes: taken as tasks of one cpu": 3,
+        "suspended for a while: the run time excludes that": 1,
+        "cpus that do not divide evenly among the nodes: taken as tasks of one cpu": 3,
         "heterogeneous job: its components are taken as one job of equal tasks": 1,
-        "a further run of a job that was requeued or preempted: comes after the former one": 3,
+        "further run of a requeued or preempted job: starts after the previous one has ended": 3,
     }
     assert (log.resources, log.licences) == (("cpus", "memory", "gpus"), ("lic",))
     runtime = column(log, "runtime")

@@ -13,7 +13,7 @@ def test_the_log_of_eagle_is_what_its_page_says():
     assert (jobs.runtime >= jobs.walltime).sum() == 15
     assert (jobs.runtime - jobs.walltime).max() == 29 * 10**6
     assert sum(job.startswith("532939_") for job in jobs.job) == 452
-    assert log.notes[1:-1] == ("ran longer than the walltime: 14 of 1,000 jobs",)
+    assert log.notes[1:-1] == ("run time longer than the walltime: 14 of 1,000 jobs",)
 
 
 def test_the_pool_of_eagle_holds_every_job_and_is_busy_but_not_swamped():

@@ -71,8 +71,8 @@ def test_requested_processors_and_time_go_before_allocated_ones_and_run_time():
     assert workload.jobs.procs.tolist() == [8, 3, 2]
     assert (workload.jobs.walltime // SECOND).tolist() == [100, 60, 60]
     assert workload.notes == (
-        "no requested time, the run time stands for it: 2 of 3 jobs",
-        "no requested processors, the allocated ones stand for them: 2 of 3 jobs",
+        "walltime missing: the run time is used: 2 of 3 jobs",
+        "requested processors missing: the allocated ones are used: 2 of 3 jobs",
     )
 
 
@@ -105,7 +105,7 @@ def test_of_two_jobs_with_one_number_the_first_stays_where_that_is_asked_for():
     log = (line(f4=1), line(f4=2), line(f1=2, f4=3), line(f1=3, f4=-1), line(f1=3, f4=5))
     workload = read(*log, repeats="drop")
     assert (workload.jobs.runtime // SECOND).tolist() == [1, 3, 5]
-    assert workload.dropped == {"run time < 0 or unknown": 1, "id stands above already": 1}
+    assert workload.dropped == {"run time < 0 or unknown": 1, "duplicate job id": 1}
     with pytest.raises(UsageError, match="repeats is 'some'; expected refuse, drop"):
         read(*log, repeats="some")
 
@@ -113,7 +113,7 @@ def test_of_two_jobs_with_one_number_the_first_stays_where_that_is_asked_for():
 def test_the_status_becomes_a_word_and_a_wait_below_minus_1_is_counted():
     workload = read(line(f11=5), line(f1=2, f11=0, f3=-1), line(f1=3, f11=-1, f3=-7), line(f1=4, f11=9))
     assert [workload.jobs.status[row] for row in range(4)] == ["cancelled", "failed", "", "9"]
-    assert workload.assumed == {"a negative wait, taken as unknown": 1}
+    assert workload.assumed == {"negative wait: taken as unknown": 1}
 
 
 def texts(labels: Labels) -> list[str]:
@@ -149,8 +149,8 @@ def test_fractions_of_a_second_are_kept_to_the_microsecond():
 
 def test_submit_times_that_go_backwards_and_runs_beyond_the_walltime_are_noted():
     workload = read(line(f2=10), line(f1=2, f2=9), line(f1=3, f2=9, f4=101))
-    assert "submitted before the job above: 1 of 3 jobs" in workload.notes
-    assert "ran longer than the walltime: 1 of 3 jobs" in workload.notes
+    assert "submitted before the previous job: 1 of 3 jobs" in workload.notes
+    assert "run time longer than the walltime: 1 of 3 jobs" in workload.notes
 
 
 def test_comments_blank_lines_and_line_ends_of_windows_are_no_matter():
@@ -166,7 +166,7 @@ def test_comments_blank_lines_and_line_ends_of_windows_are_no_matter():
 
 def test_an_id_that_stands_twice_is_refused_naming_both_lines():
     assert refusal(HEADER + line() + b"; x\n" + line()) == (
-        "<bytes>:7: field 1 (job number) is '1'; expected a number of its own, and line 5 has it already"
+        "<bytes>:7: field 1 (job number) is '1'; expected a unique job number (first used in line 5)"
     )
     assert read(line(f4=-1), line()).dropped  # a row that is dropped anyway is no rival
 
@@ -299,12 +299,12 @@ def test_the_header_says_what_swf_cannot(tmp_path: Path):
     with pytest.warns(UserWarning, match="w.swf: ") as said:
         write_swf(workload, tmp_path / "w.swf")
     assert [str(each.message).partition(": ")[2] for each in said] == [
-        "left out, as SWF has no field for it: priority, qos"
+        "left out because SWF has no field for it: priority, qos"
     ]
     text = (tmp_path / "w.swf").read_text()
     assert "; Computer: a?b\n" in text
-    assert "; Note: the job numbers are new\n" in text
-    assert "; Note: left out, as SWF has no field for it: priority, qos\n" in text
+    assert "; Note: the job ids were replaced by numbers\n" in text
+    assert "; Note: left out because SWF has no field for it: priority, qos\n" in text
     assert read_swf(tmp_path / "w.swf").jobs.job.tolist() == [1, 2]
 
 
@@ -359,15 +359,15 @@ def test_jobs_follow_their_preceding_ones_where_that_is_wanted():
     assert (as_recorded.jobs.submit // SECOND).tolist() == [10, 500, 600, 700]
     assert not len(as_recorded.jobs.after.items)
     some = "3 of 4 jobs have one"
-    assert f"preceding jobs (field 17) are not looked at: {some}; --think lets them follow" in as_recorded.notes
+    assert f"preceding jobs (field 17) are ignored: {some}; use --think to honour them" in as_recorded.notes
     follows = read_swf(b"".join(log), think=True)
     assert [follows.jobs.after[row].tolist() for row in range(4)] == [[], [0], [1], []]
     assert (follows.jobs.think / SECOND).tolist() == [0, 5.5, 0, 0]
     # At the earliest: job 1 ends at its walltime at 70 s if it does not wait, job 2 then at 125.5 s.
     assert (follows.jobs.submit / SECOND).tolist() == [10, 75.5, 125.5, 700]
     assert (follows.jobs.waited // SECOND).tolist()[1::2] == [-1, 7]
-    assert "a preceding job that is not among the jobs, not waited for: 1 of 4 jobs" in follows.notes
-    assert "no think time after the preceding job, taken as 0: 1 of 4 jobs" in follows.notes
+    assert "preceding job not among the jobs: not waited for: 1 of 4 jobs" in follows.notes
+    assert "think time missing: taken as 0: 1 of 4 jobs" in follows.notes
 
 
 def test_a_job_may_follow_one_that_stands_below_it():
@@ -380,11 +380,11 @@ def test_a_job_may_follow_one_that_stands_below_it():
     [
         (
             (line(f1=1, f17=2), line(f1=2, f17=1)),
-            "<bytes>:1: field 17 (preceding job) is '2'; expected no cycle of preceding jobs, but '1' after '2' after",
+            "<bytes>:1: field 17 (preceding job) is '2'; expected no cycle of preceding jobs ('1' after '2' after",
         ),
         (
             (line(f1=1, f17=1),),
-            "<bytes>:1: field 17 (preceding job) is '1'; expected no cycle of preceding jobs, but '1' after '1'",
+            "<bytes>:1: field 17 (preceding job) is '1'; expected no cycle of preceding jobs ('1' after '1')",
         ),
         ((line(f1=1, f17=0.5),), "<bytes>:1: field 17 (preceding job) is '0.5'; expected a whole number"),
         ((line(f1=1, f17=1, f18="inf"),), "<bytes>:1: field 18 (think time) is 'inf'; expected a number"),
@@ -415,7 +415,7 @@ def test_the_ids_of_jobs_that_are_left_out_are_known():
     ("content", "told"),
     [
         (b"\0", "1: holds NUL bytes; expected text in UTF-8"),
-        (b"\n", ": nothing but white space for more than 8 MiB; expected a log"),
+        (b"\n", ": only white space for more than 8 MiB; expected a log"),
         (b"1", "1: a line of more than 8 MiB; expected a log"),
     ],
     ids=["zeros", "blank lines", "one line"],

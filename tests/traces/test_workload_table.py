@@ -39,11 +39,11 @@ def test_columns_may_come_in_any_order_and_the_defaults_are_one_cpu_and_the_run_
     assert jobs.walltime.tolist() == jobs.runtime.tolist() == [5 * SECOND, 0]
     assert jobs.procs.tolist() == [1, 1]
     assert (workload.resources, workload.licences, workload.cpus) == (("cpus",), (), None)
-    assert workload.assumed == {"no walltime, the run time stands for it": 2, "no processors, taken as 1": 2}
+    assert workload.assumed == {"walltime missing: the run time is used": 2, "processors missing: taken as 1": 2}
     assert workload.notes == (
-        "no walltime, the run time stands for it: 2 of 2 jobs",
-        "no processors, taken as 1: 2 of 2 jobs",
-        "submitted before the job above: 1 of 2 jobs",
+        "walltime missing: the run time is used: 2 of 2 jobs",
+        "processors missing: taken as 1: 2 of 2 jobs",
+        "submitted before the previous job: 1 of 2 jobs",
     )
 
 
@@ -94,8 +94,8 @@ def test_memory_is_told_per_task_per_job_or_per_cpu():
 def test_memory_beside_procs_is_said_to_be_per_task():
     several = ("job,submit,runtime,walltime,procs,memory", "a,0,1,1,1,48000M", "b,0,1,1,4,", "c,0,1,1,12,48000M")
     said = (
-        "memory is per task: procs=12 with memory=48000M hold 562.5 GiB between them; use memory_per_job for what a "
-        "whole job holds"
+        "memory is per task: procs=12 with memory=48000M hold 562.5 GiB in total; use memory_per_job for the "
+        "memory of a whole job"
     )
     assert table(*several).notes == (said,)
     assert table(*several[:-1]).notes == ()  # one task holds what the job holds
@@ -107,9 +107,17 @@ def test_memory_beside_procs_is_said_to_be_per_task():
 @pytest.mark.parametrize(
     ("columns", "cells", "expected"),
     [
-        ("memory,memory_per_job", "1,2G", "memory_per_job is '2G'; expected nothing, as the row has memory too"),
-        ("memory_per_cpu,memory_per_job", "1,2", "memory_per_cpu is '1'; expected nothing, as the row has memory_per_"),
-        ("cpus,memory_per_cpu", "0,1G", "memory_per_cpu is '1G'; expected nothing, as the tasks of the job hold no c"),
+        ("memory,memory_per_job", "1,2G", "memory_per_job is '2G'; expected nothing, because the row has memory too"),
+        (
+            "memory_per_cpu,memory_per_job",
+            "1,2",
+            "memory_per_cpu is '1'; expected nothing, because the row has memory_per_",
+        ),
+        (
+            "cpus,memory_per_cpu",
+            "0,1G",
+            "memory_per_cpu is '1G'; expected nothing, because the tasks of the job hold no c",
+        ),
         ("cpus,memory_per_cpu", "1T,8P", "memory_per_cpu is '8P'; expected less: the 1,099,511,627,776 cpus of a ta"),
         ("memory_per_cpu", "-1", "memory_per_cpu is '-1'; expected a whole number from 0"),
         ("memory_per_job", "1X", "memory_per_job is '1X'; expected a whole number from 0"),
@@ -183,15 +191,15 @@ def test_only_known_or_named_resources_are_read_and_other_columns_are_named_once
         ("memory", "9" * 100 + "T", "memory is '" + "9" * 57 + "...'; expected a whole number from 0"),
         ("priority", "inf", "priority is 'inf'; expected a finite number"),
         ("spread", "rack", "spread is 'rack'; expected node, site, any"),
-        ("constraint", "a&", "constraint is 'a&'; expected features with & and | between them, and a ! in front of"),
-        ("licences", "a:0", "licences is 'a:0'; expected name:copies with ; between, and 1 to 1,099,511,627,776 c"),
+        ("constraint", "a&", "constraint is 'a&'; expected features joined by & and |, with a ! in front of"),
+        ("licences", "a:0", "licences is 'a:0'; expected name:copies items separated by ;, of 1 to 1,099,511,627,776"),
         ("licences", ":1", "licences is ':1'; expected name:copies"),
         ("licences", "a:1;;", "licences is 'a:1;;'; expected name:copies"),
-        ("after", "z", "after is 'z'; expected ids of this file with ; between, and no job is called 'z'"),
-        ("after", "b", "after is 'b'; expected no cycle, but 'b' after 'b'"),
+        ("after", "z", "after is 'z'; expected ids of this file separated by ; (no job is called 'z'"),
+        ("after", "b", "after is 'b'; expected no cycle ('b' after 'b')"),
         ("job", "", "job is ''; expected a text without control characters"),
         ("job", "\x1b[1m", r"job is '\x1b[1m'; expected a text without control characters"),
-        ("job", "a", "job is 'a'; expected an id of its own, and line 2 has it already"),
+        ("job", "a", "job is 'a'; expected a unique job id (first used in line 2)"),
     ],
 )  # fmt: skip
 def test_a_bad_cell_is_refused_with_line_and_column(column: str, cell: str, expected: str):
@@ -206,7 +214,7 @@ def test_a_bad_cell_is_refused_with_line_and_column(column: str, cell: str, expe
 
 def test_a_circle_of_predecessors_is_refused():
     message = refusal("job,submit,runtime,after", "a,0,1,c", "b,0,1,a", "c,0,1,b", "d,0,1,a", "e,0,1,")
-    assert message == "2: after is 'c'; expected no cycle, but 'a' after 'c' after 'b' after 'a'"
+    assert message == "2: after is 'c'; expected no cycle ('a' after 'c' after 'b' after 'a')"
 
 
 def test_what_is_not_a_workload_table_is_refused():
@@ -306,7 +314,7 @@ def test_what_only_python_takes_for_a_number_is_refused(text):
 
 def test_dependencies_on_jobs_that_are_left_out_are_told():
     found = table("job,submit,runtime,after", "a,0,1,c", "b,0,1,", "c,0,1,").head(2)
-    assert found.notes[-1] == "came after a job that is left out, and no longer wait for it: 1 job"
+    assert found.notes[-1] == "depended on a job that is left out, and no longer wait for it: 1 job"
 
 
 def test_parquet_that_makes_no_sense_is_refused():
@@ -339,7 +347,7 @@ def test_damaged_parquet_is_refused_and_nothing_else_is_printed(capfd):
 def test_an_id_with_a_semicolon_cannot_be_written_as_a_predecessor(tmp_path: Path):
     workload = table("job,submit,runtime,after", "a;b,0,1,", "c,0,1,")
     jobs = workload.jobs.replace(after=type(workload.jobs.after).of([[], [0]]))
-    with pytest.raises(WorkloadError, match="'a;b' holds a ; and cannot stand in a list"):
+    with pytest.raises(WorkloadError, match="'a;b' contains a ;, which separates the items of a list"):
         write_csv(workload.with_jobs(jobs), tmp_path / "w.csv")
     assert list(tmp_path.iterdir()) == []
 
@@ -365,7 +373,7 @@ def test_the_recorded_wait_may_be_told_by_the_start():
 
 def test_a_start_before_the_submit_is_counted_and_not_both_columns_are_taken():
     assumed = table("job,submit,runtime,walltime,procs,start", "a,10,1,1,1,9", "b,10,1,1,1,10").assumed
-    assert assumed == {"a start before the submit, the wait taken as unknown": 1}
+    assert assumed == {"start before the submit: the wait is taken as unknown": 1}
     assert refusal("job,submit,runtime,start,waited", "a,0,1,0,0") == (
         "1: both columns waited and start; the wait is start - submit"
     )
@@ -375,10 +383,10 @@ def test_of_two_rows_with_one_id_the_first_stays_where_that_is_asked_for():
     lines = ("job,submit,runtime,walltime,after", "a,0,5,5,", "a,1,6,,", "b,2,7,7,a")
     workload = table(*lines, repeats="drop")
     assert (workload.jobs.runtime // SECOND).tolist() == [5, 7]
-    assert workload.dropped == {"id stands above already": 1}
-    assert workload.assumed == {"no processors, taken as 1": 2}
+    assert workload.dropped == {"duplicate job id": 1}
+    assert workload.assumed == {"processors missing: taken as 1": 2}
     assert workload.jobs.after[1].tolist() == [0]
-    assert refusal(*lines) == "3: job is 'a'; expected an id of its own, and line 2 has it already"
+    assert refusal(*lines) == "3: job is 'a'; expected a unique job id (first used in line 2)"
 
 
 def test_a_think_time_stands_beside_what_a_job_comes_after(tmp_path):
@@ -394,5 +402,7 @@ def test_a_think_time_stands_beside_what_a_job_comes_after(tmp_path):
 
 def test_a_think_time_without_a_job_before_it_is_refused(tmp_path):
     (tmp_path / "log.csv").write_text("job,submit,runtime,think\na,0,10,5\n")
-    with pytest.raises(WorkloadError, match=r"log.csv:2: think is '5'; expected nothing, as the job comes after no"):
+    with pytest.raises(
+        WorkloadError, match=r"log.csv:2: think is '5'; expected nothing, because the job has no `after`"
+    ):
         read_table(tmp_path / "log.csv")

@@ -73,7 +73,7 @@ def test_a_load_stretches_the_arrivals():
         ("need=1.5", "need is 1.5; expected 0 to 1"),
         ("need=1&suitability=0", "after 1000 draws no machine can host"),
         ("interarrival=0", "interarrival is 0.0; expected a finite number > 0"),
-        ("interarrival=4&load=1", "interarrival and load exclude each other"),
+        ("interarrival=4&load=1", "interarrival and load cannot be combined"),
         ("margin=days", "margin is 'days'; expected time or percent"),
         ("longest=3", "longest is 3; expected 500"),
         ("ratio_low=0.9", "expected ratio_low <= ratio_high"),

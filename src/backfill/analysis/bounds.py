@@ -33,7 +33,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class BoundGap:
     """How far a policy is from a lower bound."""
 
     policy: str
@@ -85,7 +85,7 @@ class _Jobs:
 
 
 def bounds(workload: Workload, platform: Platform, counted: Counted, overrun: str = "kill") -> list[Bound]:
-    """For the makespan and the mean wait of the counted jobs; None where there are none."""
+    """Lower bounds of the makespan and the mean wait of the counted jobs; None where there are none."""
     if not len(counted):
         return [Bound(metric=metric, value=None, how="no jobs") for metric in ("makespan_s", "mean_wait_s")]
     jobs = _Jobs.of(workload, platform, counted, overrun)
@@ -109,10 +109,10 @@ def mean_bounds(found: Sequence[Sequence[Bound]]) -> list[Bound]:
     return means
 
 
-def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound]) -> list[Gap]:
+def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound]) -> list[BoundGap]:
     """Every policy against every bound."""
     return [
-        Gap(
+        BoundGap(
             policy=name,
             metric=bound.metric,
             value=(value := each[bound.metric]),
@@ -125,9 +125,9 @@ def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound
     ]
 
 
-def by_metric(all_gaps: Sequence[Gap]) -> dict[str, list[Gap]]:
+def by_metric(all_gaps: Sequence[BoundGap]) -> dict[str, list[BoundGap]]:
     """The gaps of each metric, in their order."""
-    found: dict[str, list[Gap]] = {}
+    found: dict[str, list[BoundGap]] = {}
     for gap in all_gaps:
         found.setdefault(gap.metric, []).append(gap)
     return found
@@ -170,7 +170,7 @@ def _total_wait(jobs: _Jobs) -> tuple[str, float]:
     Tried for the jobs that need at least 1, 4, 16 ... processors: narrow ones, which a squashed machine finishes far
     too soon, would hide the wait of the others.
     """
-    best = ("nothing has to wait", 0.0)
+    best = ("no job has to wait", 0.0)
     least, capacity = 1, jobs.capacity[0]
     while least <= capacity:
         some = list(_arrivals(jobs.take(jobs.first[jobs.need[jobs.first, 0] >= least]), capacity))
@@ -204,7 +204,7 @@ def _srpt(arrivals: Sequence[_Arrival]) -> Iterator[int]:
 
 
 def _mean_busy_time(arrivals: Sequence[_Arrival]) -> Iterator[float]:
-    """The same from the mean instants at which jobs are worked on, half a run before their ends in every schedule.
+    """The bound from the mean instants at which jobs are worked on, half a run before their ends in every schedule.
 
     Smallest area first, with preemption, minimises the sum of these instants on the squashed machine.
     """

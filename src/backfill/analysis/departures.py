@@ -187,7 +187,7 @@ def farthest(runs: Sequence[tuple[Departures, Schedule]], workload: Workload, mo
 
 
 def projects_told(found: Departures, workload: Workload, schedule: Schedule, codes: Ints) -> dict[str, Any]:
-    """For JSON: what the projects of these codes were promised. found: at least one promise."""
+    """The promises to the projects of these codes, for JSON. found: at least one promise."""
     spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
     submit = _first_submits(workload)
     row = {code: row for row, code in enumerate(found.project[found.first[:-1]].tolist())}
@@ -199,7 +199,7 @@ def projects_told(found: Departures, workload: Workload, schedule: Schedule, cod
 
 
 def _first_submits(workload: Workload) -> Ints:
-    """Of each project, those included of which no job ran."""
+    """The first submit of each project, including those of which no job ran."""
     codes = workload.jobs.project.codes
     some = codes >= 0
     found = np.full(len(workload.jobs.project.names), NEVER)
@@ -224,5 +224,5 @@ def _told(found: Departures, row: int, workload: Workload, spans: Spans, submits
 
 
 def verdict(promised: Sequence[int], end: int) -> str:
-    """Of the first and the last promise, which one the departure at `end` kept."""
+    """Which of the two promises, the first or the last, the departure at `end` kept."""
     return KEPT if end <= promised[0] else LATER if end <= promised[-1] else LATE

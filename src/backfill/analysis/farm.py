@@ -15,7 +15,7 @@ from backfill.model.workload import Counted, Floats, Ints, Workload
 def farm_metrics(
     workload: Workload, platform: Platform, schedule: Schedule, rows: Ints
 ) -> dict[str, float | int | None]:
-    """Of the jobs `rows`, all of which ran; empty where there are neither deadlines nor licences.
+    """The farm metrics of the jobs `rows`, all of which ran; empty where there are neither deadlines nor licences.
 
     out_deadline: the share of the jobs with a deadline that end after it, where the workload has deadlines; of those
     that were neither cancelled nor lost with a node.

@@ -47,7 +47,7 @@ class Gangs:
 
 
 def is_local(workload: Workload) -> NDArray[np.bool_]:
-    """Of each job, whether it has one task and is bound to one site."""
+    """Whether each job has one task and is bound to one site."""
     found: NDArray[np.bool_] = (workload.jobs.tasks == 1) & (workload.jobs.site.codes >= 0)
     return found
 
@@ -69,7 +69,7 @@ def is_grid(workload: Workload, platform: Platform) -> bool:
 def gang_metrics(
     workload: Workload, platform: Platform, schedule: Schedule, rows: Ints, there: NDArray[np.bool_]
 ) -> dict[str, float | int | None]:
-    """Of the jobs `rows`, which ran to their end; empty where the workload is none of a grid.
+    """The metrics of gangs over the jobs `rows`, which ran to their end; empty where the workload is none of a grid.
 
     local_jobs: how many are local; mean_local_response_s (RT) and mean_local_slowdown (SLD) are means over these.
     gangs: how many gangs; weighted_response_s (WRT) and weighted_slowdown (WSLD) are means over these by their

@@ -80,7 +80,7 @@ class LongWait:
 
 
 def groups(workload: Workload, counted: Sequence[Counted]) -> list[Groups]:
-    """By user and group where the log names them, and by classes of size and run time; counted[policy]."""
+    """Waits by user and group where the log names them, and by classes of size and run time; counted[policy]."""
     rows, procs = counted[0].rows, workload.jobs.procs[counted[0].rows]
     found = []
     for by, labels in (("user", workload.jobs.user), ("group", workload.jobs.group)):
@@ -184,7 +184,7 @@ def _groups(
 
 
 def _growth(labels: Labels, a: Counted, b: Counted) -> Floats:
-    """By how much the mean wait of each group is longer under a, in seconds."""
+    """How much longer the mean wait of each group is under a, in seconds."""
     jobs = _sums(labels.codes, np.ones(len(labels)), len(labels.names))
     return _sums(labels.codes, a.wait - b.wait, len(labels.names)) / np.maximum(jobs, 1) / SECOND
 

@@ -72,7 +72,7 @@ class Happened:
         )
         told += [f"{requeues:,} requeued"] if requeues else []
         told += [f"{counted(failed, 'job')} failed"] if failed else []
-        told += [f"{counted(pending, 'job')} pending for ever"] if pending else []
+        told += [f"{counted(pending, 'job')} never started"] if pending else []
         return f"{', '.join(what) or 'no event'}; {', '.join(told) or 'no run lost'}"
 
     @property
@@ -80,16 +80,15 @@ class Happened:
         """What to know of events that did nothing, and of jobs that never started; one sentence each."""
         found = []
         if self.skipped:
-            found.append(f"ignored {counted(self.skipped, 'event')} of jobs that are left out of this run")
+            found.append(f"ignored {counted(self.skipped, 'event')} of jobs that are not part of this run")
         if self.too_late:
-            found.append(f"{counted(self.too_late, 'event')} changed nothing: the jobs were over by then")
+            found.append(f"{counted(self.too_late, 'event')} had no effect: their jobs had already ended")
         if self.after_all:
-            found.append(f"{counted(self.after_all, 'event')} changed nothing: all jobs were over by then")
+            found.append(f"{counted(self.after_all, 'event')} had no effect: all jobs had already ended")
         if pending := int(self.cost.get("pending_jobs") or 0):
-            stay = "stays" if pending == 1 else "stay"
-            found.append(
-                f"{counted(pending, 'job')} {stay} pending for ever, for want of capacity that events take away"
-            )
+            need = "job never starts: events take away capacity that it needs"
+            needs = "jobs never start: events take away capacity that they need"
+            found.append(f"{pending:,} {need if pending == 1 else needs}")
         return found
 
 

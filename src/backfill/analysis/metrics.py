@@ -92,13 +92,13 @@ class Counted:
 
     @classmethod
     def of(cls, workload: Workload, schedule: Schedule, warmup: Trim = NOTHING, cooldown: Trim = NOTHING) -> "Counted":
-        """Those that ran to their end or their walltime, without the first and last that are left out."""
+        """The jobs that ran to their end or their walltime, without the first and last that are left out."""
         there = kept(workload.jobs.submit, warmup, cooldown)
         return cls.at(np.flatnonzero(there & schedule.finished), workload, schedule)
 
     @classmethod
     def at(cls, rows: Ints, workload: Workload, schedule: Schedule) -> "Counted":
-        """These jobs, all of which ran."""
+        """The values of these jobs, all of which ran."""
         submit = workload.jobs.submit[rows]
         eligible = np.maximum(submit, schedule.eligible[rows])
         runs = None if schedule.runs is None else schedule.runs_of(rows)

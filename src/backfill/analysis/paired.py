@@ -102,7 +102,7 @@ class Blocks:
 
     @classmethod
     def of(cls, submit: Ints, seed: int = 0, resamples: int = RESAMPLES) -> "Blocks | str":
-        """For jobs submitted at these times; a text says why there can be none.
+        """Blocks for jobs submitted at these times, or a text that says why there can be none.
 
         The draws come from the raw words of PCG64, whose stream numpy guarantees: every machine draws the same.
         """
@@ -186,7 +186,7 @@ def _interval(pull: Floats, starts: Ints) -> tuple[float, float]:
 
 
 def _dependence(pull: Floats) -> float:
-    """By what to widen an interval, since a block still depends on the next one; 1 to 1.33.
+    """The factor by which to widen an interval, since a block still depends on the next one; 1 to 1.33.
 
     The variance per part from blocks of k parts is V - c / k; blocks of two lengths give V.
     """
@@ -287,7 +287,7 @@ def _wider_for_queues(share: float) -> float:
 def _intervals(
     blocks: Blocks, a: tuple[float | None, Value], b: tuple[float | None, Value], wider: float
 ) -> list[Interval]:
-    """Of the difference, and of the relative one, on the scale of logarithms."""
+    """The intervals of the difference, and of the relative difference on a logarithmic scale."""
     (x, of_x), (y, of_y) = a, b
     if x is None or y is None:
         return [NO_INTERVAL] * 2
@@ -301,7 +301,7 @@ def _intervals(
 
 
 def _paired(metrics: Metrics) -> list[str]:
-    """The metrics that are held against each other."""
+    """The metrics that are compared in pairs."""
     return [*PAIRED, *(name for name in FARM if name in metrics)]
 
 

@@ -40,7 +40,7 @@ class Spans:
 
 
 def project_metrics(workload: Workload, schedule: Schedule, rows: Ints) -> dict[str, float | int | None]:
-    """Of the projects all of whose jobs are among `rows`, which ran to their end; empty where no job has a project.
+    """The metrics of projects all of whose jobs are among `rows`, which ran to their end; empty where there are none.
 
     projects: how many these are. Means over them: mean_project_turnaround_s, last end - first submit;
     mean_project_wait_s, first start - first submit; mean_project_run_s, last end - first start;

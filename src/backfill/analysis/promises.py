@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from backfill.model.clock import instant_text
 from backfill.model.promises import CAUSES, MOVED, Promises
 from backfill.model.schedule import NO_TIME, Schedule
-from backfill.model.units import SECOND, seconds_text
+from backfill.model.units import SECOND
 from backfill.model.workload import Workload
 
 WHY = {
-    "moved-up": "room appeared",
-    "overrun": "a job ran over its limit",
+    "moved-up": "capacity became free",
+    "overrun": "a job overran its limit",
     "changed": "capacity, walltimes or jobs changed",
 }
 
@@ -30,12 +31,12 @@ class Change:
     by: int  # row of the job that it made way for; -1 none
 
     def sentence(self, log: Workload, project: bool) -> str:
-        """For people."""
-        what = "departure" if project else "start"
+        """`at day 0 00:02:30 promised to start at day 0 00:04:10: capacity became free`; dates where known."""
+        clock, what = log.calendar, "depart" if project else "start"
         if self.until == NO_TIME:
-            told = f"at {seconds_text(self.at)} s has no promised {what} any more"
+            told = f"at {instant_text(self.at, clock)} no longer promised to {what}"
         else:
-            told = f"at {seconds_text(self.at)} s promised a {what} at {seconds_text(self.until)} s"
+            told = f"at {instant_text(self.at, clock)} promised to {what} at {instant_text(self.until, clock)}"
         who = f"job {log.jobs.job[self.job]} " if project else ""
         if self.cause == CAUSES[MOVED]:
             other = f"job {log.jobs.job[self.by]}"
@@ -45,7 +46,7 @@ class Change:
         return f"{told}: {WHY[self.cause]}" if self.cause in WHY else told
 
     def to_dict(self, log: Workload, project: bool) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         until = None if self.until == NO_TIME else self.until / SECOND
         found = {"at_s": self.at / SECOND, "departure_s" if project else "start_s": until, "cause": self.cause}
         if project:

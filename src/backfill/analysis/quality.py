@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.recorded import Explained, explain
-from backfill.analysis.weeks import WEEK, Flurry, Gap, Weeks, flurries, gaps
+from backfill.analysis.weeks import WEEK, Flurry, SubmitGap, Weeks, flurries, gaps
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND, amount, counted
 from backfill.model.workload import Ints, Jobs, Labels, Workload
@@ -44,7 +44,7 @@ class Asked:
     most: int
 
     def __str__(self) -> str:
-        """For a sentence."""
+        """The text for a sentence."""
         typical, most = (amount(self.resource, value) for value in (self.median, self.most))
         return f"{self.resource} by {counted(self.jobs, 'job')}, {typical} at the median and {most} at most"
 
@@ -68,7 +68,7 @@ class Quality:
     findings: tuple[Finding, ...]
     remarks: tuple[str, ...]  # further sentences of the reader
     weeks: Weeks
-    gaps: tuple[Gap, ...]
+    gaps: tuple[SubmitGap, ...]
     flurries: tuple[Flurry, ...]
     explained: Explained | None  # whether the machine explains the recorded waits; None = no waits, or no machine
 
@@ -82,7 +82,7 @@ class Quality:
         return [finding for finding in self.findings if finding.kind == kind]
 
     def rows(self) -> list[tuple[str, str, int, float | None, str]]:
-        """For a table: (kind, what, jobs, share, first such job). Shares of what was dropped are of all jobs read."""
+        """Rows of a table: (kind, what, jobs, share, first such job). Shares of dropped jobs are of all jobs read."""
         found: list[tuple[str, str, int, float | None, str]] = [("read", "", self.read, None, "")]
         found.append(("kept", "", self.kept, self.kept / self.read if self.read else None, ""))
         for each in self.findings:
@@ -101,9 +101,9 @@ class Quality:
         if len(self.asked) > 1:
             found.append(f"per task: {'; '.join(map(str, self.asked))}")
         if self.constrained:
-            found.append(f"constraints: {counted(self.constrained, 'job')} may run on some of the nodes only")
+            found.append(f"constraints: {counted(self.constrained, 'job')} may run only on some of the nodes")
         if self.kept and not len(self.weeks):
-            found.append(f"the submits span {self.span / (52 * WEEK):,.0f} years: no load by week is told")
+            found.append(f"the submits span {self.span / (52 * WEEK):,.0f} years: too long for a chart of load by week")
         if self.gaps:
             hours = (self.gaps[0].end - self.gaps[0].begin) / (3600 * SECOND)
             several = "1 gap" if len(self.gaps) == 1 else f"{len(self.gaps)} gaps, the longest"
@@ -117,7 +117,7 @@ class Quality:
         return [*found, *self.remarks]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; times in seconds."""
+        """The fields for JSON; times in seconds."""
         weeks = self.weeks
         return {
             "name": self.name,
@@ -157,7 +157,13 @@ class Quality:
 
 
 def quality(workload: Workload, platform: Platform | None = None) -> Quality:
-    """Judge a log. Without a platform the machine is as large as the log says, and not judged where it does not."""
+    """Judge a log. Without a platform, the size that the log states is used; where it states none, size is not judged.
+
+    >>> import backfill as bf
+    >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "walltime": [60, 60]}
+    >>> [finding.what for finding in bf.quality(bf.Workload.from_arrays(arrays)).findings]
+    ['processors missing: taken as 1', 'run time longer than the walltime']
+    """
     jobs = workload.jobs
     if platform is None and isinstance(workload.platform, Platform):
         platform = workload.platform
@@ -214,7 +220,7 @@ def _used(named: dict[str, int]) -> str:
     """How many names jobs have for something, and the most frequent of them."""
     jobs, (most, often) = sum(named.values()), max(named.items(), key=lambda pair: pair[1])
     which = _short(most) if len(named) == 1 else f"most often {_short(most)}, {often / jobs:.0%}"
-    return f"{len(named)} ({which}), named by {counted(jobs, 'job')}"
+    return f"{len(named)} ({which}), used by {counted(jobs, 'job')}"
 
 
 def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
@@ -222,17 +228,17 @@ def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
     over = jobs.runtime - jobs.walltime
     held = jobs.runtime > 0
     return {
-        "submitted before the job above": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
-        "ran longer than the walltime": over > 0,
+        "submitted before the previous job": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
+        "run time longer than the walltime": over > 0,
         "of these, by more than a minute": over > OVERRUN,
-        "walltime 0: killed as soon as they start": held & (jobs.walltime == 0),
+        "walltime 0: killed at the start": held & (jobs.walltime == 0),
         **({} if cpus is None else {"needs more cpus than the machine has": jobs.procs > cpus}),
         "no cpus": jobs.procs == 0,
         "run time 0": ~held,
-        "run time 0, and yet completed": ~held & _is(jobs, "completed"),
-        "cancelled, and yet with a run time": held & _is(jobs, "cancel"),
-        **{f"no {name}, though others have one": _partly(jobs[name].codes < 0) for name in _EXPECTED},
-        "no recorded wait, though others have one": _partly(jobs.waited < 0),
+        "run time 0, but completed": ~held & _is(jobs, "completed"),
+        "cancelled, but with a run time": held & _is(jobs, "cancel"),
+        **{f"no {name}, although others have one": _partly(jobs[name].codes < 0) for name in _EXPECTED},
+        "no recorded wait, although others have one": _partly(jobs.waited < 0),
     }
 
 
@@ -266,5 +272,5 @@ def _is(jobs: Jobs, status: str) -> Mask:
 
 
 def _partly(missing: Mask) -> Mask:
-    """Nobody, where it holds for all."""
+    """The jobs that lack it, or none of them where all do."""
     return missing & (not missing.all())

@@ -1,6 +1,6 @@
 """The schedule that a log recorded, and whether the stated machine can explain it.
 
-A recorded wait tells when a job really started. Two things then speak against a machine of so many processors: that the
+A recorded wait tells when a job really started. Two things then contradict a machine of the stated size: that the
 jobs which ran at one time held more of them, and that jobs waited while every one of them had room. No policy that lets
 the first of its queue start when it fits ever makes the second kind of wait. On several nodes, and beside licences, no
 sum tells who has room, so there only the first is judged.
@@ -65,29 +65,30 @@ class Explained:
         return self.over_share <= OVER_MAX and (self.idle_share or 0.0) <= IDLE_MAX
 
     def sentence(self) -> str:
-        """In plain words. That nothing contradicts the machine does not mean that it alone made the waits."""
+        """Whether the log fits the machine, in plain words. If it does, other causes may still have made its waits."""
         if self.holds:
-            limits = "" if self.idle_share is not None else ", as far as the sum of its cpus tells"
-            return f"the waits of this log do not contradict a machine of {self.cpus:,} cpus{limits}"
-        against = []
+            limits = "" if self.idle_share is not None else ", judged by the sum of its cpus alone"
+            return f"the waits of this log fit a machine of {self.cpus:,} cpus{limits}"
+        against, hint = [], ""
         if self.over_share > OVER_MAX:
             more = "more" if self.over == "cpus" else f"more {self.over} than there is"
-            most = amount(self.over, self.most_of_it)
-            against.append(f"for {_percent(self.over_share)} of the time its jobs held {more}, {most} at most")
+            peak = amount(self.over, self.most_of_it)
+            hint = ". Check --cpus" if self.over == "cpus" else ". Check the platform"
+            against.append(f"its jobs held {more} {_percent(self.over_share)} of the time (peak {peak})")
         if self.idle_share is not None and self.idle_share > IDLE_MAX:
             against.append(
-                f"{_percent(self.idle_share)} of all waiting fell in times when every waiting job would have fit"
+                f"{_percent(self.idle_share)} of all waiting fell in times when every waiting job would have fitted"
             )
-        return f"the waits of this log cannot be explained by {self.cpus:,} cpus: {', and '.join(against)}"
+        return f"this log does not fit a machine of {self.cpus:,} cpus: {', and '.join(against)}{hint}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         names = ("cpus", "jobs", "most_held", "over", "over_share", "idle_share")
         return {**{name: getattr(self, name) for name in names}, "holds": self.holds, "sentence": self.sentence()}
 
 
 def explain(workload: Workload, machine: Platform | int) -> Explained | None:
-    """Hold the recorded schedule against a platform, or a pool of so many cpus; None where the log has no waits."""
+    """Compare the recorded schedule with a platform, or a pool of so many cpus; None where the log has no waits."""
     recorded = Recorded.of(workload)
     if recorded is None:
         return None

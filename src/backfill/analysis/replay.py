@@ -12,7 +12,8 @@ from backfill.analysis.metrics import Trim, kept
 from backfill.analysis.recorded import Explained, Recorded, explain
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
-from backfill.model.units import SECOND, span_text
+from backfill.model.spans import times
+from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Jobs, Workload, total
 
 WITHIN_S = (60, 600, 3600)  # how far from its real start a job may start to count as reproduced
@@ -20,8 +21,8 @@ MOST_NAMED = 12  # partitions that have a row
 FAR = 0.25  # a mean wait that is off by more is not reproduced
 
 
-class Run(Protocol):
-    """What is compared: an `api.Result`, or anything else with these."""
+class Simulated(Protocol):
+    """A simulated run: an `api.Result`, or anything else with these."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -75,24 +76,22 @@ class Replay:
         """The error of the mean wait; None where nobody waited in reality."""
         return self.simulated_s / self.recorded_s - 1 if self.recorded_s else None
 
-    def sentence(self) -> str:
-        """In plain words, how far the simulation is from what the log recorded."""
+    def sentence(self, unit: str | None = None) -> str:
+        """How far the simulation is from what the log recorded, in plain words. unit: of waits, see `times`."""
         near = f"{self.within[600]:.0%} of the jobs start within 10 min of their real start"
-        return f"{self.policy}: {self.against}; {near}"
+        return f"{self.policy}: {self.against(unit)}; {near}"
 
-    @property
-    def short(self) -> str:
-        """The same in one line for under a table that has the simulated mean wait."""
-        there = f"in reality the mean wait was {span_text(self.recorded_s * SECOND)}"
+    def short(self, unit: str | None = None) -> str:
+        """A line to stand below a table that has the simulated mean wait. unit: of waits, as in the table."""
+        there = f"in reality the mean wait was {times([self.simulated_s, self.recorded_s], unit)[1]}"
         if not self.explained.holds:
-            return f"{there}, which {self.explained.cpus:,} cpus cannot explain"
+            return f"{there}; this log does not fit a machine of {self.explained.cpus:,} cpus"
         return there if self.relative is None else f"{there} ({self.policy}: {100 * self.relative:+,.0f}%)"
 
-    @property
-    def against(self) -> str:
-        """`mean wait 7.4 h against 6.9 h in reality (+7 %)`."""
+    def against(self, unit: str | None = None) -> str:
+        """`mean wait 7.4 h against 6.9 h in reality (+7%)`."""
         change = "" if self.relative is None else f" ({100 * self.relative:+,.0f}%)"
-        here, there = span_text(self.simulated_s * SECOND), span_text(self.recorded_s * SECOND)
+        here, there = times([self.simulated_s, self.recorded_s], unit)
         return f"mean wait {here} against {there} in reality{change}"
 
     @property
@@ -107,12 +106,12 @@ class Replay:
         return f"; {why}, so trust differences between policies more than the waits themselves"
 
     def rows(self) -> list[tuple[str, str, int, float, float, float | None]]:
-        """For a table: (by, class, jobs, recorded and simulated mean wait in s, relative error); all jobs first."""
+        """Rows of a table: (by, class, jobs, recorded and simulated mean wait in s, relative error); all jobs first."""
         whole = ("", "all", self.jobs, self.recorded_s, self.simulated_s, self.relative)
         return [whole, *((c.by, c.label, c.jobs, c.recorded_s, c.simulated_s, c.relative) for c in self.classes)]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         names = ("policy", "jobs", "recorded_s", "simulated_s", "relative", "recorded_median_s", "simulated_median_s",
                  "apart_s", "off_s", "correlation")  # fmt: skip
         heads = ("by", "class", "jobs", "recorded_s", "simulated_s", "relative")
@@ -125,8 +124,15 @@ class Replay:
         }
 
 
-def replay(result: Run) -> Replay | None:
-    """Compare a simulation with what the log recorded; None where it has no waits of jobs that count."""
+def replay(result: Simulated) -> Replay | None:
+    """Compare a simulation with the recorded waits; None where the counted jobs have none.
+
+    >>> import backfill as bf
+    >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]}
+    >>> result = bf.simulate(bf.Workload.from_arrays(arrays), bf.Platform.pool(1), "fcfs")
+    >>> bf.replay(result).relative
+    0.0
+    """
     recorded = Recorded.of(result.workload)
     explained = explain(result.workload, result.platform)
     if recorded is None or explained is None:
@@ -169,14 +175,14 @@ def closest(replays: Sequence[Replay]) -> Replay:
     return min(replays, key=lambda each: each.off_s)
 
 
-def reality(replays: Sequence[Replay]) -> str:
+def reality(replays: Sequence[Replay], unit: str | None = None) -> str:
     """The sentence that a comparison begins with: which policy is closest, or why none can be."""
     best = closest(replays)
     if not best.explained.holds:
         return best.explained.sentence()
     if len(replays) == 1:
-        return best.sentence() + best.caution
-    told = best.sentence().removeprefix(f"{best.policy}: ")
+        return best.sentence(unit) + best.caution
+    told = best.sentence(unit).removeprefix(f"{best.policy}: ")
     return f"{best.policy} comes closest to the waits of the log, class by class: {told}{best.caution}"
 
 
@@ -190,7 +196,7 @@ def _classes(by: str, bounds: Mapping[str, int | None], place: Codes, real: Ints
 
 
 def _named_classes(jobs: Jobs, rows: Ints, real: Ints, simulated: Ints) -> list[ClassError]:
-    """Those of the partitions that have most jobs; of queues, where the log has no two partitions."""
+    """The errors of the partitions that have most jobs; of queues, where the log has no two partitions."""
     for by in ("partition", "queue"):
         labels = jobs[by]
         codes = labels.codes[rows]

@@ -28,7 +28,7 @@ class Held:
 
     @classmethod
     def of(cls, workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> "Held":
-        """By the jobs `rows`, from their first submit to their last end."""
+        """How the jobs `rows` use resources, from their first submit to their last end."""
         names = shared(workload, platform)
         capacity = platform.capacity[:, [platform.resources.index(name) for name in names]]
         demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
@@ -65,7 +65,7 @@ class Use:
 
     @classmethod
     def of(cls, workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> "Use":
-        """By the jobs `rows`."""
+        """What the jobs `rows` hold."""
         at = Held.of(workload, platform, schedule, rows)
         of = range(len(at.names))
         free = at.capacity[at.node] - at.amount
@@ -100,7 +100,7 @@ def _imbalance(held: list[Steps], whole: Ints, in_play: list[int]) -> Steps:
 
 
 def resource_metrics(workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> dict[str, float | None]:
-    """Of the jobs `rows`; empty where cpus are the only resource that workload and platform both name.
+    """The resource metrics of the jobs `rows`; empty where cpus are the only resource of workload and platform.
 
     utilization_NAME: as `utilization`, of each further resource.
     imbalance: max U / mean U over the resources that there are and that some job which ran asks for, no licences; U is

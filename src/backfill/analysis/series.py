@@ -38,7 +38,7 @@ class Steps:
 
     @classmethod
     def each(cls, begin: Ints, end: Ints, weights: Sequence[Ints]) -> list["Steps"]:
-        """The same for several weights of the same intervals; the functions have their times in common."""
+        """A function for each of several weights of the same intervals; they share their times."""
         times = np.concatenate([begin, end])
         order = np.argsort(times, kind="stable")
         times = times[order]

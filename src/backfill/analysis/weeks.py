@@ -78,15 +78,15 @@ def _users(week: Ints, user: Ints, count: int) -> tuple[Ints, Ints, Ints]:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """A time without a submit that chance does not explain."""
+class SubmitGap:
+    """A span without a submit, too long to be explained by chance."""
 
     begin: int  # microseconds, the submit before it
     end: int
     next_job: str  # the one that ends it
 
 
-def gaps(workload: Workload) -> list[Gap]:
+def gaps(workload: Workload) -> list[SubmitGap]:
     """The longest first: more than a day, and more than 14 times the mean interval between submits."""
     jobs = workload.jobs
     order = np.argsort(jobs.submit, kind="stable")
@@ -96,7 +96,7 @@ def gaps(workload: Workload) -> list[Gap]:
         return []
     long = np.flatnonzero((interval > DAY) & (interval > GAP_TIMES * interval.mean()))
     long = long[np.argsort(-interval[long], kind="stable")]
-    return [Gap(int(submit[i]), int(submit[i + 1]), str(jobs.job[order[i + 1]])) for i in long.tolist()]
+    return [SubmitGap(int(submit[i]), int(submit[i + 1]), str(jobs.job[order[i + 1]])) for i in long.tolist()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 bad input, 4 the queue is not reachable, "
     "5 the schedule did not pass verification, 130 interrupted. "
-    "Results go to standard output, all else to standard error.",
+    "Results go to standard output, messages to standard error.",
 )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "backfill anonymize march.csv --out share.csv --aliases secret.csv",
 )
 def anonymize(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="A workload file; other logs go through import first.")],
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A workload file; convert other logs with import first.")],
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="The copy; ends in .swf, .csv (.gz) or .parquet.")],
     platform: PlatformFile = None,
     also: Annotated[
@@ -33,7 +33,7 @@ def anonymize(
         typer.Option(
             "--also",
             metavar="KIND,...",
-            help="Names to replace as well: partition, queue, qos, site, node, feature, licence.",
+            help="Further kinds of names to replace: partition, queue, qos, site, node, feature, licence.",
         ),
     ] = "",
     aliases: Annotated[
@@ -41,7 +41,7 @@ def anonymize(
         typer.Option(
             "--aliases",
             metavar="FILE.csv",
-            help="Keep which name became which, and use what stands there already. Do not share this file.",
+            help="Write the alias of each name to this CSV, and reuse those already in it. Do not share it.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -72,7 +72,7 @@ def anonymize(
         write_platform(hidden, nodes)
     if aliases is not None:
         known.write(aliases)
-        say.note(f"wrote {aliases}: which name became which; do not share it")
+        say.note(f"wrote {aliases}: the alias of each name; do not share it")
 
 
 def _table(workload: "Workload", replaced: "list[Replaced]") -> "Table":

@@ -58,7 +58,10 @@ def compare(
     part: Part,
     options: RunOptions,
     replications: Annotated[
-        int, typer.Option("--replications", metavar="N", help="Draw a model's workload N times: seed, seed + 1, ...")
+        int,
+        typer.Option(
+            "--replications", metavar="N", help="Generate N workloads from a model, with seeds seed, seed + 1, ..."
+        ),
     ] = 1,
     workers: Workers = 1,
     cluster: Cluster = None,
@@ -67,11 +70,12 @@ def compare(
         typer.Option(
             "--sweep",
             metavar="KIND,KIND,...",
-            help="Compare under each of these --estimates; the first is what the others are held against.",
+            help="Compare under each of these --estimates; the first is the baseline.",
         ),
     ] = None,
     figures: Annotated[
-        str | None, typer.Option("--figures", metavar="DIR", help="With --sweep: draw it as PNG, SVG and CSV.")
+        str | None,
+        typer.Option("--figures", metavar="DIR", help="With --sweep: folder for its figures, as PNG, SVG and CSV."),
     ] = None,
     check: Check = False,
     as_json: Json = False,
@@ -85,7 +89,7 @@ def compare(
         if count < 1:
             raise BadArgument(option, count, "a whole number >= 1")
     if replications > 1 and not log.startswith("model:"):
-        raise UsageError(f"--replications {replications} needs a workload that can be drawn anew, model:NAME?...")
+        raise UsageError(f"--replications {replications} needs a generated workload, model:NAME?...")
     check_outputs({"the log": log, "the events": options.events}, report=report)
     if save is not None:
         check_folder(save)
@@ -100,7 +104,7 @@ def compare(
 
         check_sweep(specs, sweep, figures, options, {"report": report, "save": save, "verify": check})
     elif figures is not None:
-        raise UsageError("--figures goes with --sweep")
+        raise UsageError("--figures can only be used with --sweep")
     else:
         names(specs)
     with executor(workers, cluster) as where:

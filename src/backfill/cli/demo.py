@@ -16,7 +16,7 @@ PAGE = "backfill-demo.html"
 
 @examples("backfill demo", "backfill demo --out /tmp")
 def demo(
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the page goes.")] = ".",
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="File or folder for the page.")] = ".",
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:

@@ -29,16 +29,22 @@ def generate(
     out: Annotated[
         str, typer.Option("--out", metavar="FILE", help="Ends in .swf, .csv (.gz) or .parquet; - prints SWF.")
     ],
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", help="How many jobs.")] = None,
-    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", help="Of the machine they are made for.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="The same seed, the same jobs.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", help="Number of jobs.")] = None,
+    cpus: Annotated[
+        int | None, typer.Option("--cpus", metavar="N", help="Processors of the machine that the jobs are made for.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Random seed; the same seed gives the same jobs.")
+    ] = None,
     load: Annotated[float | None, typer.Option("--load", metavar="F", help="Offered load, for instance 0.8.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another argument of the model; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another parameter of the model; repeatable.")
     ] = None,
     platform: Annotated[
         str | None,
-        typer.Option("--platform", metavar="OUT.toml", help="The model's own platform. [default: beside --out]"),
+        typer.Option(
+            "--platform", metavar="OUT.toml", help="File for the model's own platform. [default: beside --out]"
+        ),
     ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -64,7 +70,7 @@ def generate(
             raise UsageError(f"model {model} has no platform of its own; leave out --platform")
     elif suffix.startswith(".swf"):
         raise UsageError(
-            f"model {model} has more than SWF can hold, such as resources or licences; give --out a .csv or .parquet"
+            f"model {model} produces resources or licences, which SWF cannot hold; give --out a .csv or .parquet"
         )
     else:
         if platform is None:

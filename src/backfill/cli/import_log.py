@@ -28,7 +28,7 @@ COLUMNS = 60  # of the bars at most
 
 
 def known_formats(incomplete: str) -> list[str]:
-    """For the shell to complete."""
+    """The formats that the shell completes."""
     from backfill.traces.formats import FORMATS
 
     return [name for name in FORMATS if name.startswith(incomplete)]
@@ -45,7 +45,7 @@ def import_log(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="What the file holds: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, alibaba or csv.",
+            help="Format of the file: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, alibaba or csv.",
             autocompletion=known_formats,
         ),
     ],
@@ -56,14 +56,16 @@ def import_log(
     ] = None,
     machines: Annotated[
         str | None,
-        typer.Option("--machines", metavar="FILE", help="mwf and alibaba: the table of nodes that the log is of."),
+        typer.Option("--machines", metavar="FILE", help="mwf and alibaba: the table of nodes that belongs to the log."),
     ] = None,
     platform: PlatformFile = None,
     cpus: Cpus = None,
     timezone: Annotated[
         str | None,
         typer.Option(
-            "--timezone", metavar="ZONE", help="The zone of dates that name none, as Europe/Berlin. [default: UTC]"
+            "--timezone",
+            metavar="ZONE",
+            help="Time zone of dates that state none, for instance Europe/Berlin. [default: UTC]",
         ),
     ] = None,
     fields: Annotated[
@@ -87,7 +89,7 @@ def import_log(
     from backfill.traces.write import check_suffix, write
 
     if platform is not None and (cpus, machines) != (None, None):
-        raise UsageError(f"--platform says it all; leave out {'--machines' if cpus is None else '--cpus'}")
+        raise UsageError(f"{'--machines' if cpus is None else '--cpus'} cannot be combined with --platform")
     check_format(format)
     rules = Rules(zero_run=zero_run, machines=machines, zone=timezone, fields=fields, columns=_columns(column))
     suffix = "" if out is None else check_suffix(out)

@@ -30,7 +30,7 @@ def inputs(
 ) -> "tuple[Workload, Platform]":
     """The workload and the platform that the options name; says what was assumed."""
     if platform is not None and (cpus, nodes, memory) != (None, None, None):
-        raise UsageError("--platform says it all; leave out --cpus, --nodes and --memory")
+        raise UsageError("--cpus, --nodes and --memory cannot be combined with --platform")
     size = None if memory is None else _size(memory)
     for option, count in (("jobs", jobs), ("nodes", nodes)):
         if count is not None and count < 1:
@@ -62,7 +62,7 @@ def inputs(
     for text in workload.remarks:
         say.note(f"{workload.name}: {text}")
     if not len(workload):
-        say.problem(f"{workload.name}: there is no job in it, so there is nothing to say of it")
+        say.problem(f"{workload.name}: contains no jobs")
     return workload, pool
 
 
@@ -116,7 +116,7 @@ def _changed(workload: "Workload", jobs: int | None, load: float | None) -> "Wor
 def _cpus_of(workload: "Workload") -> int:
     if workload.cpus is None:
         raise UsageError(
-            f"{workload.name} does not say how many cpus the machine has; give --cpus N or --platform FILE"
+            f"{workload.name} does not state how many cpus the machine has; give --cpus N or --platform FILE"
         )
     say.note(f"{workload.name}: {workload.cpus} cpus, as the log says")
     return workload.cpus
@@ -132,7 +132,7 @@ def _size(text: str) -> int:
 def say_load(events: object, load: float | None) -> None:
     """Say that the times of events stay where they are when the jobs of a log come faster."""
     if events is not None and load not in (None, 1.0):
-        say.note(f"--load {load:g} moves the submits of jobs; the times of the events stay as they are")
+        say.note(f"--load {load:g} changes when jobs are submitted, but not the times of the events")
 
 
 def check_outputs(read: Mapping[str, str | None], /, **paths: str | None) -> None:
@@ -149,5 +149,5 @@ def check_outputs(read: Mapping[str, str | None], /, **paths: str | None) -> Non
         check_writable(path)
         real = os.path.realpath(path)
         if real in taken and (os.path.isfile(real) or not os.path.exists(real)):
-            raise UsageError(f"--{option} {path} is also {taken[real]}; expected a file of its own")
+            raise UsageError(f"--{option} {path} is also {taken[real]}; expected a different file")
         taken[real] = f"--{option}"

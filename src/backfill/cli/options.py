@@ -49,14 +49,14 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def known_policies(incomplete: str) -> list[str]:
-    """For the shell to complete. The names are read where they stand; nothing is compiled."""
+    """The policies that the shell completes; nothing is compiled."""
     from backfill.policies import TABLE
 
     return [name for name in TABLE if name.startswith(incomplete)]
 
 
 def known_models(incomplete: str) -> list[str]:
-    """For the shell to complete."""
+    """The models that the shell completes."""
     from backfill.workloads import MODELS
 
     return [name for name in MODELS if name.startswith(incomplete)]
@@ -78,9 +78,14 @@ PlatformFile = Annotated[
         help="Nodes, licences, partitions: TOML, or what scontrol, sinfo, pbsnodes or condor_status print.",
     ),
 ]
-Cpus = Annotated[int | None, typer.Option("--cpus", metavar="N", help="Processors in all, instead of --platform.")]
-Nodes = Annotated[int | None, typer.Option("--nodes", metavar="N", help="Equal nodes that share them. [default: 1]")]
-Memory = Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Memory in all, for instance 64G.")]
+Cpus = Annotated[
+    int | None, typer.Option("--cpus", metavar="N", help="Total number of processors, instead of --platform.")
+]
+Nodes = Annotated[
+    int | None,
+    typer.Option("--nodes", metavar="N", help="Number of equal nodes that share the processors. [default: 1]"),
+]
+Memory = Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Total memory, for instance 64G.")]
 JobCount = Annotated[int | None, typer.Option("--jobs", metavar="N", help="Keep the first N jobs.")]
 Load = Annotated[float | None, typer.Option("--load", metavar="F", help="Divide inter-arrival times by F.")]
 ZeroRun = Annotated[
@@ -92,11 +97,12 @@ Seen = Annotated[
         "--estimates",
         metavar="KIND",
         help="What policies see as walltime: requested, exact, inflate:F, uniform:F, within:E, lognormal:S, over:S, "
-        "under:S or user-bias:S. Kills stay as they are.",
+        "under:S or user-bias:S. Jobs are killed at the requested walltime all the same.",
     ),
 ]
 Overrun = Annotated[
-    str, typer.Option("--overrun", metavar="RULE", help="At its walltime a job is killed (kill) or stays (extend).")
+    str,
+    typer.Option("--overrun", metavar="RULE", help="At its walltime a job is killed (kill) or keeps running (extend)."),
 ]
 EventsFile = Annotated[
     str | None,
@@ -129,24 +135,37 @@ Place = Annotated[
     typer.Option(
         "--place",
         metavar="RULE",
-        help="Where jobs sit among nodes: power (most powerful first), pack (least free first), spread, contiguous or "
-        "exclusive (whole nodes). A partition of the platform may have its own. [default: power]",
+        help="How jobs are placed: power (most powerful first), pack (least free first), spread, contiguous or "
+        "exclusive (whole nodes). A partition of the platform may set its own. [default: power]",
     ),
 ]
 Ties = Annotated[str, typer.Option("--ties", metavar="RULE", help="One pass per instant (batch) or per event (step).")]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn.")]
-Warmup = Annotated[str, typer.Option("--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics.")]
-Cooldown = Annotated[str, typer.Option("--cooldown", metavar="SPAN|N", help="Leave the last jobs out of the metrics.")]
-Workers = Annotated[int, typer.Option("--workers", metavar="N", help="Processes that share the work.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]
+Warmup = Annotated[
+    str,
+    typer.Option(
+        "--warmup", metavar="SPAN|N", help="Leave the first jobs out of the metrics: a number, or a span such as 2d."
+    ),
+]
+Cooldown = Annotated[
+    str,
+    typer.Option(
+        "--cooldown", metavar="SPAN|N", help="Leave the last jobs out of the metrics: a number, or a span such as 2d."
+    ),
+]
+Workers = Annotated[int, typer.Option("--workers", metavar="N", help="Number of worker processes.")]
 Cluster = Annotated[
-    str | None, typer.Option("--cluster", metavar="ADDRESS", help="A running Dask cluster, instead of --workers.")
+    str | None,
+    typer.Option("--cluster", metavar="ADDRESS", help="Address of a running Dask scheduler, instead of --workers."),
 ]
 Check = Annotated[bool, typer.Option("--verify", help="Check the schedule independently; exit 5 if it fails.")]
-Save = Annotated[str | None, typer.Option("--save", metavar="DIR", help="Keep the result, for `backfill report DIR`.")]
+Save = Annotated[
+    str | None, typer.Option("--save", metavar="DIR", help="Save the result in a folder, for `backfill report DIR`.")
+]
 Report = Annotated[str | None, typer.Option("--report", metavar="OUT.html", help="Write an HTML page.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=say.be_quiet, help="Say nothing but errors.")]
-Verbose = Annotated[bool, typer.Option("--verbose", callback=say.be_verbose, help="Tell the full cause of an error.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=say.be_quiet, help="Print errors only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", callback=say.be_verbose, help="Show the full cause of an error.")]
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def print_compared(found: "Comparison") -> None:
     print()
     for line in [*found.happened, ""] if found.happened else []:
         print(line)
-    for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps, found.reality):
+    for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps, found.unit, found.reality):
         print(line)
 
 

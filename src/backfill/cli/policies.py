@@ -22,7 +22,9 @@ def policies(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="One policy in full; FILE.py:NAME is yours.", autocompletion=known_policies
+            metavar="[NAME]",
+            help="A policy to describe in full; FILE.py:NAME for one of your own.",
+            autocompletion=known_policies,
         ),
     ] = None,
     as_json: Json = False,
@@ -153,7 +155,7 @@ def _print_one(policy: "Policy") -> None:
 
 
 def _formula(order: str) -> str:
-    """Of an order with a name; a policy that sorts the queue itself says in words by what."""
+    """The formula of an order with a name; empty for a policy that sorts the queue itself."""
     from backfill.core.order import FORMULAS
 
     return f" = {FORMULAS[order]}" if order in FORMULAS else ""

@@ -14,7 +14,7 @@ def report(
     result: Annotated[
         str, typer.Argument(metavar="RESULT", help="A folder that --save wrote, or a file that --json printed.")
     ],
-    out: Annotated[str, typer.Option("--out", metavar="OUT.html", help="Where the page goes.")] = "report.html",
+    out: Annotated[str, typer.Option("--out", metavar="OUT.html", help="File or folder for the page.")] = "report.html",
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -25,5 +25,5 @@ def report(
 
     page = rewrite(result, out)
     if not page.shown:
-        say.note("tables only: the schedules are not beside it; --save DIR keeps them")
+        say.note("tables only: the file holds no schedules; a folder made by --save DIR does")
     say.note(f"wrote {out}")

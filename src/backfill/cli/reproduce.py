@@ -20,7 +20,7 @@ _COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 def known_papers(incomplete: str) -> list[str]:
-    """For the shell to complete."""
+    """The papers that the shell completes."""
     from backfill.papers import PAPERS
 
     return [name for name in PAPERS if name.startswith(incomplete)]
@@ -40,20 +40,21 @@ def reproduce(
         typer.Argument(metavar="[PAPER]", help="Without one: the list of papers.", autocompletion=known_papers),
     ] = None,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="Where it all goes. [default: reproduced-PAPER]")
+        str | None, typer.Option("--out", metavar="DIR", help="Output folder. [default: reproduced-PAPER]")
     ] = None,
     log: Annotated[
         list[str] | None,
         typer.Option("--log", metavar="PATH", help="A log that the paper needs; can be given several times."),
     ] = None,
     replications: Annotated[
-        int | None, typer.Option("--replications", metavar="N", help="Instead of the paper's own number.")
+        int | None,
+        typer.Option("--replications", metavar="N", help="Number of replications, instead of the paper's own."),
     ] = None,
     workers: Workers = 1,
     cluster: Cluster = None,
     seed: Seed = 0,
     sensitivity: Annotated[
-        bool, typer.Option("--sensitivity", help="Also sweep the parameters, and run the second readings.")
+        bool, typer.Option("--sensitivity", help="Also sweep the parameters and run the alternative readings.")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK} replications, for a first look.")] = False,
     quiet: Quiet = False,
@@ -72,7 +73,7 @@ def reproduce(
     if quick and replications is not None:
         raise UsageError("--quick is --replications 3; leave one of them out")
     if replications is not None and replications < 2:
-        raise BadArgument("replications", replications, "a whole number >= 2, since one has no interval")
+        raise BadArgument("replications", replications, "a whole number >= 2, since a single one gives no interval")
 
     module = import_module(f"backfill.papers.{PAPERS[paper][0]}")
 
@@ -105,7 +106,7 @@ def reproduce(
     write(found, folder)
     _print(found.claims)
     if count < module.REPLICATIONS:
-        say.note(f"a quick look: {count} replications instead of {module.REPLICATIONS}")
+        say.note(f"quick look: {count} replications instead of {module.REPLICATIONS}")
     handed_over = [word for path in log or () for word in ("--log", path)]
     say.note(f"wrote {folder}/index.html, claims.json and {len(found.figures)} figures as PNG, SVG and CSV")
     if count < module.REPLICATIONS:
@@ -120,7 +121,7 @@ def _print(claims: "list[Claim]") -> None:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("claim, and below it what was measured")
+    table.add_column("claim, with the measured value below it")
     for claim in claims:
         told = Text(f"{claim.claim}\n").append(claim.measured, "dim")
         table.add_row(Text(claim.id), Text(claim.verdict, _COLOURS[claim.held]), told)

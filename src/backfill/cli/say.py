@@ -44,7 +44,7 @@ def path(name: str) -> str:
 
 
 def be_quiet(wanted: bool) -> bool:
-    """Say nothing but errors."""
+    """Print errors only."""
     _manner.quiet = _manner.quiet or wanted
     return wanted
 

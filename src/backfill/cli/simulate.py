@@ -141,7 +141,7 @@ def _print(result: "Result") -> None:
     if result.happened is not None:
         print(f"\n{result.happened.sentence}")
     if result.replay is not None:
-        print(f"\n{result.replay.short}")
+        print(f"\n{result.replay.short(result.unit)}")
     if result.watched is not None:
         from backfill.model.promises import OF_PROJECT, subject
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DRAWN = (  # metric, name of its figure, title, axis
     ("mean_wait_s", "wait", "Mean wait", "mean wait, s"),
     ("mean_bounded_slowdown", "slowdown", "Mean bounded slowdown", "mean bounded slowdown"),
-    ("mean_slip_s", "slip", "Promised starts that slipped, by how much", "mean slip of broken promises, s"),
-    ("broken_share", "broken", "Promised starts that slipped, how many", "broken promises, %"),
+    ("mean_slip_s", "slip", "Mean slip of broken promises", "mean slip of broken promises, s"),
+    ("broken_share", "broken", "Share of broken promises", "broken promises, %"),
 )
 
 
@@ -109,7 +109,7 @@ def _print(found: "EstimateSweep") -> None:
     print_lines(table)
     print()
     if hurt:
-        print(f"whom it hurts, against {found.kinds[0]}:")
+        print(f"who waits longer than under {found.kinds[0]}:")
     for line in hurt:
         print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    "))
 

@@ -45,10 +45,10 @@ def verify(
     events: EventsFile = None,
     lost: Lost = "requeue",
     runs: Annotated[
-        str | None, typer.Option("--runs", metavar="FILE", help="Its runs, where jobs ran more than once.")
+        str | None, typer.Option("--runs", metavar="FILE", help="CSV of the runs, where jobs ran more than once.")
     ] = None,
     dangles: Annotated[
-        bool, typer.Option("--dangles", help="Jobs may start, and wait, before what they come after is over.")
+        bool, typer.Option("--dangles", help="Jobs may start before their predecessors have ended.")
     ] = False,
     estimates: Seen = "requested",
     seed: Seed = 0,

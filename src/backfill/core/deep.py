@@ -61,7 +61,7 @@ def lay_out(state, least, deep):
             begin = slot * places
             for i in range(n):
                 write_place(state, begin + i, jobs[slot, i], keys[slot, i])
-            q.front[slot], q.back[slot], q.at[slot] = begin, begin + n, begin + passed[slot]
+            q.front[slot], q.back[slot], q.cursor[slot] = begin, begin + n, begin + passed[slot]
 
 
 @kernel()
@@ -74,7 +74,7 @@ def _gather(state, slot, begin, end, jobs, keys):
         for i in range(first, first + q.count[stretch] if q.deep else q.back[slot]):
             jobs[n], keys[n] = q.line[i], q.key[i]
             n += 1
-            passed += i < q.at[slot]
+            passed += i < q.cursor[slot]
     return passed
 
 
@@ -84,7 +84,7 @@ def _fill(state, slot, jobs, keys, passed, at_end):
     q = state.queue
     blocks = q.places // BLOCK
     q.least_key[slot * blocks], q.least_job[slot * blocks] = -np.inf, NONE
-    q.front[slot] = q.at[slot] = slot * q.places
+    q.front[slot] = q.cursor[slot] = slot * q.places
     _find_classes(state, slot, jobs)
     used = len(jobs) // ROOMY + 1 if at_end else blocks
     _spread(state, slot, slot * blocks, blocks, used, jobs, keys, passed)
@@ -152,7 +152,7 @@ def _spread(state, slot, first, blocks, used, jobs, keys, passed):
     q = state.queue
     leaves, columns, classes = q.places // BLOCK, q.tree.shape[1], q.bound.shape[1] + 1
     root = 2 * leaves * slot
-    walks = first * BLOCK <= q.at[slot] < (first + blocks) * BLOCK
+    walks = first * BLOCK <= q.cursor[slot] < (first + blocks) * BLOCK
     done = 0
     for b in range(blocks):
         block = first + b
@@ -175,7 +175,7 @@ def _spread(state, slot, first, blocks, used, jobs, keys, passed):
                 if _amount(state, column, place) < q.tree[row, column * classes + c]:
                     q.tree[row, column * classes + c] = _amount(state, column, place)
         if walks and (done <= passed < done + here or (passed == done + here and here > 0)):
-            q.at[slot] = block * BLOCK + passed - done
+            q.cursor[slot] = block * BLOCK + passed - done
         done += here
     if first * BLOCK <= q.front[slot]:
         q.front[slot] = min(q.front[slot], first * BLOCK)
@@ -227,9 +227,9 @@ def insert_deep(state, slot, job, key):
     q.count[block] += 1
     q.front[slot] = min(q.front[slot], begin)
     if lies_before(key, job, q.passed_key[slot], q.passed_job[slot]):
-        q.at[slot] = max(q.at[slot] + (place <= q.at[slot] <= end), place + 1)
-    elif place < q.at[slot]:
-        q.at[slot] = place
+        q.cursor[slot] = max(q.cursor[slot] + (place <= q.cursor[slot] <= end), place + 1)
+    elif place < q.cursor[slot]:
+        q.cursor[slot] = place
     _add_to_tree(state, slot, block, place, c)
 
 
@@ -320,7 +320,7 @@ def remove_deep(state, slot, job):
     close_place(state, place, end)
     shift_forward(q.size, place, end)
     q.count[block] -= 1
-    q.at[slot] -= place < q.at[slot] <= end and q.at[slot] < begin + BLOCK
+    q.cursor[slot] -= place < q.cursor[slot] <= end and q.cursor[slot] < begin + BLOCK
 
 
 @kernel(inline=True)
@@ -402,14 +402,14 @@ def search(state, slot, span):
     q = state.queue
     leaves = q.places // BLOCK
     root, blocks = 2 * leaves * slot, slot * leaves
-    looks, node, resumes = 0, 1, q.at[slot] > q.front[slot]
+    looks, node, resumes = 0, 1, q.cursor[slot] > q.front[slot]
     while node > 0:
         looks += 1
         if _may_hold(state, root + node):
             if resumes:  # with the rest of a block
-                if q.at[slot] == (slot + 1) * q.places:
+                if q.cursor[slot] == (slot + 1) * q.places:
                     break
-                place = q.at[slot]
+                place = q.cursor[slot]
                 block = place // BLOCK
                 node, resumes = leaves + block - blocks, False
             elif node < leaves:
@@ -437,7 +437,7 @@ def search(state, slot, span):
 def next_deep(state, slot):
     """The place of the next job of the walk; -1 at the end."""
     q = state.queue
-    place = q.at[slot]
+    place = q.cursor[slot]
     block = place // BLOCK
     while block < (slot + 1) * (q.places // BLOCK):
         if place < block * BLOCK + q.count[block]:

@@ -64,11 +64,11 @@ def raise_misuse(
         what = f"starts {who} for reason {asked}; expected one of HEAD, BACKFILL, RESERVED, FIT ..."
     elif code == IN_THE_PAST:
         verb = f"reserves for {who}" if job >= 0 else "wakes"
-        what = f"{verb} at {seconds_text(asked)} s, which is over"
+        what = f"{verb} at {seconds_text(asked)} s, which is in the past"
     elif code == NO_ORDER:
         what = f"uses order slot {asked}, but declares only slot{' 0' if available == 1 else 's 0 and 1'}"
     elif code == ENDLESS:
-        what = f"has woken {asked:,} times at which nothing happened, while {available} jobs wait"
+        what = f"requested {asked:,} idle passes in a row, while {available} jobs wait"
     elif code == OVERBOOKED:
         what = (
             f"overbooks: {who} starts with {asked} {platform.resources[which]} where the machine has {available} left"
@@ -82,11 +82,11 @@ def raise_misuse(
     elif code == NO_KEYS:
         what = f"sorts {available} jobs by {asked} keys; expected a key for each job, as in a memory_f of length 'jobs'"
     elif code == NEVER:
-        what = "calls wake with an instant that never comes; expected one before FUTURE"
+        what = "calls wake with FUTURE; expected an instant before it"
     elif code == NO_CHOICE:
         what = f"calls pick with {asked}; expected 1 to 4,294,967,296"
     elif code == NO_PREEMPTION:
-        what = f"preempts {who}; a policy that does declares preempts=True"
+        what = f"preempts {who}; expected @policy(..., preempts=True)"
     elif code == NOT_RUNNING:
         what = f"preempts {who}, which does not run"
     elif code == JUST_STARTED:

@@ -40,7 +40,7 @@ _WRITE = re.compile(
 )
 _CALL = re.compile(r">>> (.+)")
 _NO_CALL = re.compile(r"Invalid use of type\(CPUDispatcher\(<function (\w+) at \w+>\)\) with parameters (\(.*\))")
-_NO_VERB = re.compile(r"no such call as (\w+)(\(.*\))")
+_NO_VERB = re.compile(r"no such call: (\w+)(\(.*\))")
 _LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
 
 
@@ -83,7 +83,7 @@ def no_field(name: str, room: str, layout: Layout) -> str:
     return f"{place} has no field {name!r}; {hint}"
 
 
-NOT_YOURS = "is not the policy's to write; a policy writes its own memory, state.own, and calls verbs"
+NOT_YOURS = "is read-only; a policy writes only its own memory, state.own, and calls verbs"
 
 
 def _what(name: str, layout: Layout, text: str, inside: str) -> str:
@@ -101,7 +101,7 @@ def _what(name: str, layout: Layout, text: str, inside: str) -> str:
     if match := re.search(r'"TypeError: (.+?)"', text):
         return f"policy {name} does not compile: {inside}{match[1]}"
     if match := _NO_CALL.search(text) or _NO_VERB.search(text):
-        return f"policy {name} does not compile: no such call as {match[1]}{_LITERAL.sub(_as_written, match[2])}"
+        return f"policy {name} does not compile: no such call: {match[1]}{_LITERAL.sub(_as_written, match[2])}"
     if match := _CALL.search(text):
         call = _LITERAL.sub(_as_written, match[1])
         return f"policy {name} does not compile: {inside}no such operation as {call}"

@@ -25,7 +25,7 @@ def _shares_site(state, job):
 
 @kernel(inline=True)
 def group_of(state, job, node):
-    """In which sum the tasks of a job on a node count: that of the site, or the first."""
+    """The sum in which the tasks of a job on a node count: that of the site, or the first."""
     return state.machine.site[node] if _shares_site(state, job) else int64(0)
 
 

@@ -37,7 +37,7 @@ MICRO = 1e-6
 
 @kernel()
 def rounded(x):
-    """To 1e-9 relative: several roundings differ in the last bit between machines, and an order must not."""
+    """Round to 1e-9 relative: several roundings differ in the last bit between machines, and an order must not."""
     mantissa, exponent = math.frexp(x)
     return math.ldexp(float(np.rint(mantissa * 2.0**30)), exponent - 30)
 

@@ -41,7 +41,7 @@ QUEUE = [
     ("need", int64[:, ::1]),  # (k, slots * places); among nodes (1, slots * places): units of its shape
     ("front", int64[::1]),  # (slots,): nobody waits before; in blocks the begin of a block
     ("back", int64[::1]),  # behind the last job of a dense stretch; else the begin of the last block with a least key
-    ("at", int64[::1]),  # where a walk goes on
+    ("cursor", int64[::1]),  # where a walk goes on
     ("passed_key", float64[::1]),  # what it gave last: key
     ("passed_job", int64[::1]),  # and job
     # blocks
@@ -83,7 +83,7 @@ def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], i
         need=zeros(needs, slots * FIRST),
         front=begin.copy(),
         back=begin.copy(),
-        at=begin.copy(),
+        cursor=begin.copy(),
         passed_key=np.full(slots, -np.inf),
         passed_job=np.full(slots, NONE),
         indexed=int(index),
@@ -172,9 +172,9 @@ def insert(state, slot, job, key):
     write_place(state, i, job, key)
     q.back[slot] = back + 1
     if lies_before(key, job, q.passed_key[slot], q.passed_job[slot]):
-        q.at[slot] += i <= q.at[slot]
-    elif i < q.at[slot]:
-        q.at[slot] = i
+        q.cursor[slot] += i <= q.cursor[slot]
+    elif i < q.cursor[slot]:
+        q.cursor[slot] = i
 
 
 @kernel(inline=True)
@@ -184,19 +184,19 @@ def remove(state, slot, job):
     front, back = q.front[slot], q.back[slot]
     i = front
     if q.line[i] != job:
-        if q.at[slot] > front and q.line[q.at[slot] - 1] == job:
-            i = q.at[slot] - 1
+        if q.cursor[slot] > front and q.line[q.cursor[slot] - 1] == job:
+            i = q.cursor[slot] - 1
         while q.line[i] != job:
             i += 1
     if i - front < back - i:  # the shorter part moves
         if i > front:
             open_place(state, front, i)
         q.front[slot] = front + 1
-        q.at[slot] += q.at[slot] <= i
+        q.cursor[slot] += q.cursor[slot] <= i
     else:
         close_place(state, i, back)
         q.back[slot] = back - 1
-        q.at[slot] -= q.at[slot] > i
+        q.cursor[slot] -= q.cursor[slot] > i
 
 
 @apart()

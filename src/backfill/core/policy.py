@@ -32,10 +32,14 @@ SIZES = ("jobs", "licences", "nodes", "sites")  # what memory can have one numbe
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: its default, its bounds, its unit, what it means, and whether it counts something.
+    """A parameter of a policy: default, bounds, unit, meaning, and whether it is a whole number.
 
-    It travels as a float64. Infinity is a whole number where the upper bound is infinite. A parameter with `choices`
-    has one of these texts as its value, and travels as the place of that text.
+    Compiled code gets it as a float64. Infinity counts as whole where the upper bound is infinite. The value of a
+    parameter with `choices` is one of these texts; compiled code gets the index of the text.
+
+    >>> import backfill as bf
+    >>> bf.Param(3, low=1, high=10, whole=True, meaning="jobs that may overtake").expected
+    'a whole number from 1 to 10'
     """
 
     default: float
@@ -48,29 +52,54 @@ class Param:
 
     @classmethod
     def choice(cls, *choices: str, meaning: str = "") -> "Param":
-        """A parameter that has one of these texts as its value, by default the first."""
+        """A parameter whose value is one of these texts, by default the first.
+
+        >>> import backfill as bf
+        >>> bf.Param.choice("all", "none", meaning="who makes way").shown(1)
+        'none'
+        """
         return cls(0, 0, len(choices) - 1, "", meaning, whole=True, choices=choices)
 
     @property
     def expected(self) -> str:
-        """What a message says of its values."""
+        """The values that it can have, in words.
+
+        >>> import backfill as bf
+        >>> bf.Param.choice("all", "none").expected
+        'all or none'
+        """
         if self.choices:
             return " or ".join(self.choices)
         return f"{'a whole number from ' if self.whole else ''}{self.low:.15g} to {self.high:.15g}"
 
     def allows(self, value: float) -> bool:
-        """Whether it may have this value; NaN is none."""
+        """Whether a number lies within the bounds, and is whole where it has to be; NaN does not.
+
+        >>> import backfill as bf
+        >>> bf.Param(3, 1, 10, whole=True).allows(2.5)
+        False
+        """
         return self.low <= value <= self.high and not (self.whole and value % 1 > 0)
 
     def number(self, value: float | str) -> float | None:
-        """What travels for a value; None where it may not have it."""
+        """The number that compiled code gets for a value; None for a value that it cannot have.
+
+        >>> import backfill as bf
+        >>> bf.Param.choice("all", "none").number("none")
+        1.0
+        """
         if self.choices:
             text = str(value).lower() if isinstance(value, str | bool) else f"{value:g}"
             return float(self.choices.index(text)) if text in self.choices else None
         return value if isinstance(value, int | float) and self.allows(value) else None
 
     def shown(self, number: float) -> float | str:
-        """The value that a number stands for."""
+        """The value that a number of compiled code stands for.
+
+        >>> import backfill as bf
+        >>> bf.Param.choice("all", "none").shown(0.0)
+        'all'
+        """
         return self.choices[int(number)] if self.choices else number
 
 
@@ -139,7 +168,7 @@ class Policy:
 
     @property
     def code(self) -> CodeType | None:
-        """That of the pass; an object that can be called has it in its class."""
+        """The code of the pass; a callable object has it in its class."""
         found: CodeType | None = getattr(self.decide, "__code__", None)
         return found or getattr(type(self.decide).__call__, "__code__", None)
 
@@ -253,7 +282,18 @@ def json_value(value: float | str) -> float | str:
 
 
 def policy(name: str, **answers: Any) -> Callable[[Any], Policy]:
-    """Make a function `State -> None` a policy. `answers` are the fields of Policy."""
+    """Make a function of the State a policy; docs/reference/policies.md lists the `answers` and the verbs.
+
+    Raises PolicyError for an unknown answer. The function is compiled unless it is declared `compiled=False`.
+
+    >>> import backfill as bf
+    >>> from backfill.verbs import start_heads
+    >>> @bf.policy("in-order", fill="nobody", compiled=False)
+    ... def in_order(state):
+    ...     start_heads(state)
+    >>> bf.simulate(bf.generate("lublin?jobs=20&cpus=64"), policy=in_order).metrics["jobs"]
+    20
+    """
     known = [each.name for each in fields(Policy) if each.name not in ("name", "decide")]
     for answer in answers:
         if answer not in known:

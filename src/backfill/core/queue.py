@@ -136,7 +136,7 @@ def rewind(state, slot):
     if not _is_order(state, slot):
         return
     q = state.queue
-    q.at[slot] = q.front[slot]
+    q.cursor[slot] = q.front[slot]
     q.passed_key[slot], q.passed_job[slot] = -np.inf, NONE
 
 
@@ -145,10 +145,10 @@ def _give(state, slot, place):
     """The walk gives the job at a place, -1 for none, and stands behind it."""
     q = state.queue
     if place < 0:
-        q.at[slot] = (slot + 1) * q.places if q.deep else q.back[slot]
+        q.cursor[slot] = (slot + 1) * q.places if q.deep else q.back[slot]
         q.passed_key[slot], q.passed_job[slot] = np.inf, END
         return NONE
-    q.at[slot] = place + 1
+    q.cursor[slot] = place + 1
     q.passed_key[slot], q.passed_job[slot] = q.key[place], q.line[place]
     return q.line[place]
 
@@ -161,7 +161,7 @@ def following(state, slot):
     q = state.queue
     if q.deep:
         return _give(state, slot, next_deep(state, slot))
-    return _give(state, slot, q.at[slot] if q.at[slot] < q.back[slot] else NONE)
+    return _give(state, slot, q.cursor[slot] if q.cursor[slot] < q.back[slot] else NONE)
 
 
 @verb(inline=True)
@@ -177,10 +177,10 @@ def candidate(state, slot, span):
     _set_limits(state, slot, span)
     if q.deep:
         return _give(state, slot, search(state, slot, span))
-    at, back = q.at[slot], q.back[slot]
-    place = first_that_may(state, at, back, span)
+    cursor, back = q.cursor[slot], q.back[slot]
+    place = first_that_may(state, cursor, back, span)
     found = place < back
-    state.trace.counters[LOOKS] += place - at + found
+    state.trace.counters[LOOKS] += place - cursor + found
     return _give(state, slot, place if found else NONE)
 
 

@@ -84,7 +84,7 @@ def new_state(
 
 
 def _rules(jobs: Jobs, platform: Platform, policy: Policy) -> NDArray[np.int8]:
-    """By which rule each job is placed: that of its partition, else that of the policy."""
+    """The rule by which each job is placed: that of its partition, else that of the policy."""
     code = {"power": POWER, "pack": PACK, "spread": SPREAD, "contiguous": CONTIGUOUS, "exclusive": POWER}
     rules = [code[each.place or policy.place] for each in platform.partitions]
     some = jobs.partition.codes if rules else np.full(len(jobs), -1)

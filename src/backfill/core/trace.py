@@ -1,4 +1,4 @@
-"""For people: a small account of the work, for benchmarks and progress bars, and the first misuse."""
+"""A small account of the work, for benchmarks and progress bars, and the first misuse."""
 
 from typing import Any
 

@@ -54,7 +54,7 @@ class _Returns(CPUCallConv):
 
 
 class _Context(CPUContext):
-    """That of one function."""
+    """The context of one function."""
 
     lower: Any
 

@@ -111,7 +111,7 @@ class View:
         return int(self._state.now)  # type: ignore[attr-defined]
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"state.{name} is not the policy's to write")
+        raise AttributeError(f"state.{name} is read-only")
 
 
 class _Room:
@@ -140,7 +140,7 @@ class _Room:
         return int(getattr(getattr(self._state, room), counted)) + more
 
     def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"state.{self._name}.{field} is not the policy's to write")
+        raise AttributeError(f"state.{self._name}.{field} is read-only")
 
 
 class _Own:

@@ -49,7 +49,7 @@ class Verb(Kernel):
         for name in NUMBERS:
             if not isinstance(types.unliteral(given.get(name, types.int64)), types.Integer | types.Boolean):
                 shown = ", ".join(["State", *map(str, list(given.values())[1:])])
-                raise TypingError(f"no such call as {self.py_func.__name__}({shown})")
+                raise TypingError(f"no such call: {self.py_func.__name__}({shown})")
         return super().get_call_template(args, kws)
 
 

@@ -25,6 +25,21 @@ class Clock:
         """The clock of a workload that states none: Unix time in UTC, where its first submit can be nothing else."""
         return cls(0) if first is not None and _UNIX[0] <= first <= _UNIX[1] else None
 
+    @classmethod
+    def parse(cls, text: str) -> "Clock":
+        """From `2013-01-30T08:41:41Z[Europe/Berlin]` (RFC 9557): when time 0 is, and the zone. Raises ValueError."""
+        date, bracket, zone = text.partition("[")
+        begin = datetime.fromisoformat(date)
+        if begin.tzinfo is None or begin.microsecond or (bracket and not (zone.endswith("]") and zone[:-1])):
+            raise ValueError
+        return cls((begin - _EPOCH) // timedelta(seconds=1), zone[:-1] or "UTC")
+
+    @property
+    def text(self) -> str | None:
+        """What `parse` reads; None where the calendar does not reach time 0."""
+        begin = Clock(self.epoch).date(0)
+        return None if begin is None else f"{begin.replace(tzinfo=None).isoformat()}Z[{self.zone}]"
+
     @cached_property
     def _zone(self) -> tzinfo:
         try:

@@ -8,7 +8,7 @@ import re
 
 from backfill.model.errors import quote
 
-EXPECTED = "features with & and | between them, and a ! in front of those that must not be there"
+EXPECTED = "features joined by & and |, with a ! in front of those that a node must not have"
 NAME = "a text without spaces, brackets and & | ! * ; ,"
 GPU_TYPE = NAME + " :"  # a job asks for GPUs as `type:count`
 _FEATURE = re.compile(r"[^\s&|!*;,()\[\]{}]+")

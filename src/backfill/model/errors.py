@@ -8,12 +8,20 @@ QUOTED = 60  # characters of a bad value that a message shows
 
 
 class BackfillError(Exception):
-    """Root of all errors that backfill raises on purpose. `exit_code` is what the command line returns."""
+    """Root of all errors that backfill raises on purpose; `exit_code` is that of the command line.
+
+    >>> import backfill as bf
+    >>> try:
+    ...     bf.read("missing.csv")
+    ... except bf.BackfillError as error:
+    ...     print(error, error.exit_code)
+    missing.csv: cannot be read: No such file or directory 3
+    """
 
     exit_code = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As it is, to another process: a class may take more to make one than its message."""
+        """Pickle it as it is, since its class may need more than the message."""
         return _again, (type(self), self.args, vars(self))
 
 
@@ -24,13 +32,29 @@ def _again(kind: type[BackfillError], args: tuple[Any, ...], more: Mapping[str, 
 
 
 class UsageError(BackfillError):
-    """The call is at fault: an unknown name, an option out of its bounds, options that exclude each other."""
+    """The call is at fault: an unknown name, an option out of its bounds, options that cannot be combined.
+
+    >>> import backfill as bf
+    >>> try:
+    ...     bf.generate("lublin?job=5")
+    ... except bf.UsageError as error:
+    ...     print(str(error)[:32])
+    model lublin: unknown key 'job';
+    """
 
     exit_code = 2
 
 
 class BadArgument(UsageError):
-    """An argument of a call has a value that it cannot have. The command line shows it as the option of that name."""
+    """An argument has a value that it cannot have. The command line shows it as the option of that name.
+
+    >>> import backfill as bf
+    >>> try:
+    ...     bf.generate("lublin?jobs=5").at_load(0)
+    ... except bf.BadArgument as error:
+    ...     print(error)
+    load is 0; expected a finite number > 0
+    """
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         shown = quote(value) if isinstance(value, str) else quote(value).strip("'")
@@ -40,36 +64,80 @@ class BadArgument(UsageError):
 
 
 class MissingExtra(UsageError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed.
+
+    >>> import backfill as bf
+    >>> issubclass(bf.MissingExtra, bf.UsageError)
+    True
+    """
 
     def __init__(self, needed_for: str, extra: str) -> None:
         super().__init__(f"{needed_for} needs an optional package; install it with: pip install 'backfill[{extra}]'")
 
 
 class InputError(BackfillError):
-    """The input is at fault. The message names file, line, field, value and what was expected, as far as known."""
+    """The input is at fault. The message names file, line, field, value and what was expected, as far as known.
+
+    >>> import backfill as bf
+    >>> [kind.__name__ for kind in bf.InputError.__subclasses__()]
+    ['WorkloadError', 'PlatformError', 'ScheduleError', 'EventsError']
+    """
 
     exit_code = 3
 
 
 class WorkloadError(InputError):
-    """A workload cannot be read or makes no sense."""
+    """A workload cannot be read or makes no sense.
+
+    >>> import backfill as bf
+    >>> try:
+    ...     bf.Workload.from_arrays({"job": [1], "submit": ["soon"], "runtime": [60]})
+    ... except bf.WorkloadError as error:
+    ...     print(str(error)[:45])
+    arrays:2: submit is 'soon'; expected a number
+    """
 
 
 class PlatformError(InputError):
-    """A platform cannot be read or makes no sense."""
+    """A platform cannot be read or makes no sense.
+
+    >>> import backfill as bf
+    >>> try:
+    ...     bf.read_platform("missing.toml")
+    ... except bf.PlatformError as error:
+    ...     print(error)
+    missing.toml: cannot be read: No such file or directory
+    """
 
 
 class ScheduleError(InputError):
-    """A schedule file cannot be read."""
+    """A schedule file cannot be read.
+
+    >>> import backfill as bf
+    >>> issubclass(bf.ScheduleError, bf.InputError)
+    True
+    """
 
 
 class EventsError(InputError):
-    """A table of events cannot be read or does not fit the workload and the platform."""
+    """A table of events cannot be read or does not fit the workload and the platform.
+
+    >>> import backfill as bf
+    >>> try:
+    ...     bf.Events.of([{"time": 0, "event": "fire"}])
+    ... except bf.EventsError as error:
+    ...     print(str(error)[:40])
+    events: row 1: event is 'fire'; expected
+    """
 
 
 class NotLawful(BackfillError):
-    """A schedule did not pass verification."""
+    """A schedule did not pass verification.
+
+    >>> import backfill as bf
+    >>> print(bf.NotLawful("the schedule of easy"))
+    the schedule of easy did not pass verification
+    """
 
     exit_code = 5
 
@@ -78,7 +146,15 @@ class NotLawful(BackfillError):
 
 
 class PolicyError(BackfillError):
-    """The policy is at fault: it broke a rule of the core, or does not compile."""
+    """The policy is at fault: it broke a rule of the core, or does not compile.
+
+    >>> import backfill as bf
+    >>> try:
+    ...     bf.policy("mine", orders="fcfs")
+    ... except bf.PolicyError as error:
+    ...     print(error)
+    policy mine: unknown answer 'orders'; did you mean order?
+    """
 
 
 def quote(value: object) -> str:

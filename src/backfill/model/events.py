@@ -69,7 +69,13 @@ class BoundEvents:
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Events as a file or a table states them, in its order. What needs neither jobs nor nodes is checked here."""
+    """Events as a file or a table states them, in its order. What needs neither jobs nor nodes is checked here.
+
+    >>> import backfill as bf
+    >>> events = [{"time": 0, "event": "down", "node": "n1"}, {"time": 600, "event": "up", "node": "n1"}]
+    >>> len(bf.Events.of(events))
+    2
+    """
 
     cells: Mapping[str, Sequence[str]]  # a text per event in each of COLUMNS; empty where nothing stands
     name: str = "events"
@@ -116,10 +122,14 @@ class Events:
 
     @classmethod
     def of(cls, table: Any, **where: Any) -> "Events":
-        """From a list of dicts, a dict of columns, or a pandas or polars DataFrame; None and NaN are empty cells.
+        """Events from a list of dicts, a dict of columns, or a DataFrame of pandas or polars; None and NaN are empty.
 
         where: name, sha256, file and lines, where the table was read from a file.
         Raises EventsError, and UsageError for what is no table.
+
+        >>> import backfill as bf
+        >>> len(bf.Events.of({"time": [0], "event": ["cancel"], "job": ["7"]}))
+        1
         """
         if isinstance(table, Events):
             return table
@@ -134,7 +144,9 @@ class Events:
             raise UsageError(f"events is a {kind}; expected a list of dicts, a dict of columns or a DataFrame")
         file, lengths = where.get("file", "events"), {len(values) for values in columns.values()}
         if len(lengths) > 1:
-            raise EventsError(at(file, None, f"columns of {min(lengths)} and {max(lengths)} rows; expected equal ones"))
+            raise EventsError(
+                at(file, None, f"columns have {min(lengths)} and {max(lengths)} rows; expected equal lengths")
+            )
         missing = next((name for name in ("time", "event") if name not in columns), None)
         if columns and missing:
             raise EventsError(at(file, None, f"no column {missing}; the columns are {quote(','.join(columns))}"))
@@ -156,19 +168,32 @@ class Events:
         return len(self.cells["event"])
 
     def rows(self, rows: Sequence[int]) -> "Events":
-        """These events, in this order; messages call them as before. Name and hash stay."""
+        """The events of these rows, in this order. Name and hash stay, and messages number the rows as before.
+
+        >>> import backfill as bf
+        >>> events = [{"time": 0, "event": "down", "node": "n1"}, {"time": 600, "event": "up", "node": "n1"}]
+        >>> len(bf.Events.of(events).rows([1]))
+        1
+        """
         cells = {name: [texts[row] for row in rows] for name, texts in self.cells.items()}
         lines = range(1, len(self) + 1) if self.lines is None else self.lines
         return Events(cells, self.name, self.sha256, self.file, [lines[row] for row in rows])
 
     def __add__(self, other: "Events") -> "Events":
-        """These events and then the others, under the name of these."""
+        """The events of both, in this order, under the name of the first."""
         cells = {name: [*self.cells[name], *other.cells[name]] for name in COLUMNS}
         lines = None if self.lines is None else [*self.lines, *([0] * len(other))]
         return Events(cells, self.name, "", self.file, lines)
 
     def bind(self, workload: Workload, platform: Platform) -> BoundEvents:
-        """The same events in the numbers of a workload and a platform, in order of time. Raises EventsError."""
+        """The events in order of time, with jobs and nodes of a workload and a platform as numbers. Raises EventsError.
+
+        >>> import backfill as bf
+        >>> events = [{"time": 0, "event": "down", "node": "n1"}, {"time": 600, "event": "up", "node": "n1"}]
+        >>> bound = bf.Events.of(events).bind(bf.generate("lublin?jobs=5&cpus=64"), bf.Platform.pool(64, nodes=2))
+        >>> bound.time.tolist()
+        [0, 600000000]
+        """
         order = np.argsort(self.time, kind="stable")
         resource = self._resources([*platform.resources, *platform.licences])
         nodes = Ragged.of(self._nodes(resource, platform))

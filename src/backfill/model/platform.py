@@ -21,7 +21,12 @@ NODES_MAX = 10**6
 
 @dataclass(frozen=True, eq=False)
 class Platform:
-    """Nodes x resources in order of power, most powerful first. A plain pool is one node with all the capacity."""
+    """The machine: nodes x resources in order of power, licences, sites, partitions. A pool is a single node.
+
+    >>> import backfill as bf
+    >>> bf.Platform.pool(cpus=128, memory=512 * 1024**3)
+    <Platform pool: 1 node; 128 cpus, 512 GiB of memory>
+    """
 
     nodes: tuple[str, ...]
     resources: tuple[str, ...]  # cpus first
@@ -47,7 +52,7 @@ class Platform:
         if self.hosts is None:
             object.__setattr__(self, "hosts", np.ones((len(self.nodes), len(self.licences)), np.bool_))
         if not self.nodes:
-            raise PlatformError(f"{self.name}: no node; expected at least one")
+            raise PlatformError(f"{self.name}: there are no nodes; expected at least one")
         nodes, licences = len(self.nodes), len(self.licences)
         for column, shape in {
             "capacity": (nodes, len(self.resources)),
@@ -63,14 +68,14 @@ class Platform:
         if len(self.features) not in (0, nodes):
             raise PlatformError(f"{self.name}: features of {len(self.features)} nodes; expected {nodes}")
         if bad := next((name for name in self.feature_names if not is_feature(name)), None):
-            raise PlatformError(f"{self.name}: {quote(bad)} is no feature; expected {NAME}")
+            raise PlatformError(f"{self.name}: {quote(bad)} is not a feature; expected {NAME}")
         rules = ([each.name for each in some] for some in (self.partitions, self.qos, self.limits))
         for names in (self.nodes, self.resources, self.sites, self.licences, *rules):
             if len(set(names)) < len(names):
                 raise PlatformError(f"{self.name}: two of {', '.join(names[:10])} have the same name")
         for limit in self.limits:
             if strange := [name for name in limit.running if name not in self.resources]:
-                told = f"{quote(strange[0])} is no resource of a node; expected {', '.join(self.resources)}"
+                told = f"{quote(strange[0])} is not a resource of a node; expected {', '.join(self.resources)}"
                 raise PlatformError(f"{self.name}: limit {quote(limit.name)}: {told}")
         if ((self.site < 0) | (self.site >= len(self.sites))).any() or (self.copies < 0).any():
             raise PlatformError(f"{self.name}: sites must be places in {self.sites}, and copies 0 or more")
@@ -113,7 +118,12 @@ class Platform:
 
     @classmethod
     def pool(cls, cpus: int, nodes: int = 1, memory: int | None = None, **resources: int) -> "Platform":
-        """`nodes` equal nodes that hold `cpus`, `memory` (bytes) and others between them. Raises UsageError."""
+        """`nodes` equal nodes with `cpus`, `memory` (bytes) and other resources in total. Raises UsageError.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(cpus=64, nodes=4, gpus=8)
+        <Platform pool: 4 nodes; 64 cpus, 8 gpus>
+        """
         total = {"cpus": cpus, **({} if memory is None else {"memory": memory}), **resources}
         for resource, each in total.items():
             if not 1 <= each <= 2**62:
@@ -130,9 +140,13 @@ class Platform:
         )
 
     def bounds(self, resource: str) -> bool:
-        """Whether jobs can hold no more of a resource than there is: of each but a memory that nobody stated.
+        """Whether a resource is limited: every one is, except memory whose size nobody stated.
 
         Each machine has a memory, of a size that few descriptions give; what else is not stated is not there.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64).bounds("memory")
+        False
         """
         return resource in self.resources or resource != "memory"
 
@@ -141,16 +155,27 @@ class Platform:
         """The platform that the workload was made for, or the pool that its source states.
 
         Raises PlatformError where it has none.
+
+        >>> import backfill as bf
+        >>> bf.Platform.of(bf.generate("lublin?jobs=5&cpus=64"))
+        <Platform pool: 1 node; 64 cpus>
         """
         if isinstance(workload.platform, cls):
             return workload.platform
         if workload.cpus is None:
-            raise PlatformError(f"{workload.name} does not say how many cpus the machine has")
+            raise PlatformError(f"{workload.name} does not state how many cpus the machine has")
         return cls.pool(workload.cpus)
 
     @classmethod
     def read(cls, path: str | Path) -> "Platform":
-        """From a TOML file of [[node]] and [[licence]] tables (docs/reference/files.md). Raises PlatformError."""
+        """The platform of a TOML file (docs/reference/files.md has its tables). Raises PlatformError.
+
+        >>> import backfill as bf
+        >>> from pathlib import Path
+        >>> _ = Path("two.toml").write_text(bf.Platform.pool(64, nodes=2).to_toml())
+        >>> bf.Platform.read("two.toml").cpus
+        64
+        """
         from backfill.model.platform_file import parse_platform  # pydantic is for those who have a file
 
         try:
@@ -162,20 +187,40 @@ class Platform:
         return parse_platform(str(path), text)
 
     def to_toml(self) -> str:
-        """The text of a platform file, which `read` reads as the same platform."""
+        """The text of a platform file, which `read` reads as the same platform.
+
+        >>> import backfill as bf
+        >>> print(bf.Platform.pool(64, nodes=2).to_toml().rstrip())
+        name = "pool"
+        <BLANKLINE>
+        [[node]]
+        name = "n"
+        count = 2
+        cpus = 32
+        """
         from backfill.model.platform_file import platform_text
 
         return platform_text(self)
 
     @property
     def feature_names(self) -> dict[str, None]:
-        """The features that some node states, each once."""
+        """The features that nodes state, each once, as the keys of a dict.
+
+        >>> import backfill as bf
+        >>> farm = bf.generate("farm?machines=4&jobs=5").platform
+        >>> list(farm.feature_names)
+        []
+        """
         return dict.fromkeys(name for each in dict.fromkeys(self.features) for name in each)
 
     def allows(self, constraint: str) -> NDArray[np.bool_]:
-        """Which nodes a job with this constraint may run on, shape (nodes,). Raises ValueError.
+        """The nodes that satisfy a constraint, as booleans of shape (nodes,). Raises ValueError.
 
         Where no node states a feature, only the names of nodes are judged.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64, nodes=2).allows("!n1").tolist()
+        [False, True]
         """
         found = np.zeros(len(self.nodes), np.bool_)
         for terms in alternatives(constraint):
@@ -191,34 +236,67 @@ class Platform:
 
     @property
     def all_licences(self) -> dict[str, int]:
-        """Copies of each licence: the floating ones, then those that stay on nodes, over all of these."""
+        """The number of copies of each licence: floating ones first, then those that stay on nodes, over all nodes.
+
+        >>> import backfill as bf
+        >>> bf.generate("farm?machines=4&jobs=5&licences=2").platform.all_licences
+        {'l1': 2, 'l2': 2}
+        """
         locked = {name: int(self.capacity[:, self.resources.index(name)].sum()) for name in self.node_licences}
         return {**dict(zip(self.licences, self.copies.tolist(), strict=True)), **locked}
 
     @property
     def is_pool(self) -> bool:
-        """Whether a job just fits or does not: one node, and no licence that floats."""
+        """Whether it is one node without floating licences, so that a job fits by its amounts alone.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64).is_pool, bf.Platform.pool(64, nodes=2).is_pool
+        (True, False)
+        """
         return len(self.nodes) == 1 and not self.licences
 
     def nodes_of(self, partition: str) -> NDArray[np.bool_]:
-        """Which nodes a partition has, shape (nodes,). Raises KeyError."""
+        r"""The nodes of a partition, as booleans of shape (nodes,). Raises KeyError.
+
+        >>> import backfill as bf
+        >>> from pathlib import Path
+        >>> partition = '[[partition]]\nname = "short"\nnodes = ["n1"]\n'
+        >>> _ = Path("short.toml").write_text(bf.Platform.pool(64, nodes=2).to_toml() + partition)
+        >>> bf.Platform.read("short.toml").nodes_of("short").tolist()
+        [True, False]
+        """
         found = np.zeros(len(self.nodes), np.bool_)
         found[{each.name: each for each in self.partitions}[partition].nodes] = True
         return found
 
     @property
     def has_rules(self) -> bool:
-        """Whether it has partitions, qualities of service or limits."""
+        """Whether there are partitions, qualities of service (QOS) or limits.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64).has_rules
+        False
+        """
         return bool(self.partitions or self.qos or self.limits)
 
     @property
     def cpus(self) -> int:
-        """All processors together."""
+        """The number of processors of all nodes.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64, nodes=4).cpus
+        64
+        """
         return int(self.capacity[:, 0].sum())
 
     @property
     def sha256(self) -> str:
-        """Of all that it says, so that two platforms with the same hash are the same machine."""
+        """A hash of everything that it states: platforms with the same hash are the same machine.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64).sha256 == bf.Platform.pool(64).sha256
+        True
+        """
         says = [self.nodes, self.resources, self.capacity.tolist(), self.speed.tolist(), self.site.tolist(), self.sites,
                 self.licences, self.copies.tolist(), self.hosts.tolist(),
                 *([self.features] if self.features else []),
@@ -228,7 +306,12 @@ class Platform:
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
-        """What the JSON output says of the platform."""
+        """The platform as the JSON output has it.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64).as_dict()["cpus"]
+        64
+        """
         return {
             "name": self.name,
             "sha256": self.sha256,

@@ -35,12 +35,12 @@ class Promises:
         return [*zip(*(each.tolist() for each in columns), strict=True)]
 
     def of(self, job: int) -> "Promises":
-        """Those of one job, without repetitions of what it was promised just before."""
+        """The promises of one job, without repetitions."""
         mine = np.flatnonzero(self.job == job)
         return self.take(mine[np.diff(self.start[mine], prepend=NO_TIME) != 0])
 
     def take(self, rows: Ints) -> "Promises":
-        """These rows, in this order."""
+        """The rows of these numbers, in this order."""
         at, job, start, end, cause, by = self.at, self.job, self.start, self.end, self.cause, self.by
         return Promises(at[rows], job[rows], start[rows], end[rows], cause[rows], by[rows], self.kept)
 

@@ -130,7 +130,7 @@ class RuleTables(Table):
         for limit in self.limit:
             for what, names in known.items():
                 if strange := [name for name in getattr(limit, what) if name not in names]:
-                    expected = ", ".join(names) or "none, for there is no such table"
+                    expected = ", ".join(names) or "none, because there is no such table"
                     raise ValueError(f"limit {limit.name}: {what} has {strange[0]!r}; expected some of {expected}")
             if limit.running_jobs is None and limit.queued_jobs is None and not limit.running:
                 raise ValueError(f"limit {limit.name}: limits nothing; expected running_jobs, queued_jobs or running")
@@ -156,7 +156,9 @@ class RuleTables(Table):
         amounts |= {f"limit {each.name}": each.running for each in self.limit}
         for table, asked in amounts.items():
             if strange := [name for name in asked if name not in resources]:
-                raise ValueError(f"{table}: {strange[0]!r} is no resource of a node; expected {', '.join(resources)}")
+                raise ValueError(
+                    f"{table}: {strange[0]!r} is not a resource of a node; expected {', '.join(resources)}"
+                )
 
 
 def rules_text(partitions: tuple[Partition, ...], qos: tuple[Rules, ...], limits: tuple[Limit, ...],

@@ -83,7 +83,7 @@ class Runs:
         return sums
 
     def take(self, rows: Ints) -> "Runs":
-        """These rows, in this order."""
+        """The rows of these numbers, in this order."""
         columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
         return Runs(**{name: each.take(rows) for name, each in columns.items()})
 
@@ -151,7 +151,7 @@ class Schedule:
         return finished
 
     def take(self, rows: Ints) -> "Schedule":
-        """These rows, in this order."""
+        """The rows of these numbers, in this order."""
         columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
         for name, value in columns.items():
             if isinstance(value, np.ndarray | Ragged):

@@ -50,7 +50,7 @@ class Ragged:
         return len(self.first) - 1
 
     def __add__(self, other: "Ragged") -> "Ragged":
-        """These lists and then those of the other."""
+        """The lists of both, in this order."""
         first = np.concatenate([self.first, self.first[-1] + other.first[1:]])
         return Ragged(first, np.concatenate([self.items[: self.first[-1]], other.items]))
 
@@ -216,7 +216,7 @@ class Jobs:
                 )
         if (early := self.deadline < self.submit).any():
             row = int(np.argmax(early))
-            raise WorkloadError(f"job {self.job[row]}: its deadline lies before its submit")
+            raise WorkloadError(f"job {self.job[row]}: its deadline is before its submit")
         held = self.tasks[:, None].astype(np.float64) * self.demand
         if (held > 2.0**62).any():
             row = int(np.argwhere(held > 2.0**62)[0][0])
@@ -235,7 +235,7 @@ class Jobs:
         return (column.name for column in fields(self))
 
     def take(self, rows: Ints) -> "Jobs":
-        """These rows, in this order. A job that must come after one that is not taken is freed of that condition."""
+        """The rows of these numbers, in this order. A job no longer depends on jobs that are not taken."""
         columns: dict[str, Any] = {
             name: value.take(rows) if isinstance(value := self[name], Ragged | Labels) else value[rows] for name in self
         }
@@ -246,7 +246,7 @@ class Jobs:
         return Jobs(**columns)
 
     def replace(self, **columns: Any) -> "Jobs":
-        """The same table with these columns instead."""
+        """A table with these columns replaced."""
         return replace(self, **columns)
 
     @property
@@ -257,7 +257,12 @@ class Jobs:
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """A table of jobs with its names, where it came from, and what was left out or assumed on the way in."""
+    """A table of jobs with its names, its source, and what was left out or assumed when it was read.
+
+    >>> import backfill as bf
+    >>> bf.generate("lublin?jobs=100&cpus=64")
+    <Workload lublin: 100 jobs in 21.9 h, 64 cpus>
+    """
 
     jobs: Jobs
     name: str = "jobs"
@@ -278,6 +283,70 @@ class Workload:
         object.__setattr__(self, "name", printable(self.name))
         if self.jobs.demand.shape[1:] != (len(self.resources),):
             raise WorkloadError(f"{self.name}: demand has {self.jobs.demand.shape[1:]} columns for {self.resources}")
+
+    @classmethod
+    def from_pandas(
+        cls,
+        frame: Any,
+        columns: Mapping[str, str] | None = None,
+        *,
+        resources: Sequence[str] = (),
+        timezone: str | None = None,
+    ) -> "Workload":
+        """The jobs of a pandas DataFrame whose columns are those of a workload CSV (docs/reference/files.md).
+
+        columns: what the frame calls them, as `{"runtime": "Elapsed"}`. resources: further columns that are resources.
+        Instants may be timestamps and spans timedeltas; either may be a number of seconds. timezone: the zone of
+        timestamps without one. Raises WorkloadError with row and column, and UsageError for any other type.
+
+        >>> import backfill as bf, pandas as pd
+        >>> frame = pd.DataFrame({"job": [1, 2], "submit": [0, 5], "Elapsed": [60, 90]})
+        >>> bf.Workload.from_pandas(frame, {"runtime": "Elapsed"})
+        <Workload DataFrame: 2 jobs in 5 s>
+        """
+        from backfill.traces.frames import from_pandas
+
+        return from_pandas(frame, columns, resources, timezone)
+
+    @classmethod
+    def from_polars(
+        cls,
+        frame: Any,
+        columns: Mapping[str, str] | None = None,
+        *,
+        resources: Sequence[str] = (),
+        timezone: str | None = None,
+    ) -> "Workload":
+        """The jobs of a polars DataFrame; the other arguments and the errors are those of `from_pandas`.
+
+        >>> import backfill as bf, polars as pl
+        >>> bf.Workload.from_polars(pl.DataFrame({"job": [1, 2], "submit": [0, 5], "runtime": [60, 90]}))
+        <Workload DataFrame: 2 jobs in 5 s>
+        """
+        from backfill.traces.frames import from_polars
+
+        return from_polars(frame, columns, resources, timezone)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, Any],
+        columns: Mapping[str, str] | None = None,
+        *,
+        resources: Sequence[str] = (),
+        timezone: str | None = None,
+    ) -> "Workload":
+        """The jobs of arrays or lists by column, one value per job; the rest is as for `from_pandas`.
+
+        Instants may be datetime64, spans timedelta64; None, NaN and NaT are missing values.
+
+        >>> import backfill as bf, numpy as np
+        >>> bf.Workload.from_arrays({"job": ["a", "b"], "submit": np.array([0, 5]), "runtime": [60.5, 90]})
+        <Workload arrays: 2 jobs in 5 s>
+        """
+        from backfill.traces.frames import from_arrays
+
+        return from_arrays(arrays, columns, resources, timezone)
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -304,11 +373,23 @@ class Workload:
         return notebook.table(self.name, [], facts) + notebook.paragraphs(self.notes)
 
     def to_polars(self) -> Any:
-        """The jobs as a polars DataFrame, one row each, times in seconds. Needs the extra `data`."""
+        """The jobs as a polars DataFrame, one row each, times in seconds. Needs the extra `data`.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> len(log.to_polars())
+        100
+        """
         return frames.to_polars(self._columns(), TEXTS)
 
     def to_pandas(self) -> Any:
-        """The jobs as a pandas DataFrame, one row each, times in seconds. Needs pandas."""
+        """The jobs as a pandas DataFrame, one row each, times in seconds. Needs pandas.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> len(log.to_pandas())
+        100
+        """
         return frames.to_pandas(self._columns(), TEXTS)
 
     def _columns(self) -> frames.Columns:
@@ -330,47 +411,110 @@ class Workload:
 
     @property
     def calendar(self) -> Clock | None:
-        """The clock of its times, stated or guessed; None where there is none, or where `at_load` moved its jobs."""
+        """The clock of its times, stated or guessed; None where neither is possible, or after `at_load`.
+
+        >>> import backfill as bf
+        >>> arrays = {"job": [1], "submit": ["2026-03-01T12:00:00"], "runtime": [60]}
+        >>> bf.Workload.from_arrays(arrays, timezone="Europe/Berlin").calendar.name
+        'Europe/Berlin'
+        """
         if "load" in self.chosen:
             return None
-        return self.clock or Clock.guess(int(self.jobs.submit.min()) if len(self) else None)
+        return self.clock or self._guessed
+
+    @property
+    def clock_to_state(self) -> Clock | None:
+        """The clock that a copy has to state; None where a reader would guess the same.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> log.clock_to_state is None
+        True
+        """
+        return None if self.calendar == self._guessed else self.calendar
+
+    @property
+    def _guessed(self) -> Clock | None:
+        return Clock.guess(int(self.jobs.submit.min()) if len(self) else None)
 
     @property
     def never_ran(self) -> NDArray[np.bool_]:
-        """Which jobs the log calls cancelled with a run time of 0."""
+        """The jobs that the log calls cancelled and that have a run time of 0, as booleans of shape (jobs,).
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> int(log.never_ran.sum())
+        0
+        """
         cancelled = [name.lower().startswith("cancel") for name in self.jobs.status.names]
         never: NDArray[np.bool_] = (self.jobs.runtime == 0) & np.array([*cancelled, False])[self.jobs.status.codes]
         return never
 
     def licences_of(self, row: int) -> list[str]:
-        """What licences a job asks for, `name:copies` each, by name, as in a workload CSV."""
+        """The licences that the job of this row asks for, `name:copies` each, by name, as in a workload CSV.
+
+        >>> import backfill as bf
+        >>> bf.generate("farm?machines=4&jobs=5").licences_of(0)
+        ['l15:1', 'l17:1', 'l3:1', 'l5:1', 'l9:1']
+        """
         return sorted(f"{self.licences[k]}:{n}" for k, n in self.jobs.licences.counts_of(row).items())
 
     @property
     def remarks(self) -> list[str]:
-        """What was left out, and what was assumed or looked odd, one sentence each."""
+        """The jobs that were left out, and what was assumed or looked odd, one sentence each.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> log.remarks
+        ['walltime = run time: the model has no user estimates']
+        """
         return remarks(self.dropped, self.notes)
 
     def with_jobs(self, jobs: Jobs, /, *notes: str, **chosen: Any) -> "Workload":
-        """The same workload with another table; these sentences are added to its notes, and what was chosen is kept."""
+        """The same workload with another table of jobs, and with these notes and choices added.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> len(log.with_jobs(log.jobs.replace(runtime=log.jobs.runtime // 2), "run times halved"))
+        100
+        """
         return replace(self, jobs=jobs, notes=(*self.notes, *notes), chosen=self.chosen | chosen)
 
     def row_of(self, job: str, argument: str = "promise") -> int:
-        """The row of the job with this id. Raises UsageError, where it calls the id by the name of its argument."""
+        """The row of the job with this id. Raises UsageError, which calls the id by the name of its argument.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> log.row_of("7")
+        6
+        """
         row = next((row for row, each in enumerate(self.jobs.job.tolist()) if str(each) == job), None)
         if row is None:
             raise BadArgument(argument, job, f"the id of one of the {len(self)} jobs of {self.name}")
         return row
 
     def head(self, count: int) -> "Workload":
-        """The first `count` jobs in file order."""
+        """The first `count` jobs in file order.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> log.head(3)
+        <Workload lublin: 3 jobs in 6.4 min, 64 cpus>
+        """
         return self.with_rows(np.arange(min(count, len(self))), jobs=count)
 
     def with_rows(self, rows: Ints, **chosen: Any) -> "Workload":
-        """The jobs of these rows; the ids of the others are kept as left out."""
+        """The jobs of these rows; the ids of the others are kept as left out.
+
+        >>> import backfill as bf
+        >>> import numpy as np
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> len(log.with_rows(np.array([0, 5, 7])))
+        3
+        """
         jobs = self.jobs if len(rows) == len(self) else self.jobs.take(rows)
         freed = int((np.diff(jobs.after.first) < np.diff(self.jobs.after.first)[rows]).sum())
-        note = f"came after a job that is left out, and no longer wait for it: {counted(freed, 'job')}"
+        note = f"depended on a job that is left out, and no longer wait for it: {counted(freed, 'job')}"
         found = self.with_jobs(jobs, *([note] if freed else []), **chosen)
         return replace(found, left_out=self.left_out | ids_without(self.jobs.job, rows))
 
@@ -378,6 +522,11 @@ class Workload:
         """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond. Raises UsageError.
 
         A deadline stays as far from its submit as it was.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> log.at_load(2.0).chosen
+        {'load': 2.0}
         """
         check_load(factor)
         if factor == 1 or not len(self):

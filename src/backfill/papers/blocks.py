@@ -34,12 +34,12 @@ class Blocks:
 
     @property
     def size(self) -> tuple[float, float]:
-        """In inches."""
+        """Width and height in inches."""
         return 4.2 * len(self.schedules), 1.2 + 0.45 * sum(self.resources.values())
 
     @property
     def header(self) -> tuple[str, ...]:
-        """Of `rows`."""
+        """The header of `rows`."""
         return ("policy", "job", "start", "end", *self.resources)
 
     @property
@@ -66,7 +66,7 @@ class Blocks:
         return cell
 
     def draw(self, drawn: Any) -> None:
-        """On an empty figure."""
+        """Draw on an empty figure."""
         end = max(each.end for jobs in self.schedules.values() for each in jobs)
         groups = sorted({each.group for jobs in self.schedules.values() for each in jobs})
         colours = dict(zip(groups, COLOURS[1:], strict=False))

@@ -62,7 +62,7 @@ def study(repair: Demands) -> Workload:
 
 
 def outcomes(repair: Demands) -> dict[str, Outcome]:
-    """By policy."""
+    """The outcome of each policy."""
     log = study(repair)
     return {policy: Outcome.of(simulate(log, None, policy)) for policy in ENDS}
 

@@ -24,7 +24,7 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Estimate":
-        """Of the values of the replications."""
+        """The estimate from the values of the replications."""
         if len(values) < 2:
             return cls(values[0], -math.inf, math.inf, 1)
         return cls(*student(np.array(values, np.float64)), len(values))
@@ -39,7 +39,7 @@ class Estimate:
         return Estimate(self.mean + amount, self.low + amount, self.high + amount, self.count)
 
     def times(self, factor: float) -> "Estimate":
-        """The same in another unit; factor > 0."""
+        """The estimate in another unit; factor > 0."""
         return Estimate(self.mean * factor, self.low * factor, self.high * factor, self.count)
 
     def less(self, other: "Estimate") -> "Estimate":
@@ -52,7 +52,7 @@ class Estimate:
         return Estimate(mean, mean - low, mean + high, min(self.count, other.count))
 
     def negative(self) -> "Estimate":
-        """With the other sign."""
+        """The estimate with the opposite sign."""
         return Estimate(-self.mean, -self.high, -self.low, self.count)
 
     def __str__(self) -> str:
@@ -84,11 +84,11 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """For people."""
+        """The verdict as a text."""
         return {True: "held", False: "not reproduced", None: "not judged"}[self.held]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         return asdict(self)
 
 

@@ -34,8 +34,8 @@ KEPT = ("out_deadline", "system_usage", "system_usage_to_end", "system_usage_pri
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One farm under several policies. It can be sent anywhere."""
+class FarmTask:
+    """The task of running one farm under several policies. It can be sent to any process."""
 
     arguments: Mapping[str, Any]  # of the farm model
     specs: Mapping[str, RunSpec]  # by policy
@@ -49,13 +49,13 @@ class Cell:
         policies: Sequence[str] = POLICIES,
         params: Mapping[str, float] | None = None,
         check: bool = False,
-    ) -> "Cell":
+    ) -> "FarmTask":
         """The farm of a seed. params: of the policies with priorities."""
         specs = {name: RunSpec.of(name, params if name in PRIORITY else None, seed=seed) for name in policies}
         return cls({"seed": seed, **arguments}, specs, check)
 
 
-def run(cell: Cell) -> dict[str, Numbers]:
+def run(cell: FarmTask) -> dict[str, Numbers]:
     """The metrics of each policy on one farm."""
     log = farm(**cell.arguments)
     return {policy: _numbers(log, policy, spec, cell.check) for policy, spec in cell.specs.items()}
@@ -125,9 +125,9 @@ def reproduce(asked: Asked) -> Reproduction:
     return Reproduction(TITLE, setting, ordered, figures, {"version": f"backfill {__version__}"})
 
 
-def _cells(asked: Asked, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, list[Cell]]:
+def _cells(asked: Asked, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, list[FarmTask]]:
     """A sweep: x -> arguments of the farm."""
-    return {x: [Cell.of(seed, arguments, **more) for seed in asked.seeds] for x, arguments in settings.items()}
+    return {x: [FarmTask.of(seed, arguments, **more) for seed in asked.seeds] for x, arguments in settings.items()}
 
 
 def _figures(sweep: Sweep, reading: str = "", suffix: str = "") -> list[Figure]:

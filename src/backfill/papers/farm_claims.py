@@ -26,7 +26,7 @@ def band(ratio: tuple[float, float]) -> str:
 
 
 def claims_of(sweep: Sweep) -> list[Claim]:
-    """Those about the sweep over inter-arrival times."""
+    """The claims about the sweep over inter-arrival times."""
     return [
         deadlines_in_order(sweep),
         calm_gain_is_backfilling(sweep),

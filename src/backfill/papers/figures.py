@@ -65,12 +65,12 @@ class Figure:
 
     @property
     def size(self) -> tuple[float, float]:
-        """In inches."""
+        """Width and height in inches."""
         return 6.4, 5.0 if self.crowded else 4.2
 
     @property
     def header(self) -> tuple[str, ...]:
-        """Of `rows`."""
+        """The header of `rows`."""
         return (self.x, self.of, "mean", "low", "high", "replications")
 
     @property
@@ -84,7 +84,7 @@ class Figure:
         ]
 
     def draw(self, drawn: Any) -> None:
-        """On an empty figure of matplotlib."""
+        """Draw on an empty figure of matplotlib."""
         _draw(self, drawn.subplots())
 
 

@@ -28,7 +28,18 @@ from backfill.papers.ibb_claims import (
     IBB_FIXED,
     LOWEST,
 )
-from backfill.papers.ibb_logs import AS_BUILT, AS_PRINTED, CPUS, LANL, LOADS, META, WALLTIMES, Cell, LogSweep, workload
+from backfill.papers.ibb_logs import (
+    AS_BUILT,
+    AS_PRINTED,
+    CPUS,
+    LANL,
+    LOADS,
+    META,
+    WALLTIMES,
+    LogSweep,
+    LogTask,
+    workload,
+)
 from backfill.papers.ibb_models import Drawn, lublin_with_memory, of_jobs, several
 from backfill.papers.logs import how_to_get, missing
 from backfill.papers.sweep import Numbers, Sweep
@@ -42,7 +53,7 @@ REPLICATIONS = 30  # of generated workloads
 LOGS = (LANL, META)
 QUICK_WEEKS = 8  # of each log
 BEGINS = 10  # of the second log in the mix, a minute apart: whether a result hangs on when single jobs come
-POLICIES = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB, IBB_EVEN)  # on logs; the others are held against the first
+POLICIES = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB, IBB_EVEN)  # on logs; the first is the baseline
 FEW = (BB, EASY, IBB)  # with the other readings of walltimes
 CROWDED = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB)  # where the queue never ends: the others take minutes there
 CALM = 1.0  # conservative plans for every job that waits, and runs up to this load
@@ -68,7 +79,7 @@ MIXED, MIXED_SMALL = Setting((LANL, META)), Setting((LANL, META), memory=AS_BUIL
 WHAT = {PURE.logs: "LANL-CM5", MIXED.logs: "LANL-CM5 + MetaCentrum"}
 
 
-def run(cell: Cell | Drawn) -> Any:
+def run(cell: LogTask | Drawn) -> Any:
     """What a task returns."""
     return cell.carry_out()
 
@@ -109,14 +120,14 @@ def reproduce(asked: Asked) -> Reproduction:
     return Reproduction(TITLE, _sentences(asked, found), ordered, figures, {"version": f"backfill {__version__}"})
 
 
-def _over_loads(asked: Asked, setting: Setting, more: tuple[str, ...]) -> dict[float, list[Cell]]:
+def _over_loads(asked: Asked, setting: Setting, more: tuple[str, ...]) -> dict[float, list[LogTask]]:
     """A sweep over relative loads, the longest tasks first."""
     logs = tuple(asked.logs[name] for name in setting.logs)
     main = setting.walltime == PURE.walltime and setting != MIXED_SMALL
     chosen = (POLICIES if main else CROWDED if setting == MIXED_SMALL else FEW) + more
     return {
         load: [
-            Cell.of(
+            LogTask.of(
                 logs,
                 load,
                 (*chosen, CONSERVATIVE) if main and load <= CALM else chosen,
@@ -129,11 +140,11 @@ def _over_loads(asked: Asked, setting: Setting, more: tuple[str, ...]) -> dict[f
     }
 
 
-def _shifted(asked: Asked) -> dict[float, list[Cell]]:
+def _shifted(asked: Asked) -> dict[float, list[LogTask]]:
     """The mixed workload over relative loads, with several begins of the second log."""
     logs = tuple(asked.logs[name] for name in LOGS)
     return {
-        load: [Cell.of(logs, load, FEW, weeks=_weeks(asked), later_s=60 * k) for k in range(BEGINS)]
+        load: [LogTask.of(logs, load, FEW, weeks=_weeks(asked), later_s=60 * k) for k in range(BEGINS)]
         for load in reversed(LOADS)
     }
 
@@ -214,7 +225,7 @@ def _sentences(asked: Asked, found: Mapping[Setting, LogSweep]) -> list[str]:
         f"Logs: {CPUS:,} cpus as one pool, with 1 GB of memory for each, and also with {AS_BUILT} GB in all; "
         "walltime = the longer of requested and run time, and no job is killed. Relative loads from "
         f"{LOADS[0]:g} to {LOADS[-1]:g}; intervals of differences by a bootstrap of eight long blocks. There is none "
-        "where somebody waits for most of the log on end.",
+        "where the queue stays non-empty for most of the log.",
         f"Generated workloads: {asked.replications} of each, the same for all policies; intervals by Student's t.",
     ]
     if MIXED in found:

@@ -72,8 +72,8 @@ class LogSweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One log, or two merged, at one load under several policies. It can be sent anywhere: logs travel packed."""
+class LogTask:
+    """The task of running one log, or two merged, at one load under several policies. Logs are sent packed."""
 
     logs: tuple[Log, ...]
     load: float  # relative to the log's own
@@ -84,7 +84,7 @@ class Cell:
     later_s: int = 0  # the second log begins so much later
 
     @classmethod
-    def of(cls, logs: tuple[Log, ...], load: float, policies: Sequence[str], *more: Any, **named: Any) -> "Cell":
+    def of(cls, logs: tuple[Log, ...], load: float, policies: Sequence[str], *more: Any, **named: Any) -> "LogTask":
         """Under policies that never kill a job. The other arguments are fields."""
         return cls(logs, load, {text: RunSpec.of(text, overrun="extend") for text in policies}, *more, **named)
 
@@ -133,7 +133,7 @@ def workload(logs: tuple[Log, ...], walltime: str = "max", weeks: int | None = N
 
 
 def prepared(log: Workload, walltime: str) -> Workload:
-    """With walltimes as policies see them, and the log's median where a job's memory per processor is unknown.
+    """The log with walltimes as policies see them, and the log's median where a job's memory per processor is unknown.
 
     walltime: `max` of the requested and the run time, as `requested`, or `exact`.
     """
@@ -189,7 +189,7 @@ def _first(log: Workload, weeks: int | None) -> Workload:
 
 
 def _until(jobs: Jobs, within: int) -> Jobs:
-    """Those submitted within so long from the first submit, which becomes time 0."""
+    """The jobs submitted within a span from the first submit, which becomes time 0."""
     since = jobs.submit - jobs.submit.min()
     rows = np.flatnonzero(since <= within)
     return jobs.take(rows).replace(submit=since[rows])

@@ -28,12 +28,12 @@ class Log:
         return cls(str(path), source.sha256, Path(path).read_bytes())
 
     def read(self) -> Workload:
-        """Its jobs. Raises WorkloadError."""
+        """Read the jobs of the log. Raises WorkloadError."""
         return read_swf(replace(Source.of(self.data), file=self.file))
 
     @property
     def told(self) -> str:
-        """For the record: the file's name and its hash."""
+        """The name of the file and its hash."""
         return f"{Path(self.file).name}, sha256 {self.sha256}"
 
 
@@ -72,5 +72,5 @@ def _is(path: Path, name: str) -> bool:
 
 
 def missing(names: Sequence[str], logs: Mapping[str, Log]) -> list[str]:
-    """Those that are not there."""
+    """The logs that are missing."""
     return [name for name in names if name not in logs]

@@ -40,7 +40,7 @@ class Shape:
 
     @property
     def work(self) -> int:
-        """In cpu seconds."""
+        """The work in cpu seconds."""
         return self.cpus * self.runtime
 
 

@@ -158,7 +158,7 @@ class _Run:
         raise ValueError(f"job {head.row} asks for {head.procs} processors, more than the machine has")
 
     def backfill(self, shadow_time: int) -> None:
-        """In order of submit, start what fits and is requested to end before the shadow time, not at it."""
+        """Start in order of submit what fits and is requested to end before the shadow time, not at it."""
         for job in list(self.queue):
             if self.nodes(job) <= self.free and self.now + job.walltime < shadow_time:
                 self.place(job)

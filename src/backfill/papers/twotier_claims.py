@@ -35,7 +35,7 @@ def with_priority(sf: float = SF, pl: float = math.inf, reading: str = "") -> st
 
 
 def change(sweep: Sweep, ia: int, policy: str, metric: str) -> Estimate:
-    """By which share a metric differs from that of 2TSB."""
+    """The relative difference of a metric from that of 2TSB."""
     return sweep.ratio(ia, policy, TSB, metric).plus(-1)
 
 

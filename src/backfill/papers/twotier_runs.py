@@ -77,7 +77,7 @@ def laws(result: Result) -> tuple[int, int, int]:
 
 
 def _factor(result: Result) -> Any:
-    """By how many of its turn-around times the departure of each project may be moved."""
+    """How far the departure of each project may be moved, in its turn-around times."""
     sf = float(result.params.get("sf", 0))
     return sf * (1 - _priority(result)) if result.policy.name == "2tpb" else sf
 

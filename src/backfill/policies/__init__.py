@@ -1,4 +1,9 @@
-"""The policies, one file per family, and the visible table of their names."""
+"""The policies, one file per family, and the table of their names, which a call of this module lists.
+
+>>> import backfill as bf
+>>> bf.policies()[:2]
+['fcfs', 'easy']
+"""
 
 import difflib
 import importlib
@@ -40,12 +45,7 @@ TABLE = {
 
 
 def names() -> list[str]:
-    """The names of all policies, in the order of `backfill policies`. Nothing is compiled.
-
-    >>> import backfill as bf
-    >>> bf.policies()[:2]
-    ['fcfs', 'easy']
-    """
+    """The names of all policies, in the order of `backfill policies`. Nothing is compiled."""
     return [*TABLE]
 
 

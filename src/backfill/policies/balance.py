@@ -2,6 +2,8 @@
 
 Source of the formulas: Leinberger, Karypis and Kumar, SC'99 (BL, BB); Liu, Luan, Wang and Qian, NPC 2016 (IBB). What is
 known of them and what is reconstructed: docs/reference/balance.md.
+
+Slow twin: tests/reference/balance.py.
 """
 
 import numpy as np
@@ -118,17 +120,18 @@ def start_by_least(state, lowest, per_event):
 @policy(
     "bb",
     reserve="the head, at its shadow time; recomputed at each pass",
-    fill="whoever cannot delay the head and has the least score of balance and fullness",
+    fill="the job that cannot delay the head and has the least score of balance and fullness",
     source=SOURCE,
     binds=True,
-    params={"per_event": Param.choice("1", "until_empty", meaning="how many jobs a pass lets go ahead of the head")},
+    params={
+        "per_event": Param.choice("1", "until_empty", meaning="how many jobs may go ahead of the head in one pass")
+    },
 )
 def bb(state):
     """Backfill Balanced: start the candidate whose start leaves the resources used most evenly, or most fully.
 
     Promise: as easy's.
     Cost: O(r + K q) per pass, and as much again for each further start.
-    Slow twin: tests/reference/balance.py.
     """
     start_by_least(state, False, state.own.per_event)
 
@@ -136,7 +139,7 @@ def bb(state):
 @policy(
     "backfill-lowest",
     reserve="the head, at its shadow time; recomputed at each pass",
-    fill="whoever cannot delay the head and asks for most of the resource used least",
+    fill="the job that cannot delay the head and asks for most of the resource used least",
     source=SOURCE,
     binds=True,
 )
@@ -145,7 +148,6 @@ def backfill_lowest(state):
 
     Promise: as easy's.
     Cost: O(r + K q) per pass, and as much again for each further start.
-    Slow twin: tests/reference/balance.py.
     """
     start_by_least(state, True, UNTIL_EMPTY)
 
@@ -153,12 +155,16 @@ def backfill_lowest(state):
 @policy(
     "ibb",
     reserve="the head, at its shadow time; recomputed at each pass",
-    fill="whoever cannot delay the head and does not worsen the balance, first fit",
+    fill="jobs that cannot delay the head and do not worsen the balance, first fit",
     source="Liu, Luan, Wang and Qian, NPC 2016",
     binds=True,
     params={
-        "test": Param.choice("fullness", "balance", meaning="what must not grow: BB(U), or max U / mean U alone"),
-        "refresh": Param.choice("true", "false", meaning="whether it is held against the utilization after each start"),
+        "test": Param.choice(
+            "fullness", "balance", meaning="the measure that must not grow: BB(U), or max U / mean U alone"
+        ),
+        "refresh": Param.choice(
+            "true", "false", meaning="whether it is compared with the utilization after each start"
+        ),
     },
 )
 def ibb(state):
@@ -166,7 +172,6 @@ def ibb(state):
 
     Promise: as easy's.
     Cost: O(r + K q) per pass; a deep queue costs O(log q) per candidate.
-    Slow twin: tests/reference/balance.py.
     """
     first, span = reserve_for_head(state)
     if first < 0:
@@ -188,7 +193,7 @@ def ibb(state):
 
 @policy(
     "best-fit",
-    fill="whoever fits, in order, or leaves the fewest cpus idle",
+    fill="jobs that fit, in order, or the job that leaves the fewest cpus idle",
     source="HTCondor's dedicated scheduler, as Liu, Luan, Wang and Qian, NPC 2016, describe it; large jobs may starve",
     params={"fit": Param.choice("first", "tightest", meaning="in order, or the largest that fits, again and again")},
 )
@@ -196,7 +201,6 @@ def best_fit(state):
     """Start what fits, past the job that does not; nobody is promised anything.
 
     Cost: O(q) per pass; with tightest as much again for each start.
-    Slow twin: tests/reference/balance.py.
     """
     if state.own.fit == FIRST:
         start_all_that_fit(state)

@@ -1,4 +1,7 @@
-"""Conservative backfilling: every waiting job holds a promise, and promises only improve."""
+"""Conservative backfilling: every waiting job holds a promise, and promises only improve.
+
+Slow twin: tests/reference/conservative.py.
+"""
 
 from backfill.core.errors import NONE
 from backfill.core.future import (
@@ -28,7 +31,7 @@ from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_beca
 @policy(
     "conservative",
     reserve="every job at its submit; kept, and improved at every end",
-    fill="whoever's reserved start has come",
+    fill="jobs whose reserved start has come",
     source="Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; Srinivasan et al., ICPPW 2002",
     binds=True,
     keeps=True,
@@ -40,7 +43,6 @@ def conservative(state):
 
     Promise: no start is later than the one promised at submit, if walltimes hold.
     Cost: O(q) per pass, and a search of the profile for each job that may move up.
-    Slow twin: tests/reference/conservative.py.
     """
     keep_up(state, True)
     if state.own.unpromised[0] > 0:

@@ -1,4 +1,7 @@
-"""The EASY family: order of the queue, order in which candidates are tried, and how many jobs hold reservations."""
+"""The EASY family: order of the queue, order in which candidates are tried, and how many jobs hold reservations.
+
+Slow twin: tests/reference/easy.py.
+"""
 
 import math
 
@@ -19,7 +22,7 @@ SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"
 @policy(
     "easy",
     reserve="the head, at its shadow time; recomputed at each pass",
-    fill="whoever cannot delay the head, first fit",
+    fill="jobs that cannot delay the head, first fit",
     source=SOURCE,
     binds=True,
     settable=("order", "tried"),
@@ -29,7 +32,6 @@ def easy(state):
 
     Promise: in submit order, the head starts no later than its first shadow time, if walltimes hold.
     Cost: O(r + q) per pass, for r running and q waiting jobs; a deep queue in a static order costs O(log q) per start.
-    Slow twin: tests/reference/easy.py.
     """
     backfill_behind_head(state)
 
@@ -103,7 +105,7 @@ def start_beside(state, job, span):
 
 @policy(
     "first-fit",
-    fill="whoever fits, in order",
+    fill="jobs that fit, in order",
     source="algorithm without reservations; large jobs may starve",
     settable=("order",),
 )
@@ -111,7 +113,6 @@ def first_fit(state):
     """Start every job that fits, in order; nobody is promised anything.
 
     Cost: O(q) per pass; a deep queue in a static order costs O(log q) per start.
-    Slow twin: tests/reference/easy.py, reservations 0.
     """
     start_all_that_fit(state)
 
@@ -131,7 +132,7 @@ def start_all_that_fit(state):
 @policy(
     "k-reservations",
     reserve="the first k jobs; recomputed at each pass",
-    fill="whoever delays none of them, first fit",
+    fill="jobs that delay none of them, first fit",
     source="Chiang, Arpaci-Dusseau and Vernon, JSSPP 2002",
     memory={"passes": 1, "holder": "jobs"},
     settable=("order", "tried"),
@@ -141,7 +142,7 @@ def start_all_that_fit(state):
             0,
             math.inf,
             "jobs",
-            "how many waiting jobs hold reservations; 0 is first-fit, 1 is easy, inf is all of them",
+            "number of waiting jobs that hold reservations; 0 is first-fit, 1 is easy, inf is all of them",
             whole=True,
         )
     },
@@ -151,7 +152,7 @@ def k_reservations(state):
 
     Promise: none; a reservation may move later from one pass to the next.
     Cost: O((r + q) log r) per pass.
-    Slow twin: tests/reference/easy.py, reservations k. With k = 1 every start is that of easy, with k = 0 of first-fit.
+    With k = 1 every start is that of easy, with k = 0 of first-fit.
     """
     if start_heads(state) < 0:
         return
@@ -195,7 +196,7 @@ def family() -> dict[str, Policy]:
         "easy-sjbf",
         tried="sjf",
         settable=("order",),
-        fill="whoever cannot delay the head, shortest walltime first",
+        fill="jobs that cannot delay the head, shortest walltime first",
         source="Tsafrir, Etsion and Feitelson, IEEE TPDS 18(6), 2007",
     )
     return members

@@ -2,6 +2,8 @@
 
 Source of BF_MOD and BF_UNMOD: Baraglia et al., CoreGRID 2007, sections 4 to 6; the readings that were taken where the
 text is silent are in docs/decisions/0009-farm-readings.md.
+
+Slow twin: tests/reference/farm.py.
 """
 
 import numpy as np
@@ -18,7 +20,7 @@ SOURCE = "Baraglia et al., CoreGRID 2007"
 WEIGHT = (0, 1e9)
 
 HEURISTICS = {
-    "age_factor": Param(0.01, *WEIGHT, "points per s", "priority that a second of waiting gives"),
+    "age_factor": Param(0.01, *WEIGHT, "points per s", "points for a second of waiting"),
     "k": Param(1.3, 1, 1e9, "walltimes", "how long before the deadline a job becomes urgent"),
     "low": Param(0.1, *WEIGHT, "points", "deadline term of a job that is not urgent, or has no deadline"),
     "high": Param(10, *WEIGHT, "points", "deadline term of a job that can only just meet its deadline"),
@@ -48,7 +50,7 @@ def ask_for_arrived(state):
 
 @kernel()
 def ask_for_started(state):
-    """Those that start ask for nothing any more."""
+    """Jobs that start no longer ask for anything."""
     for i in range(state.batch.starts):
         ask(state, state.runs.job[state.batch.started[i]], -1)
 
@@ -90,7 +92,7 @@ def prioritise(state):
     "bf-mod",
     order="-P, the sum of the farm's heuristics",
     reserve="the job of the highest priority, at its shadow time; another one as soon as its priority is higher",
-    fill="whoever cannot delay it, by priority",
+    fill="jobs that cannot delay it, by priority",
     source=f"{SOURCE}, section 6",
     sorts=True,
     params=HEURISTICS,
@@ -102,7 +104,6 @@ def bf_mod(state):
 
     Promise: none; a job that gets a higher priority takes the reservation. Starvation is fought by aging alone.
     Cost: O(m + r + q log q) per pass, with every licence of every waiting job.
-    Slow twin: tests/reference/farm.py.
     """
     prioritise(state)
     arrange_by(state, 0, state.own.score)
@@ -114,7 +115,7 @@ def bf_mod(state):
     "bf-unmod",
     order="-P, the sum of the farm's heuristics, behind the job that holds the reservation",
     reserve="the job of the highest priority, at its shadow time; it keeps that until it starts",
-    fill="whoever cannot delay it, by priority",
+    fill="jobs that cannot delay it, by priority",
     source=f"{SOURCE}, section 5",
     binds=True,
     sorts=True,
@@ -127,7 +128,6 @@ def bf_unmod(state):
 
     Promise: the job with the reservation starts no later than the first shadow time it was given, if walltimes hold.
     Cost: as bf-mod.
-    Slow twin: tests/reference/farm.py.
     """
     prioritise(state)
     pinned = state.own.pinned  # 1 + the job that holds the reservation; 0 nobody

@@ -1,4 +1,7 @@
-"""First come, first served."""
+"""First come, first served.
+
+Slow twin: tests/reference/fcfs.py.
+"""
 
 from backfill.core.policy import Policy, policy
 from backfill.core.verbs import start_heads
@@ -9,7 +12,6 @@ def fcfs(state):
     """Start jobs in submit order; the first that does not fit blocks the rest.
 
     Promise: jobs start in submit order. Cost: O(1) per pass.
-    Slow twin: tests/reference/fcfs.py.
     """
     start_heads(state)
 

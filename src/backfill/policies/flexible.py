@@ -2,6 +2,8 @@
 
 Source: the three priorities: Talby and Feitelson, IPPS 1999, as Baraglia et al., CoreGRID 2007, section 2, describe
 them; the terms of the scheduler's: the priority factors of Maui, Jackson, Snell and Clement, JSSPP 2001.
+
+Slow twin: tests/reference/flexible.py.
 """
 
 from backfill.core.kernel import kernel
@@ -53,17 +55,17 @@ def count_bypasses(state):
     "flexible",
     order="-P, the weighted sum of the administrative, the user's and the scheduler's priority",
     reserve="the job of the highest priority, at its shadow time; another one as soon as its priority is higher",
-    fill="whoever cannot delay it, by priority",
+    fill="jobs that cannot delay it, by priority",
     source="Jackson, Snell and Clement, JSSPP 2001 (Maui); Talby and Feitelson, IPPS 1999",
     sorts=True,
     params={
         "w_admin": Param(1, -MOST, MOST, "times", "weight of the administrative priority"),
         "w_user": Param(1, -MOST, MOST, "times", "weight of the user's priority"),
-        "w_wait": Param(1, 0, MOST, "points per min", "what a minute of waiting gives"),
+        "w_wait": Param(1, 0, MOST, "points per min", "points for a minute of waiting"),
         "w_xf": Param(0, 0, MOST, "points", "weight of the expansion factor, 1 + wait / walltime"),
-        "w_bypass": Param(0, 0, MOST, "points", "what each job gives that was backfilled past it"),
-        "w_procs": Param(0, -MOST, MOST, "points", "what a processor gives; below 0 small jobs go first"),
-        "w_walltime": Param(0, -MOST, MOST, "points per h", "what an hour of walltime gives"),
+        "w_bypass": Param(0, 0, MOST, "points", "points for each job that was backfilled past it"),
+        "w_procs": Param(0, -MOST, MOST, "points", "points for a processor; below 0 small jobs go first"),
+        "w_walltime": Param(0, -MOST, MOST, "points per h", "points for an hour of walltime"),
     },
     memory={"bypassed": "jobs"},
     memory_f={"score": "jobs"},
@@ -73,7 +75,6 @@ def flexible(state):
 
     Promise: none; a job that gets a higher priority takes the reservation.
     Cost: O(m + r + q log q) per pass; O(q) more per backfilled job where w_bypass is not 0.
-    Slow twin: tests/reference/flexible.py.
     """
     prioritise(state)
     arrange_by(state, 0, state.own.score)

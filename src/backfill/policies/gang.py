@@ -3,6 +3,8 @@
 A grid scheduler sends gangs to processors where nobody waits, and keeps those for which there are too few. A local
 scheduler at each site starts local jobs, also on idle processors that are held for a gang.
 docs/decisions/0026-grid-readings.md has what the papers leave open.
+
+Slow twin: tests/reference/grid.py.
 """
 
 import numpy as np
@@ -26,9 +28,9 @@ NOWHERE, AT_GRID, BOUND, MEMBER = np.int64(0), np.int64(-1), np.int64(-2), np.in
 ANYWHERE = np.int64(-1)  # instead of a site
 
 PARAMS = {
-    "tolerance": Param(0, 0, np.inf, "seconds", "by how much a job that is backfilled may delay a gang"),
+    "tolerance": Param(0, 0, np.inf, "seconds", "how far a backfilled job may delay a gang"),
     "delay": Param.choice(
-        "current", "bounded", meaning="what that delay counts from: the start that is known now, or the first one"
+        "current", "bounded", meaning="the start from which that delay counts: the one known now, or the first one"
     ),
 }
 MEMORY = {
@@ -69,7 +71,6 @@ def gang_site(state):
 
     Promise: with tolerance 0 no gang starts later than was known when its processors were chosen, if walltimes hold.
     Cost: processors of a site for a local job, all of them for a gang.
-    Slow twin: tests/reference/grid.py.
     """
     serve_all(state, SITES, EMPTY)
 
@@ -85,7 +86,9 @@ def gang_site(state):
     params={
         **PARAMS,
         "cross": Param.choice(
-            "empty", "idle", meaning="which processors a gang may hold on several sites: with an empty queue, or idle"
+            "empty",
+            "idle",
+            meaning="processors that a gang may hold on several sites: those with an empty queue, or idle ones",
         ),
     },
     memory=MEMORY,
@@ -95,7 +98,6 @@ def gang_span(state):
 
     Promise: with tolerance 0 no gang starts later than was known when its processors were chosen, if walltimes hold.
     Cost: processors of a site for a local job, all of them for a gang.
-    Slow twin: tests/reference/grid.py.
     """
     serve_all(state, SPAN, np.int64(state.own.cross))
 
@@ -383,7 +385,7 @@ def gather(state, job):
 
 @kernel()
 def suiting(state, job):
-    """On how many processors a task of a job may run, were they idle."""
+    """Number of processors on which a task of a job could run if they were idle."""
     count = 0
     for node in range(state.machine.nodes):
         count += suits(state, job, node)
@@ -456,7 +458,7 @@ def takes(state, gang, node, idle):
 
 @kernel()
 def some_site(state, have, size, rank):
-    """Of the sites that have so many, one of the highest rank, each as likely as the others; -1 none."""
+    """A random site of the highest rank among those that have so many; -1 if there is none."""
     best, count = np.int64(-1), np.int64(0)
     for place in range(len(have)):
         if have[place] >= size:

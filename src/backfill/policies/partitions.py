@@ -5,6 +5,8 @@ for by the job (variable), or follows from the load (adaptive). With `partition-
 gangs do: these are FCFS, first fit and EASY as the thread matrix is compared with them.
 Source: Feitelson, Job scheduling in multiprogrammed parallel systems, IBM RC 19790, 1994 and 1997.
 docs/decisions/0023-partitions.md has what it leaves open.
+
+Slow twin: tests/reference/partitions.py.
 """
 
 import numpy as np
@@ -67,14 +69,13 @@ FREE = Param.choice(
     fill="jobs in order of submit, each in one of several equal partitions",
     source=SOURCE,
     index=False,
-    params={"partitions": Param(8, 1, 1e6, "partitions", "how many equal ones the machine has", whole=True)},
+    params={"partitions": Param(8, 1, 1e6, "partitions", "number of equal partitions of the machine", whole=True)},
     memory=MEMORY,
 )
 def partition_fixed(state):
     """Give each job one of several equal partitions, first come first served.
 
     Promise: none. Cost: O(jobs that have a partition) per pass and O(1) per thread.
-    Slow twin: tests/reference/partitions.py.
     """
     take_stock(state, False)
     most = np.int64(state.own.partitions)
@@ -104,7 +105,6 @@ def partition_variable(state):
     Promise: none; with `backfill=easy` the first job in line gets its partition no later than its first shadow time, if
     walltimes hold, none of its threads comes after others, and jobs that run get no more threads.
     Cost: O(jobs that wait or have a partition) per pass; with EASY also O(threads of those that have one).
-    Slow twin: tests/reference/partitions.py.
     """
     take_stock(state, state.own.free != 0.0)
     give_partitions(state, VARIABLE, np.int64(state.own.backfill), ANY, np.int64(0))
@@ -123,7 +123,6 @@ def partition_adaptive(state):
     """Share the processors that no partition has equally among the jobs that wait for one; it stays as large as it is.
 
     Promise: none. Cost: O(jobs that have a partition) per pass and O(1) per thread.
-    Slow twin: tests/reference/partitions.py.
     """
     take_stock(state, state.own.free != 0.0)
     give_partitions(state, ADAPTIVE, IN_ORDER, ANY, np.int64(0))

@@ -1,6 +1,8 @@
 """Preemptive backfilling: holes are filled without regard to the head, which takes its room back when that is enough.
 
 Source: Snell, Clement and Jackson, JSSPP 2002; Jackson, Snell and Clement, JSSPP 2001 (Maui's PREEMPT).
+
+Slow twin: tests/reference/preemptive.py.
 """
 
 import numpy as np
@@ -31,7 +33,7 @@ SECOND = 1e6
 @policy(
     "preemptive",
     reserve="the head, at the earliest start beside those that it may not preempt; recomputed at each pass",
-    fill="whoever fits, first fit; those that could delay the head are preempted when that lets it start",
+    fill="jobs that fit, first fit; those that could delay the head are preempted when that lets it start",
     source="Snell, Clement and Jackson, JSSPP 2002; Maui's PREEMPT, Jackson, Snell and Clement, JSSPP 2001",
     preempts=True,
     params={
@@ -39,9 +41,9 @@ SECOND = 1e6
             "requeue",
             "checkpoint",
             "suspend",
-            meaning="what becomes of a preempted job: it begins anew, goes on anywhere, or goes on where it was",
+            meaning="what happens to a preempted job: it starts anew, goes on anywhere, or goes on where it was",
         ),
-        "overhead": Param(60, 0, 1e9, "s", "what a checkpoint adds to the run time and the walltime that are left"),
+        "overhead": Param(60, 0, 1e9, "s", "time that a checkpoint adds to the remaining run time and walltime"),
     },
     memory={"preemptible": "jobs"},
 )
@@ -51,7 +53,6 @@ def preemptive(state):
     A backfilled job that could delay the head is preemptible, and leaves only for a head that was before it in the
     queue. The youngest leave first. Promise: none.
     Cost: O((r + q) log r) per pass, and a search of two plans for each start.
-    Slow twin: tests/reference/preemptive.py.
     """
     head, reason = NONE, HEAD
     rewind(state, 0)

@@ -1,4 +1,7 @@
-"""EASY whose head may be delayed, within bounds: for whoever comes first, or for who fills much of the machine."""
+"""EASY whose head may be delayed, within bounds, for the first jobs that fit or for jobs that fill much of the machine.
+
+Slow twin: tests/reference/relaxed.py.
+"""
 
 import math
 
@@ -20,13 +23,13 @@ SHADOW = {"known": "jobs", "shadow": "jobs"}  # whether a job was the head, and 
 @policy(
     "relaxed",
     reserve="the head, at the latest start to which it may be delayed",
-    fill="whoever lets the head start by then, first fit",
+    fill="jobs that let the head start by then, first fit",
     source="Ward, Mahood and West, JSSPP 2002",
     binds=True,
     settable=("order", "tried"),
     synonyms={"pick": {"submit": ("tried", "fcfs"), "score": ("tried", "wfp3")}},
     params={
-        "omega": Param(0.5, 0, math.inf, "times", "by how many times `base` the head may be delayed; 0 is easy"),
+        "omega": Param(0.5, 0, math.inf, "times", "how far the head may be delayed, in multiples of `base`; 0 is easy"),
         "base": Param.choice("wait", "walltime", meaning="the wait of the head until its shadow time, or its walltime"),
     },
     memory=SHADOW,
@@ -36,7 +39,7 @@ def relaxed(state):
 
     Promise: in submit order, the head starts no later than the end of that slack, if walltimes hold.
     Cost: that of easy.
-    Slow twin: tests/reference/relaxed.py. With omega = 0 every start is that of easy, with omega = inf of first-fit.
+    With omega = 0 every start is that of easy, with omega = inf of first-fit.
     """
     if state.own.omega == math.inf:
         start_all_that_fit(state)
@@ -71,13 +74,13 @@ def at_most(begin, delay):
 @policy(
     "dynamic",
     reserve="the head, at the latest start to which it may be delayed",
-    fill="whoever cannot delay the head, first fit; then who delays it within bounds and fills much of the machine",
+    fill="jobs that cannot delay the head, first fit; then jobs that delay it within bounds and fill a large share",
     source="Feitelson, Rudolph and Schwiegelshohn, JSSPP 2004, in the form of Lin et al., JNCA 52, 2015, section 2.3",
     binds=True,
     settable=("order", "tried"),
     params={
-        "delta": Param(0.05, 0, math.inf, "walltimes", "by how much the head may be delayed, of its walltime"),
-        "gain": Param(0.1, 0, 1, "machines", "which share of all processors a job must fill for that"),
+        "delta": Param(0.05, 0, math.inf, "walltimes", "how far the head may be delayed, as a share of its walltime"),
+        "gain": Param(0.1, 0, 1, "machines", "share of all processors that a job must fill for that"),
     },
     memory={**SHADOW, "cpus": 1},
 )
@@ -87,7 +90,7 @@ def dynamic(state):
     Promise: in submit order, the head starts no later than delta walltimes after its shadow time, if walltimes
     hold.
     Cost: twice that of easy.
-    Slow twin: tests/reference/relaxed.py. With delta = 0 every start is that of easy.
+    With delta = 0 every start is that of easy.
     """
     first, shadow = find_head(state)
     if first < 0:
@@ -110,7 +113,7 @@ def dynamic(state):
 
 @kernel()
 def all_cpus(state):
-    """Those of all nodes, whether in play or not."""
+    """The cpus of all nodes, whether in play or not."""
     own = state.own
     if own.cpus[0] == 0:
         for node in range(state.machine.nodes):

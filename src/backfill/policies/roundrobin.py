@@ -1,6 +1,8 @@
 """Time sharing: each thread runs for a quantum, and then makes way for the next one in line.
 
 Source: the round robin of operating systems textbooks, here for jobs that may hold several processors.
+
+Slow twin: tests/reference/roundrobin.py.
 """
 
 import numpy as np
@@ -18,12 +20,12 @@ IN_LINE, RUNS = np.int64(1), np.int64(2)  # in which list a job is; 0 in none
 @policy(
     "round-robin",
     reserve="nobody",
-    fill="jobs in line, for a quantum each; whoever has used its quantum makes way for the first in line",
+    fill="jobs in line, for a quantum each; a job that has used its quantum makes way for the first in line",
     source="time sharing by round robin, as in textbooks",
     preempts=True,
     params={
         "quantum": Param(60, 1e-3, 1e9, "s", "how long a job runs before it makes way for those that wait"),
-        "overhead": Param(0, 0, 1e9, "s", "what each preemption adds to the run time and the walltime that are left"),
+        "overhead": Param(0, 0, 1e9, "s", "time that each preemption adds to the remaining run time and walltime"),
     },
     memory={
         # lists of jobs, see lists.py: those that wait, and those that run, the longest ones first
@@ -40,7 +42,7 @@ def round_robin(state):
     """Start the first in line while it fits; who has run for a quantum leaves for it, and gets in line behind all.
 
     Promise: no job waits while another one runs for longer than a quantum, unless it asks for more than they hold.
-    Cost: O(1) per start, end and preemption. Slow twin: tests/reference/roundrobin.py.
+    Cost: O(1) per start, end and preemption.
     """
     note_what_happened(state)
     quantum = np.int64(np.rint(state.own.quantum * SECOND))

@@ -1,4 +1,7 @@
-"""Selective reservations: who has waited long enough gets a reservation, and nobody else does."""
+"""Selective reservations: only jobs that have waited long enough get a reservation.
+
+Slow twin: tests/reference/selective.py.
+"""
 
 import math
 
@@ -24,8 +27,8 @@ ADAPTIVE, FIXED, DIFFERENTIAL = range(3)
 
 @policy(
     "selective",
-    reserve="whoever's expansion factor has reached the threshold; kept, and improved at every end",
-    fill="whoever delays none of them, first fit",
+    reserve="jobs whose expansion factor has reached the threshold; kept, and improved at every end",
+    fill="jobs that delay none of them, first fit",
     source="Srinivasan, Kettimuthu, Subramani and Sadayappan, ICPP 2002 (selective reservations)",
     binds=True,
     keeps=True,
@@ -40,7 +43,7 @@ ADAPTIVE, FIXED, DIFFERENTIAL = range(3)
             "same category, short or long (1 h) and narrow or wide (8 processors)",
         ),
         "threshold": Param(
-            2, 1, math.inf, "", "from which expansion factor on a job gets a reservation, if rule=fixed"
+            2, 1, math.inf, "", "the expansion factor from which a job gets a reservation, if rule=fixed"
         ),
     },
     memory={**conservative.memory, "slowdown": 4, "ended": 4},
@@ -51,7 +54,7 @@ def selective(state):
     From then on the job holds a reservation as under conservative backfilling.
     Promise: no start is later than the first one promised, if walltimes hold.
     Cost: O(q) per pass, and a search of the profile for each job that fits or is promised a start.
-    Slow twin: tests/reference/selective.py. With rule=fixed, threshold=1 every start is that of conservative, with
+    With rule=fixed, threshold=1 every start is that of conservative, with
     threshold=inf of first-fit.
     """
     keep_up(state, True)

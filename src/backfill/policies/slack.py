@@ -1,4 +1,7 @@
-"""Slack-based backfilling: every job is promised a start that may be moved later, within a slack of its own."""
+"""Slack-based backfilling: every job is promised a start that may be moved later, within a slack of its own.
+
+Slow twin: tests/reference/slack.py.
+"""
 
 import math
 
@@ -17,7 +20,7 @@ AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
 @policy(
     "slack",
     reserve="every job at its submit, at the first start for which others can make way within their slack",
-    fill="whoever's reserved start has come",
+    fill="jobs whose reserved start has come",
     source="Talby and Feitelson, IPPS 1999",
     keeps=True,
     index=False,
@@ -25,7 +28,7 @@ AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
     one_node=True,
     params={
         "sf": Param(
-            3, 0, 1e9, "times", "slack: by how many times `slack_base` a start may be moved, for a priority of 0"
+            3, 0, 1e9, "times", "slack: how far a start may be moved, in multiples of `slack_base`, for a priority of 0"
         ),
         "slack_base": Param.choice(
             "average_wait",
@@ -34,7 +37,7 @@ AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
             meaning="the mean wait before all runs so far, the walltime of the job, or its promised turn-around",
         ),
         "best": Param(
-            1, 1, math.inf, "starts", "the cheapest of so many starts is taken; 1 is the first one", whole=True
+            1, 1, math.inf, "starts", "number of starts of which the cheapest is taken; 1 is the first one", whole=True
         ),
         "compress": Param.choice("true", "false", meaning=COMPRESS.meaning),
     },
@@ -47,7 +50,7 @@ def slack(state):
     start that it was first promised. A start costs what it delays, by processors and walltime.
     Promise: no start is later than first promised and this slack, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
-    Slow twin: tests/reference/slack.py. With sf = 0 every start is that of conservative.
+    With sf = 0 every start is that of conservative.
     """
     new = begin_pass(state, 1.0 - state.own.compress)
     for i in range(len(new)):
@@ -62,7 +65,7 @@ def slack(state):
 
 @kernel(inline=True)
 def most_looks(best):
-    """Of how many starts the cheapest is taken."""
+    """Number of starts of which the cheapest is taken."""
     return np.int64(min(best, MOST))
 
 
@@ -78,7 +81,7 @@ def note_waits(state):
 
 @kernel()
 def slack_of(state, job):
-    """By how much the start of a job may be moved, in microseconds."""
+    """How far the start of a job may be moved, in microseconds."""
     own = state.own
     if own.slack_base == AVERAGE_WAIT:
         base = float(own.waited[0]) / float(max(own.noted[0], 1))

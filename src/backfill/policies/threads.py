@@ -1,6 +1,8 @@
 """The thread matrix: threads of several jobs side by side, row by row, and no processor idle while one waits.
 
 docs/decisions/0022-thread-matrix.md has what the paper leaves open.
+
+Slow twin: tests/reference/threads.py.
 """
 
 import math
@@ -51,7 +53,7 @@ MEMORY = {
     source="the thread matrix with horizontal scanning; docs/decisions/0022-thread-matrix.md",
     dangles=True,
     params={
-        "n_max": Param(math.inf, 1, math.inf, "columns", "how many jobs a block has at most", whole=True),
+        "n_max": Param(math.inf, 1, math.inf, "columns", "most jobs of a block", whole=True),
         "eager": Param.choice(
             "false",
             "true",
@@ -66,7 +68,6 @@ def thread_matrix(state):
     A block is the first n jobs, of which none has more than n threads; first the first thread of each, then the second.
     Promise: no processor is idle while a thread waits, if each asks for one processor and none comes after others.
     Cost: O(log(waiting threads)) per thread, and the waiting threads that it comes after.
-    Slow twin: tests/reference/threads.py.
     """
     own = state.own
     note_what_happened(state)

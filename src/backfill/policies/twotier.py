@@ -1,6 +1,8 @@
 """Two-tier scheduling: projects of jobs that are promised a departure when they are submitted.
 
 Source: Lin, Thai, Wang and Lai, JNCA 52, 2015. docs/decisions/0020-two-tier-readings.md has what the text leaves open.
+
+Slow twin: tests/reference/twotier.py.
 """
 
 import math
@@ -24,7 +26,7 @@ SOURCE = "Lin, Thai, Wang and Lai, JNCA 52, 2015"
 MOST = 2.0**61  # microseconds of slack
 WANTS_ONE, HAS_ONE = np.int64(1), np.int64(2)
 RESERVE = "every job at its submit"
-FILL = "whoever's reserved start has come"
+FILL = "jobs whose reserved start has come"
 MEMORY = {
     **conservative.memory,
     "new": "jobs",  # WANTS_ONE: is to get a promise in this pass; HAS_ONE: got it
@@ -32,15 +34,18 @@ MEMORY = {
 COMPRESS = Param.choice("false", "true", meaning="whether every end lets each waiting job, in queue order, move up")
 MOVES = {
     "victims": Param.choice(
-        "per_time", "any", "one", meaning="how many reservations a job may move: one for each instant, any, or one"
+        "per_time",
+        "any",
+        "one",
+        meaning="number of reservations that a job may move: one for each instant, any, or one",
     ),
     "rebook": Param.choice(
-        "from_now", "later_only", meaning="where a moved job goes: to its earliest start, or to the first after its own"
+        "from_now", "later_only", meaning="new start of a moved job: its earliest one, or the first after its own"
     ),
     "compress": COMPRESS,
 }
-SF = Param(0.5, 0, 1e9, "turn-around times", "slack: by how much a departure may be moved, in turn-around times")
-PL = Param(math.inf, 0, math.inf, "projects", "of how many others a project may move the departure", whole=True)
+SF = Param(0.5, 0, 1e9, "turn-around times", "slack: how far a departure may be moved, in turn-around times")
+PL = Param(math.inf, 0, math.inf, "projects", "number of other projects whose departure a project may move", whole=True)
 SLACK = {"sf": SF, "pl": PL}
 EARLIEST = f"{RESERVE}, at its earliest start"
 MAKE_WAY = f"{RESERVE}, at the first start for which others can make way within their slack"
@@ -64,7 +69,6 @@ def two_tier_sb(state):
 
     Promise: no start is later than the one promised at submit, and so no departure, if walltimes hold.
     Cost: a search of the profile for each job.
-    Slow twin: tests/reference/twotier.py.
     """
     new = begin_pass(state, state.own.compress)
     for i in range(len(new)):
@@ -92,7 +96,6 @@ def two_tier_fb(state):
 
     Promise: no project departs later than promised at its submit, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
-    Slow twin: tests/reference/twotier.py.
     """
     new = begin_pass(state, state.own.compress)
     for i in range(len(new)):
@@ -121,7 +124,6 @@ def two_tier_fb_sf(state):
 
     Promise: no project departs later than promised at its submit and sf times its turn-around time, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
-    Slow twin: tests/reference/twotier.py.
     """
     new = begin_pass(state, state.own.compress)
     for i in range(len(new)):
@@ -144,7 +146,7 @@ def two_tier_fb_sf(state):
     one_node=True,
     params={
         **SLACK,
-        "high_at": Param(0.5, 0, 1, "priority", "from which priority on, of 0 to 1, a project may move others"),
+        "high_at": Param(0.5, 0, 1, "priority", "the priority, from 0 to 1, from which a project may move others"),
         **MOVES,
     },
     memory=MEMORY,
@@ -155,7 +157,6 @@ def two_tier_pb(state):
     The priority of a project is the highest of its jobs, within 0 and 1.
     Promise: no project departs later than promised and (1 - priority) sf turn-around times, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
-    Slow twin: tests/reference/twotier.py.
     """
     new = begin_pass(state, state.own.compress)
     for i in range(len(new)):
@@ -172,7 +173,7 @@ def two_tier_pb(state):
 
 @kernel(inline=True)
 def most_of(pl):
-    """Of how many projects the departure may be moved; -1 for as many as there are."""
+    """Number of projects whose departure may be moved; -1 for all."""
     return NONE if pl == np.inf else np.int64(pl)
 
 

@@ -144,7 +144,7 @@ def submit(words: Sequence[str]) -> int:
     script = None
     if "wrap" in given:
         if left:
-            raise Unreadable("--wrap and a command exclude each other")
+            raise Unreadable("--wrap and a command cannot be combined")
         argv = ["/bin/sh", "-c", given["wrap"]]
     elif not left:
         raise Unreadable("no command; expected backfill submit [OPTIONS] -- COMMAND, or a script")
@@ -155,7 +155,7 @@ def submit(words: Sequence[str]) -> int:
         if script is not None:
             in_script, rest, _ = parse("show", directives(script), SUBMIT)
             if rest:
-                raise Unreadable(f"{left[0]}: {rest[0]!r} is no option")
+                raise Unreadable(f"{left[0]}: {rest[0]!r} is not an option")
             given = {**in_script, **given}
     request = request_of(given, argv, script)
     answer = persistent("submit", home(), **request)
@@ -178,7 +178,7 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
             need[name] = given[name]
     for name, count in given.get("licences", {}).items():
         if name in ("cpus", "memory", "gpus"):
-            raise Unreadable(f"--licenses: {name} is no licence")
+            raise Unreadable(f"--licenses: {name} is not a licence")
         need[name] = count
     job: Facts = {"need": need, "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
     job |= {
@@ -396,7 +396,7 @@ def wait(words: Sequence[str]) -> int:
             found = Queue(home()).ask("wait", left_s, ids=ids)
             break
         except TimeoutError:
-            raise Problem("the jobs are not over yet", FAILED) from None
+            raise Problem("the jobs have not ended yet", FAILED) from None
         except ConnectionError:  # the daemon ended; the next one knows as much
             time.sleep(0.05)
     if given.get("json"):

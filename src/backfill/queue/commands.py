@@ -122,7 +122,7 @@ def hold(request: Facts, given: Context) -> Done:
 
 
 def release(request: Facts, given: Context) -> Done:
-    """Let held jobs go."""
+    """Release held jobs."""
     some = [job for job in chosen(request, given) if job.state == PENDING]
     if not some:
         raise Refused("only pending jobs can be released", "state", "ids")
@@ -149,7 +149,7 @@ def edit(request: Facts, given: Context) -> Done:
     if "priority" in asked:
         to["priority"] = _whole(asked["priority"], "priority", -(2**31), 2**31)
     if not to or asked.keys() - to.keys():
-        raise Refused("expected another walltime or priority", field="to")
+        raise Refused("expected a new walltime or priority", field="to")
     some = chosen(request, given)
     for job in some:
         if job.state != PENDING:

@@ -45,7 +45,7 @@ class Config:
         self.synced: list[Licence] = []
         for name, facts in told.get("licence", {}).items():
             if name in self.resources or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-                raise Unreadable(f"{self.file}: {name!r} is no name of a licence")
+                raise Unreadable(f"{self.file}: {name!r} is not the name of a licence")
             if not isinstance(facts, dict) or facts.keys() - {"copies", "margin", "sync", "every", "timeout"}:
                 raise Unreadable(f"{self.file}: licence {name}: expected copies, margin, sync, every and timeout")
             margin = self._whole(facts, "margin", 0)

@@ -145,7 +145,7 @@ class Engine:
         verb = commands.VERBS.get(str(message.get("do")))
         try:
             if verb is None:
-                raise Refused(f"{message.get('do')!r:.40} is no request of this queue", "unknown", "do")
+                raise Refused(f"{message.get('do')!r:.40} is not a request of this queue", "unknown", "do")
             done = verb(message, self.context())
         except Refused as error:
             self._answers.append((reply, error.answer(), ""))

@@ -44,7 +44,7 @@ def text(given: str) -> str:
 
 def _priority(given: str) -> int:
     if not re.fullmatch(r"[+-]?\d{1,9}", given):
-        raise Unreadable(f"{given!r} is no whole number")
+        raise Unreadable(f"{given!r} is not a whole number")
     return int(given)
 
 
@@ -59,7 +59,7 @@ def _signal(given: str) -> list[Any]:
             number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
         if number is not None:
             return [int(number), int(match[2] or 60)]
-    raise Unreadable(f"{given!r} is no signal; expected for instance USR1@300")
+    raise Unreadable(f"{given!r} is not a signal; expected for instance USR1@300")
 
 
 def _gpus(given: str) -> int:
@@ -78,36 +78,36 @@ SUBMIT = (
     Option("-n --ntasks", "tasks", parse_count, "Tasks; the job has that many times the cpus.", "N"),
     Option("--mem", "memory", parse_memory, "Memory, for instance 16G; without a unit MiB.", "SIZE"),
     Option("-G --gpus", "gpus", _gpus, "Gpus.", "N"),
-    Option("--gres", "gpus", _gres, "The same in other words: gpu:N.", "gpu:N"),
+    Option("--gres", "gpus", _gres, "GPUs as gpu:N, the same as --gpus N.", "gpu:N"),
     Option("-L --licenses", "licences", parse_licences, "Licences: NAME:COUNT,...", "LIST"),
     Option("-J --job-name", "name", text, "Name. [default: the command's]", "NAME"),
     Option("-a --array", "array", parse_array, "One job per index: 1-10, 0-9:3, 1-1000%20.", "LIST"),
     Option("-d --dependency", "dependency", parse_dependency, "afterok:ID, afternotok, afterany, after, aftercorr, "
            "singleton; , for and, ? for or.", "LIST"),
-    Option("-b --begin", "begin", text, "Not before: now+2h, 16:00, 2030-01-31T08:00.", "TIME"),
-    Option("--deadline", "deadline", text, "Only if it can end by then.", "TIME"),
+    Option("-b --begin", "begin", text, "Earliest start: now+2h, 16:00, 2030-01-31T08:00.", "TIME"),
+    Option("--deadline", "deadline", text, "Start only if it can end by then.", "TIME"),
     Option("-H --hold", "held", None, "Wait until it is released."),
-    Option("--priority", "priority", _priority, "Higher goes first, for policies that look at it.", "N"),
+    Option("--priority", "priority", _priority, "Higher goes first, if the policy uses it.", "N"),
     Option("-A --account --project", "project", text, "Project.", "NAME"),
-    Option("--requeue", "requeue", None, "Run again if it was lost with the machine. A job may then run twice."),
+    Option("--requeue", "requeue", None, "Run again if the machine goes down meanwhile. A job may then run twice."),
     Option("--signal", "warn", _signal, "Signal before the walltime ends: USR1@300.", "NAME@S"),
-    Option("--grace", "grace", parse_time, "Between TERM and KILL at the walltime. [default: 30s]", "TIME"),
+    Option("--grace", "grace", parse_time, "Time between TERM and KILL at the walltime. [default: 30s]", "TIME"),
     Option("-o --output", "output", text, "File for its output; %j is its number, %x its name.", "FILE"),
     Option("-e --error", "error", text, "File for its errors. [default: with the output]", "FILE"),
     Option("-i --input", "input", text, "File for its input. [default: none]", "FILE"),
     Option("--open-mode", "mode", text, "append or truncate. [default: append]", "MODE"),
     Option("-D --chdir", "cwd", text, "Where it runs. [default: here]", "DIR"),
     Option("--export", "export", text, "Its environment: ALL, NONE, or NAMES and NAME=VALUE. [default: ALL]", "LIST"),
-    Option("--keep-descendants", "keep_descendants", None, "Processes that it leaves behind go on."),
+    Option("--keep-descendants", "keep_descendants", None, "Processes that it leaves behind keep running."),
     Option("--wrap", "wrap", text, "A command for /bin/sh -c, in place of a command behind --.", "TEXT"),
     Option("--parsable", "parsable", None, "Print the number alone."),
-    Option("-W --wait", "wait", None, "Wait for its end and return its code."),
+    Option("-W --wait", "wait", None, "Wait for its end and return its exit code."),
     Option("--json", "json", None, "Print one JSON object."),
     Option("-q --quiet", "quiet", None, "Print errors only."),
 )  # fmt: skip
 JSON = Option("--json", "json", None, "Print one JSON object.")
-ALL = Option("--all", "all", None, "All jobs that are not over.")
-NAMED = Option("--name", "name", text, "The jobs of this name.", "NAME")
+ALL = Option("--all", "all", None, "All jobs that have not ended.")
+NAMED = Option("--name", "name", text, "All jobs of this name.", "NAME")
 
 
 class Verb:
@@ -120,19 +120,19 @@ class Verb:
 VERBS = {
     "submit": Verb("Queue a job.", "[OPTIONS] -- COMMAND... | [OPTIONS] SCRIPT [ARGUMENTS...]", SUBMIT),
     "queue": Verb("Show the queue.", "", (
-        Option("--ended", "ended", parse_count, "Also the last N that are over.", "N"), JSON)),
+        Option("--ended", "ended", parse_count, "Also the last N jobs that have ended.", "N"), JSON)),
     "show": Verb("Show all about jobs.", "ID...", (NAMED, JSON)),
     "cancel": Verb("End jobs, or take them out of the queue.", "ID...", (ALL, NAMED, JSON)),
     "hold": Verb("Keep pending jobs from starting.", "ID...", (ALL, NAMED, JSON)),
-    "release": Verb("Let held jobs go.", "ID...", (ALL, NAMED, JSON)),
+    "release": Verb("Release held jobs.", "ID...", (ALL, NAMED, JSON)),
     "edit": Verb("Change pending jobs.", "[OPTIONS] ID...", (
-        Option("-t --time", "walltime", parse_time, "Another walltime.", "TIME"),
-        Option("--priority", "priority", _priority, "Another priority.", "N"), JSON)),
-    "wait": Verb("Wait until jobs are over; returns the code of the job.", "ID...", (
-        ALL, NAMED, Option("--timeout", "timeout", parse_time, "Give up after that.", "TIME"), JSON)),
+        Option("-t --time", "walltime", parse_time, "New walltime.", "TIME"),
+        Option("--priority", "priority", _priority, "New priority.", "N"), JSON)),
+    "wait": Verb("Wait until jobs have ended; return the exit code of the job.", "ID...", (
+        ALL, NAMED, Option("--timeout", "timeout", parse_time, "Stop waiting after this time.", "TIME"), JSON)),
     "log": Verb("Print the output of a job.", "[OPTIONS] ID", (
-        Option("-f --follow", "follow", None, "Go on until the job is over."),
-        Option("--err", "err", None, "Its errors, where they have a file of their own."))),
+        Option("-f --follow", "follow", None, "Follow the output until the job has ended."),
+        Option("--err", "err", None, "Print standard error, where it has a file of its own."))),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
         Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
         Option("--detach", "detach", None, "Run it in the background."))),

@@ -9,10 +9,10 @@ from backfill.queue.store import Store
 
 WORDS = {
     "JobHeldUser": "held",
-    "LaunchFailed": "held: it could not be launched three times",
-    "BeginTime": "its begin time is to come",
+    "LaunchFailed": "held: three launches failed",
+    "BeginTime": "its begin time has not come",
     "Dependency": "waits for other jobs",
-    "JobArrayTaskLimit": "as many tasks of its array run as may",
+    "JobArrayTaskLimit": "its array has as many tasks running as it may",
 }
 
 

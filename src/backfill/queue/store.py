@@ -60,7 +60,7 @@ class Store:
         (version,) = run("PRAGMA user_version").fetchone()
         (application,) = run("PRAGMA application_id").fetchone()
         if version and application != APPLICATION:
-            raise StoreError(f"{self.path} is no store of backfill")
+            raise StoreError(f"{self.path} is not a store of backfill")
         if version > len(SCHEMA):
             known = f"this backfill reads up to {len(SCHEMA)}; install a newer one"
             raise StoreError(f"{self.path} has schema version {version}; {known}")

@@ -28,9 +28,9 @@ def parse_time(text: str) -> int:
         else:
             seconds = float(int(first or 0) * 3600 + int(second) * 60 + int(third))
     else:
-        raise Unreadable(f"{text!r} is no time; expected minutes, H:M:S, D-H:M:S, or for instance 90s, 1.5h, 2d")
+        raise Unreadable(f"{text!r} is not a time; expected minutes, H:M:S, D-H:M:S, or for instance 90s, 1.5h, 2d")
     if not 0 < seconds <= 10**10:
-        raise Unreadable(f"{text!r} is no time that a job could take")
+        raise Unreadable(f"{text!r} is not a time that a job could take")
     return round(seconds * SECOND)
 
 
@@ -59,21 +59,21 @@ def parse_instant(text: str, now: int) -> int:
         parts[8] = -1
         found = round(time.mktime(tuple(parts)) * SECOND)  # type: ignore[arg-type]
         return found + 86_400 * SECOND if "%Y" not in form and found <= now else found
-    raise Unreadable(f"{text!r} is no time; expected for instance now+2h, 16:00 or 2030-01-31T08:00")
+    raise Unreadable(f"{text!r} is not a time; expected for instance now+2h, 16:00 or 2030-01-31T08:00")
 
 
 def parse_memory(text: str) -> int:
     """A size in bytes: 16G, 512M; without a unit MiB, as in Slurm."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
     if not match:
-        raise Unreadable(f"{text!r} is no size; expected for instance 512M or 16G")
+        raise Unreadable(f"{text!r} is not a size; expected for instance 512M or 16G")
     return round(float(match[1]) * _SIZES[match[2]])
 
 
 def parse_count(text: str) -> int:
     """A whole number of 0 or more."""
     if not re.fullmatch(r"\d{1,12}", text.strip()):
-        raise Unreadable(f"{text!r} is no whole number")
+        raise Unreadable(f"{text!r} is not a whole number")
     return int(text)
 
 
@@ -84,7 +84,7 @@ def parse_array(text: str) -> tuple[list[int], int]:
     for part in spec.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", part.strip())
         if not match or (match[3] is not None and int(match[3]) == 0):
-            raise Unreadable(f"{text!r} is no array; expected for instance 1-10, 0-9:3, 1,5,7 or 1-1000%20")
+            raise Unreadable(f"{text!r} is not an array; expected for instance 1-10, 0-9:3, 1,5,7 or 1-1000%20")
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if (last - first) // step >= 10_000:
             raise Unreadable(f"{text!r} has more than 10,000 tasks")
@@ -98,7 +98,7 @@ def parse_licences(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, _, count = part.strip().partition(":")
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-            raise Unreadable(f"{text!r} names no licence; expected NAME:COUNT,...")
+            raise Unreadable(f"{text!r} is not a licence; expected NAME:COUNT,...")
         found[name] = found.get(name, 0) + (parse_count(count) if count else 1)
     return found
 
@@ -107,7 +107,7 @@ def parse_id(text: str) -> int | list[int]:
     """A job: 118, or 112_3 for a task of an array."""
     match = re.fullmatch(r"(\d{1,15})(?:_(\d{1,9}))?", text.strip())
     if not match:
-        raise Unreadable(f"{text!r} is no job; expected its number, or ARRAY_INDEX")
+        raise Unreadable(f"{text!r} is not a job; expected its number, or ARRAY_INDEX")
     return int(match[1]) if match[2] is None else [int(match[1]), int(match[2])]
 
 
@@ -124,7 +124,7 @@ def parse_dependency(text: str) -> dict[str, object]:
             found["singleton"] = True
             continue
         if kind not in AFTER or not ids:
-            raise Unreadable(f"{part!r} is no dependency; expected {', '.join(AFTER)} with :ID, or singleton")
+            raise Unreadable(f"{part!r} is not a dependency; expected {', '.join(AFTER)} with :ID, or singleton")
         after += [[kind, parse_id(one)] for one in ids]
     return found
 

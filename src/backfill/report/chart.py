@@ -8,10 +8,10 @@ from itertools import groupby
 import numpy as np
 
 from backfill.analysis.series import Binned
+from backfill.model.spans import span
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats
 from backfill.report.dates import Dates
-from backfill.report.values import span
 
 SIDE = 1000
 _SPANS = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
@@ -127,7 +127,7 @@ def tail_chart(samples: Sequence[Floats], seconds: bool, unit: str = "d") -> Cha
 
 
 def table(series: Sequence[Binned], dates: Dates | None = None) -> list[tuple[str, list[float]]]:
-    """The same lines as rows: the begin of a part of the time, and the mean of each line in it, or NaN."""
+    """The lines as rows of a table: the begin of a part of the time, and the mean of each line in it, or NaN."""
     begin, _, _, size = _span(series)
     bins = min((len(binned.mean) for binned in series), default=0)
     first = np.unique(np.linspace(0, bins, _ROWS, endpoint=False).astype(np.int64))[:bins]

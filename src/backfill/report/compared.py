@@ -5,38 +5,43 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from backfill.analysis.bounds import Gap, by_metric
+from backfill.analysis.bounds import BoundGap, by_metric
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metrics import Metrics
+from backfill.model.spans import span
 from backfill.report.sentences import loser_sentence, one_by_one, wait_sentence
 from backfill.report.terminal import WIDTH, plain, policy_table
-from backfill.report.values import BOUND_0, EXPLAINED, cut, grouped, heading, texts, without_cpus
+from backfill.report.values import BOUND_0, EXPLAINED, columns, cut, grouped, heading, texts, wait_unit, without_cpus
 
 NEAR = 10  # times a bound; where a policy is farther above it, the ratios stand beside the bound, not in a column
 MORE = ("out_deadline", "mean_project_turnaround_s", "kept_departures")  # where there are deadlines, or projects
 COLUMNS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
 
 
-def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Sequence[Gap]) -> Table:
+def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Sequence[BoundGap]) -> Table:
     """A row for each policy: headline metrics, and how many times a lower bound it is, where no policy is far off."""
     more = [name for name in MORE if any(each.get(name) is not None for each in metrics)]
     shown = [name for name in (*COLUMNS, *more) if name != "utilization" or not without_cpus(metrics)]
-    columns = [(heading(name), texts(name, [each.get(name) for each in metrics])) for name in shown]
+    cells = columns(shown, metrics, wait_unit(metrics))
     for metric, head in (("mean_wait_s", "wait/ bound"), ("makespan_s", "makespan/ bound")):
         ratios = [gap.ratio for gap in gaps if gap.metric == metric]
         if ratios and all(ratio is not None and ratio <= NEAR for ratio in ratios):
-            columns.append((head, [f"{ratio:.3f}" for ratio in ratios]))
-    return policy_table(names, columns)
+            cells.append((head, [f"{ratio:.3f}" for ratio in ratios]))
+    return policy_table(names, cells)
 
 
 def compared_text(
     sentences: Sequence[str],
     fairness: Sequence[Fairness],
     waits: Sequence[LongWait],
-    gaps: Sequence[Gap],
+    gaps: Sequence[BoundGap],
+    unit: str,
     reality: str = "",
 ) -> list[str]:
-    """What stands below the table: a word on it, how near to reality, pairs, who loses, longest waits, bounds."""
+    """What stands below the table: a word on it, how near to reality, pairs, who loses, longest waits, bounds.
+
+    unit: of waits, as in the table.
+    """
     if fairness and not any(each.jobs for each in fairness):
         return ["no job ran, so there is nothing to compare"]
     told = one_by_one(fairness)
@@ -46,9 +51,9 @@ def compared_text(
         "",
         *_part("against reality", [reality] if reality else []),
         *_part("pairs, 95% intervals", [sentences[i] for i in told]),
-        *_part("who loses", [loser_sentence(fairness[i]) for i in told if fairness[i].b == fairness[0].b]),
-        *_part("longest waits", [wait_sentence(longest[policy]) for policy in reversed(longest)]),
-        *_part("lower bounds, for any policy", _bounds(gaps)),
+        *_part("who loses", [loser_sentence(fairness[i], unit) for i in told if fairness[i].b == fairness[0].b]),
+        *_part("longest waits", [wait_sentence(longest[policy], unit) for policy in reversed(longest)]),
+        *_part("lower bounds, for any policy", _bounds(gaps, unit)),
     ]
     more = len(fairness) - len(told)
     return [*lines, f"{more} more pairs are in --json"] if more else lines
@@ -64,16 +69,17 @@ def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
     return [textwrap.fill(plain(line), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ") for line in lines]
 
 
-def _bounds(gaps: Sequence[Gap]) -> list[str]:
+def _bounds(gaps: Sequence[BoundGap], unit: str) -> list[str]:
     """A line for each bound, with the policies that are far above it."""
-    return [_bound(each) for each in by_metric(gaps).values() if each[0].bound is not None]
+    return [_bound(each, unit) for each in by_metric(gaps).values() if each[0].bound is not None]
 
 
-def _bound(gaps: Sequence[Gap]) -> str:
+def _bound(gaps: Sequence[BoundGap], unit: str) -> str:
     name, bound = heading(gaps[0].metric), gaps[0].bound
     if not bound:
         return f"{name}: {BOUND_0}"
-    said = f"{name} {texts(gaps[0].metric, [bound])[0]} ({grouped(gaps[0].how)})"
+    least = span(bound, unit) if "wait" in gaps[0].metric else texts(gaps[0].metric, [bound])[0]
+    said = f"{name} {least} ({grouped(gaps[0].how)})"
     ratios = [(cut(gap.policy), gap.ratio) for gap in gaps if gap.ratio is not None]
     if all(ratio <= NEAR for _, ratio in ratios):
         return said

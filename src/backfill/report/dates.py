@@ -30,7 +30,7 @@ class Dates:
 
     @classmethod
     def of(cls, clock: Clock | None, begin: int, end: int) -> "Dates | None":
-        """For [begin, end], in microseconds of the log; None without a clock, or beyond the calendar."""
+        """The dates of [begin, end], in microseconds of the log; None without a clock, or beyond the calendar."""
         if clock is None or clock.date(begin) is None or clock.date(end) is None:
             return None
         first, last = clock.epoch + begin // SECOND, clock.epoch + end // SECOND

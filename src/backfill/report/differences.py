@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
+from backfill.model.spans import NONE
 from backfill.report.chart import Tick
-from backfill.report.values import NONE, heading, texts
+from backfill.report.values import heading, texts
 
 # How far the axis may reach to both sides, and the mark halfway, where there is room for one.
 _FACTORS = {1.1: None, 1.2: None, 1.5: None, 2.0: None, 3.0: None, 5.0: 2, 10.0: 3, 20.0: 5, 50.0: 5, 100.0: 10,

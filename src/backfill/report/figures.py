@@ -1,5 +1,6 @@
 """Figures for papers, drawn with matplotlib (the extra `plot`): every job, lines over time, distributions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ KINDS = ("gantt", "utilization", "queue", "jobs", "wait", "slowdown")
 COLOURS = dict(zip(REASONS, ("#56b4e9", "#e69f00", "#009e73", "#999999", "#d55e00", "#0072b2", "#cc79a7", "#f0e442"),
                    strict=True))  # fmt: skip
 _BINS = 500
-_ROOM = 0.025  # share of the height from which a node or licence has its name beside it
-_HOUR, _DAY = 3600 * SECOND, 86_400 * SECOND
+_ROOM = 0.04  # share of the height from which a node or licence has its name beside it
+_DAY = 86_400 * SECOND
+_UNITS = (("days", _DAY), ("hours", 3600 * SECOND), ("minutes", 60 * SECOND), ("seconds", SECOND))
+_WAITS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 86_400: "1 d", 864_000: "10 d"}
 
 
 def figure(
@@ -54,8 +57,24 @@ def figure(
     return ax
 
 
-def _unit(length: int) -> tuple[str, int]:
-    return ("days", _DAY) if length >= 3 * _DAY else ("hours", _HOUR)
+def _time_axis(ax: Any, workload: Workload, begin: int, end: int) -> Callable[[Any], Any]:
+    """Label the axis of time: dates in the log's zone where they are known, else time since the first submit.
+
+    Returns where an instant in microseconds is on it.
+    """
+    clock = workload.calendar
+    first = None if clock is None else clock.date(begin)
+    if clock is None or first is None or clock.date(end) is None:
+        name, unit = next((pair for pair in _UNITS if end - begin >= 3 * pair[1]), _UNITS[-1])
+        ax.set_xlabel(f"{name} since the first submit")
+        return lambda times: (times - begin) / unit
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    ticks = AutoDateLocator(tz=first.tzinfo)
+    ax.xaxis.set_major_locator(ticks)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(ticks, tz=first.tzinfo))
+    ax.set_xlabel(f"date ({clock.name})")
+    return lambda times: (times + clock.epoch * SECOND) / _DAY
 
 
 def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) -> None:
@@ -63,13 +82,13 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) 
     from matplotlib.patches import Patch
 
     begin, end = window(schedule)
-    name, unit = _unit(end - begin)
+    on_axis = _time_axis(ax, workload, begin, end)
     box, low, high = lay_out(workload, platform, schedule).T
     run = boxes(schedule).take(box)
-    left, right = (run.start - begin) / unit, (run.end - begin) / unit
+    left, right = on_axis(run.start), on_axis(run.end)
     deadline = workload.jobs.deadline[run.job]
     late = run.end > deadline
-    due = (np.maximum(run.start, deadline)[late] - begin) / unit
+    due = on_axis(np.maximum(run.start, deadline)[late])
     words = [REASONS[code] for code in run.reason.tolist()]
     ax.add_collection(
         PolyCollection(
@@ -86,8 +105,7 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) 
         )
     )
     names, floor = lanes(workload, platform)
-    ax.set(xlim=(0, max((end - begin) / unit, 1e-9)), ylim=(max(floor[-1], 1), 0), ylabel="processors")
-    ax.set_xlabel(f"{name} since the first submit")
+    ax.set(xlim=(on_axis(begin), on_axis(max(end, begin + SECOND))), ylim=(max(floor[-1], 1), 0), ylabel="processors")
     if len(names) > 1:
         named = np.flatnonzero(np.diff(floor) >= _ROOM * floor[-1])
         ax.set_yticks((floor[named] + floor[named + 1]) / 2, [cut(names[i]) for i in named.tolist()])
@@ -99,7 +117,7 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) 
     if late.any():
         handles.append(Patch(facecolor="white", edgecolor="black", hatch="////", label="after its deadline"))
     if handles:
-        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)
+        _legend(ax, handles)
 
 
 def _boxes(left: Floats, right: Floats, low: Ints, high: Ints) -> Any:
@@ -112,17 +130,33 @@ def _line(kind: str, workload: Workload, platform: Platform, schedule: Schedule,
     steps: Steps = {"utilization": held_cpus(workload, schedule), "queue": waiting_jobs(schedule),
                     "jobs": jobs_inside(schedule)}[kind]  # fmt: skip
     binned = steps.binned(begin, end, _BINS)
-    name, unit = _unit(end - begin)
+    on_axis = _time_axis(ax, workload, begin, end)
     share = platform.cpus if kind == "utilization" else 1
     if len(binned.mean):
-        ax.stairs(binned.mean / share, (binned.edges - begin) / unit, label=label or None, baseline=None)
-    ax.set_xlabel(f"{name} since the first submit")
+        ax.stairs(binned.mean / share, on_axis(binned.edges), label=label or None, baseline=None)
     ax.set_ylabel({"utilization": "utilization", "queue": "jobs waiting", "jobs": "jobs in the system"}[kind])
     ax.set_ylim(bottom=0)
+    if kind == "utilization":
+        ax.yaxis.set_major_formatter("{x:.0%}")
+    _legend(ax, ax.get_legend_handles_labels()[0])
 
 
 def _tail(kind: str, values: Floats, ax: Any, label: str) -> None:
     ranked, above = np.sort(values), 1 - np.arange(len(values)) / max(len(values), 1)
     ax.step(np.maximum(ranked, 1), above, where="pre", label=label or None)
-    ax.set(xscale="log", yscale="log", ylabel="share of jobs at or above")
-    ax.set_xlabel("wait (s); shorter ones at 1 s" if kind == "wait" else "bounded slowdown")
+    ax.set(xscale="log", yscale="log")
+    ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    if kind == "wait":
+        ax.set_xticks(list(_WAITS), _WAITS.values())
+        ax.set_xticks([], minor=True)
+        ax.set(xlabel="wait; 1 s stands for shorter ones, too", ylabel="jobs that wait at least as long")
+    else:
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.set(xlabel="bounded slowdown", ylabel="jobs with at least this slowdown")
+    _legend(ax, ax.get_legend_handles_labels()[0])
+
+
+def _legend(ax: Any, handles: list[Any]) -> None:
+    """What the colours mean, above the axes."""
+    if handles:
+        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)

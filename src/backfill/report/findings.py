@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from backfill.analysis.bounds import Gap
+from backfill.analysis.bounds import BoundGap
 from backfill.analysis.groups import Fairness, Groups, LongWait, groups, longest_waits
 from backfill.analysis.metrics import NOTHING, Counted, Trim, in_common
 from backfill.analysis.paired import Pair
@@ -16,7 +16,7 @@ _KINDS: dict[str, Any] = {
     "longest_waits": LongWait,
     "pairs": Pair,
     "fairness": Fairness,
-    "gaps": Gap,
+    "gaps": BoundGap,
 }
 
 
@@ -28,7 +28,7 @@ class Findings:
     waits: Sequence[LongWait]  # the longest of each policy
     pairs: Sequence[Pair] = ()  # every two policies and metric: difference and interval
     fairness: Sequence[Fairness] = ()  # every two policies: who waits longer
-    gaps: Sequence[Gap] = ()  # every policy against every lower bound
+    gaps: Sequence[BoundGap] = ()  # every policy against every lower bound
 
     @classmethod
     def told(cls, found: Mapping[str, Any]) -> "Findings | None":
@@ -49,7 +49,7 @@ class Findings:
         warmup: Trim = NOTHING,
         cooldown: Trim = NOTHING,
     ) -> "Findings":
-        """Of (policy, schedule) pairs over the same workload."""
+        """The findings from (policy, schedule) pairs over the same workload."""
         counted = in_common([Counted.of(workload, schedule, warmup, cooldown) for _, schedule in schedules])
         longest = [
             wait

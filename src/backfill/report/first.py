@@ -8,10 +8,11 @@ from markupsafe import Markup, escape
 from backfill.analysis.groups import Fairness
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
+from backfill.model.spans import span
 from backfill.report.findings import Findings
 from backfill.report.reality import Reality
 from backfill.report.sentences import users_longer
-from backfill.report.values import cut, heading, span, texts, without_cpus
+from backfill.report.values import cut, heading, texts, without_cpus
 
 DECIDES = "mean_wait_s"
 PROJECT = "mean_project_turnaround_s"
@@ -54,11 +55,11 @@ class First:
         reality: Reality | None,
         unit: str,
     ) -> "First":
-        """Of policies in the order of the names, the first of which is the baseline. unit: of waits."""
+        """The first screen; policies are in the order of the names, the first is the baseline. unit: of waits."""
         waits = [each.get(DECIDES) for each in metrics]
         known = [i for i, wait in enumerate(waits) if wait is not None]
         if not known:
-            return cls(Markup("No job has a wait to tell of."), [], [], 0, None)
+            return cls(Markup("No job has a known wait."), [], [], 0, None)
         best = min(known, key=lambda i: float(waits[i] or 0.0))
         if len(known) == 1:
             tiles = [_alone(name, metrics[best], unit) for name in _tiles(metrics)]
@@ -154,7 +155,7 @@ class _Two:
         return wait is not None and abs(wait - best) <= _SAME * max(best, 1e-9)
 
     def _pair(self, i: int) -> Pair | None:
-        """Of the mean wait, the best policy and another one, whichever comes first."""
+        """The pair of the mean wait with the best policy and another one, in either order."""
         two = {self.names[self.best], self.names[i]}
         return next((p for p in self.findings.pairs if p.metric == DECIDES and {p.a, p.b} == two), None)
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from backfill.analysis.series import Binned
+from backfill.model.spans import NONE
 from backfill.model.units import amount, span_text
 from backfill.report.chart import count_chart, ratio_chart, share_chart, table, tail_chart
 from backfill.report.dates import Dates
 from backfill.report.shown import BINS, QUANTILES, Shown, Used, longest, quantiles
-from backfill.report.values import NONE, cut, number, texts
+from backfill.report.values import cut, number, texts
 
 FIGURES, AT_ONCE = 100, 8  # so many licences have a figure, and these are seen at once; the table has all
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backfill.analysis.bounds import Gap, by_metric
+from backfill.analysis.bounds import BoundGap, by_metric
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
-from backfill.report.values import BOUND_0, NONE, UNTIL, brief, grouped, heading, number, texts, times
+from backfill.model.spans import NONE, brief, times
+from backfill.report.values import BOUND_0, UNTIL, grouped, heading, number, texts
 
 ROWS_MOST = 15  # users or groups that a table shows at first
 ROWS_ALL = 3000  # and at most, once all are asked for
@@ -15,7 +16,7 @@ _DEPTHS = (0, 600, 3600, 21_600, 86_400)  # seconds; a class of waits has one mo
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class WaitCell:
     """A mean wait in a table."""
 
     text: str
@@ -28,7 +29,7 @@ class Who:
     """Mean wait by user or group: one row each, a cell per policy."""
 
     by: str
-    rows: list[tuple[str, str, str, list[Cell]]]  # name, jobs, cpu hours, waits; ROWS_MOST of them are seen at first
+    rows: list[tuple[str, str, str, list[WaitCell]]]  # name, jobs, cpu hours, waits; at first ROWS_MOST are seen
     left_out: int
 
 
@@ -38,7 +39,7 @@ class Crossing:
 
     policy: str
     columns: list[str]
-    rows: list[tuple[str, list[Cell | None]]]
+    rows: list[tuple[str, list[WaitCell | None]]]
 
 
 def by_name(groups: Sequence[Groups], unit: str) -> list[Who]:
@@ -68,12 +69,12 @@ def crossings(groups: Sequence[Groups], policies: Sequence[str], unit: str) -> t
     sizes = [size for size in SIZES if any(f"{size}, {run}" in place for run in RUNS)]
     cells = [_cells([waits[i] for waits in each.mean_wait_s], unit) for i in range(len(each.names))]
 
-    def crossing(policy: str, texts_: Sequence[Cell]) -> Crossing:
+    def crossing(policy: str, texts_: Sequence[WaitCell]) -> Crossing:
         rows = [(size, [texts_[place[key]] if (key := f"{size}, {run}") in place else None for run in runs])
                 for size in sizes]  # fmt: skip
         return Crossing(policy, runs, rows)
 
-    counts = crossing("", [Cell(f"{jobs:,}") for jobs in each.jobs])
+    counts = crossing("", [WaitCell(f"{jobs:,}") for jobs in each.jobs])
     return counts, [crossing(policy, [row[k] for row in cells]) for k, policy in enumerate(policies)]
 
 
@@ -117,7 +118,7 @@ def long_waits(waits: Sequence[LongWait], unit: str) -> list[tuple[LongWait, str
     return [(each, waited[i], ran[i], UNTIL.get(each.reason, each.reason)) for i, each in enumerate(found)]
 
 
-def gap_rows(gaps: Sequence[Gap], unit: str) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+def gap_rows(gaps: Sequence[BoundGap], unit: str) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
     """Per bound: what of, its value, how it was found, and (value, how many times the bound or "") of each policy.
 
     unit: of waits.
@@ -131,10 +132,10 @@ def gap_rows(gaps: Sequence[Gap], unit: str) -> list[tuple[str, str, str, list[t
     return found
 
 
-def _cells(waits: Sequence[float], unit: str) -> list[Cell]:
+def _cells(waits: Sequence[float], unit: str) -> list[WaitCell]:
     worse = [k > 0 and wait > _WORSE * waits[0] and wait - waits[0] > 1 for k, wait in enumerate(waits)]
     depths = [sum(wait > edge for edge in _DEPTHS) for wait in waits]
-    return [Cell(*each) for each in zip([brief(wait, unit) for wait in waits], worse, depths, strict=True)]
+    return [WaitCell(*each) for each in zip([brief(wait, unit) for wait in waits], worse, depths, strict=True)]
 
 
 def _worst(name: str | None, text: str) -> tuple[str, str]:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from backfill.analysis.metrics import NOTHING, Trim
-from backfill.analysis.replay import Run
+from backfill.analysis.replay import Simulated
 from backfill.model.events import Events
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.workload import Workload
 
 
-class Finished(Run, Protocol):
+class Finished(Simulated, Protocol):
     """One policy's run over one workload; `backfill.Result` is one."""
 
     @property

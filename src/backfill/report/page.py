@@ -70,8 +70,8 @@ class Provenance:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Run:
-    """One policy's result: the metrics, and the schedule where it is at hand."""
+class PolicyRun:
+    """The result of one policy: its metrics, and its schedule where that is available."""
 
     policy: str
     metrics: Metrics
@@ -83,7 +83,7 @@ class Page:
     """All that a page tells."""
 
     title: str
-    runs: Sequence[Run]
+    runs: Sequence[PolicyRun]
     provenance: Provenance
     findings: Findings
     sentences: Sequence[str] = ()  # what the findings say in words
@@ -99,7 +99,7 @@ class Page:
     def of(
         cls,
         title: str,
-        runs: Sequence[Run],
+        runs: Sequence[PolicyRun],
         provenance: Provenance,
         workload: Workload | None = None,
         platform: Platform | None = None,
@@ -175,7 +175,7 @@ def render(page: Page) -> str:
 
 
 def _names(metrics: Sequence[Metrics], known: bool) -> list[str]:
-    """Of all metrics, or of those that have a value."""
+    """The names of all metrics, or of those that have a value."""
     names = dict.fromkeys(name for each in metrics for name in each)
     return [name for name in names if not known or any(each.get(name) is not None for each in metrics)]
 

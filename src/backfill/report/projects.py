@@ -9,10 +9,11 @@ from typing import Any
 from backfill.analysis.departures import KEPT, LATE, LATER
 from backfill.analysis.promises import WHY
 from backfill.model.clock import Clock
+from backfill.model.spans import NONE
 from backfill.model.units import SECOND, counted, span_text
 from backfill.report.chart import Tick
 from backfill.report.dates import Dates
-from backfill.report.values import NONE, cut, texts
+from backfill.report.values import cut, texts
 
 ROW = 30  # pixels of a row's height, as in static/projects.css and projects.js
 MOVES_DRAWN, MOVES_TOLD = 50, 3  # of one project
@@ -44,12 +45,12 @@ class Move:
 
     @property
     def told(self) -> str:
-        """For people."""
+        """The move as a text."""
         return f"{self.at}: departure moved by {self.far}{self.whom}"
 
     @property
     def whom(self) -> str:
-        """For which job, or why else."""
+        """The job that it was moved for, or another reason."""
         if not self.job:
             return f": {self.why}" if self.why else ""
         return f" for project {self.project} (job {self.job})" if self.project else f" for job {self.job}"
@@ -74,7 +75,7 @@ class Row:
 
     @property
     def until(self) -> float:
-        """To where it waited for its first start."""
+        """Where its wait for the first start ends."""
         return self.submit if self.start is None else self.start
 
     @property
@@ -84,7 +85,7 @@ class Row:
 
     @property
     def told(self) -> str:
-        """For people, in a line."""
+        """The project in a line of text."""
         submit, first, last, end = self.cells
         again = f", last {last}" if self.moved else ""
         return f"{cut(self.name)}: submit {submit}, promised {first}{again}, departed {end} ({RESULTS[self.result]})"
@@ -100,7 +101,7 @@ class Timeline:
 
     @property
     def height(self) -> int:
-        """In pixels."""
+        """The height in pixels."""
         return ROW * len(self.rows)
 
 

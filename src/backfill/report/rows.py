@@ -1,4 +1,4 @@
-"""On which rows each job is drawn; `static/rows.js` is the same rule for the page, and a test compares them.
+"""The rows on which each job is drawn; `static/rows.js` is the same rule for the page, and a test compares them.
 
 A row is a processor, node after node, or a copy of a licence, below them. A schedule says on which node a job runs and
 with how many processors, not with which. So it gets the lowest hole of that node that takes it whole, else the lowest

@@ -131,7 +131,7 @@ def _details(found: dict[str, Any], folder: Path | None) -> Details | None:
 
 
 def _in_time(workload: Workload, calendar: dict[str, Any] | None, options: dict[str, Any]) -> Workload:
-    """With the calendar of the log, which the file of jobs does not hold."""
+    """The workload with the calendar of its log, as the saved file of jobs may lack it."""
     if calendar is not None:
         return replace(workload, clock=Clock(int(calendar["epoch_s"]), str(calendar["zone"])))
     return replace(workload, chosen={"load": options["load"]}) if options.get("load", 1.0) != 1.0 else workload
@@ -224,7 +224,7 @@ def _runs(number: int) -> str:
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
-from backfill.model.units import SECOND, span_text
+from backfill.model.spans import span
 from backfill.report.values import UNTIL
 
 LONGEST_NAME = 40  # of a user or a job, in a sentence
@@ -19,12 +19,12 @@ def one_by_one(fairness: Sequence[Fairness]) -> list[int]:
     return [i for i, pair in enumerate(fairness) if few or pair.b == fairness[0].b]
 
 
-def pair_sentence(wait: Pair, fair: Fairness) -> str:
+def pair_sentence(wait: Pair, fair: Fairness, unit: str) -> str:
     """`easy waits 41.2% less than fcfs (95% interval 38.0% to 44.1%); 9 of 214 users wait longer`.
 
-    wait: the pair of the mean wait.
+    wait: the pair of the mean wait. unit: of waits, as in the table.
     """
-    said = f"{wait.a} {_change(wait)}"
+    said = f"{wait.a} {_change(wait, unit)}"
     if fair.users > 1 and (fair.later or fair.earlier):
         said += f"; {users_longer(fair)}"
     return said
@@ -36,13 +36,13 @@ def users_longer(fair: Fairness) -> str:
     return f"{longer} of {fair.users:,} users {'waits' if fair.users_longer < 2 else 'wait'} longer"
 
 
-def _change(wait: Pair) -> str:
+def _change(wait: Pair, unit: str) -> str:
     if wait.difference is None:
         return f"and {wait.b} have no wait to compare"
     if wait.relative is None:
         if not wait.difference:
             return f"and {wait.b} let no job wait"
-        return f"lets jobs wait {_span(wait.difference)} on average, {wait.b} lets none wait"
+        return f"lets jobs wait {span(wait.difference, unit)} on average, {wait.b} lets none wait"
     if wait.difference == 0:
         return f"waits as long as {wait.b}"
     side = -1 if wait.relative < 0 else 1
@@ -72,25 +72,25 @@ def chance(intervals: int) -> str:
     return f"Each interval is right 19 times in 20 by itself; among {intervals:,} of them {few} may miss."
 
 
-def loser_sentence(fair: Fairness) -> str:
+def loser_sentence(fair: Fairness, unit: str) -> str:
     """Whom a policy makes wait longer than another one does, and by how much."""
     if not fair.jobs or not fair.later:
         return f"under {fair.a} no job starts later than under {fair.b}"
-    share, delay = _share(fair.later / fair.jobs), _span(fair.mean_delay_s or 0)
+    share, delay = _share(fair.later / fair.jobs), span(fair.mean_delay_s or 0, unit)
     said = [f"under {fair.a} {share} of the jobs start later than under {fair.b}, by {delay} on average"]
     if fair.worst_user is not None:
-        said.append(f"user {_name(fair.worst_user)} waits {_span(fair.worst_user_s or 0)} longer")
+        said.append(f"user {_name(fair.worst_user)} waits {span(fair.worst_user_s or 0, unit)} longer")
     if fair.worst_class is not None:
-        said.append(f"jobs of {fair.worst_class} wait {_span(fair.worst_class_s or 0)} longer")
+        said.append(f"jobs of {fair.worst_class} wait {span(fair.worst_class_s or 0, unit)} longer")
     return "; ".join(said)
 
 
-def wait_sentence(wait: LongWait) -> str:
+def wait_sentence(wait: LongWait, unit: str) -> str:
     """The longest wait under a policy, and until when it lasted."""
     who = f" of user {_name(wait.user)}" if wait.user else ""
     cpus = f"{wait.cpus:,} {'cpu' if wait.cpus == 1 else 'cpus'}"
     until = UNTIL.get(wait.reason, wait.reason)
-    return f"{wait.policy}: job {_name(wait.job)}{who}, {cpus}, waited {_span(wait.wait_s)}, {until}"
+    return f"{wait.policy}: job {_name(wait.job)}{who}, {cpus}, waited {span(wait.wait_s, unit)}, {until}"
 
 
 def _name(text: str) -> str:
@@ -99,7 +99,3 @@ def _name(text: str) -> str:
 
 def _share(value: float) -> str:
     return f"{round(100 * value, 1) + 0.0:,.1f}%"  # without the sign of a negative zero
-
-
-def _span(seconds: float) -> str:
-    return span_text(seconds * SECOND)

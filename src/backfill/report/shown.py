@@ -31,7 +31,7 @@ class Used:
 
     @classmethod
     def of(cls, name: str, there: int, held: Steps, span: tuple[int, int], unusable: Steps | None = None) -> "Used":
-        """Of what is held, within the time that the lines cover."""
+        """The use of what is held, within the time that the lines cover."""
         times = np.clip(np.append(held.times, span[1]), *span)
         full = int(np.diff(times)[held.values >= max(there, 1)].sum())
         idle = None if unusable is None else unusable.binned(*span, BINS)
@@ -56,7 +56,7 @@ class Shown:
     def of(
         cls, workload: Workload, platform: Platform, schedule: Schedule, counted: Counted, span: tuple[int, int]
     ) -> "Shown":
-        """Of a schedule; `counted` jobs are in the distributions, `span` is the time that the lines cover."""
+        """The lines of a schedule; `counted` jobs are in the distributions, `span` is the time that the lines cover."""
         ran, runs = np.flatnonzero(schedule.ran), schedule.all_runs
         held = held_licences(workload, platform, runs.job, runs.start, runs.end)
         lanes = set(licence_lanes(workload, platform).tolist())
@@ -80,7 +80,7 @@ class Shown:
 
 
 def _use(workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> Use | None:
-    """Of the resources; none where cpus are the only one. Licences that stay on nodes are shown with the others."""
+    """The use of the resources; none where cpus are the only one. Licences of nodes are shown with the others."""
     if len(set(shared(workload, platform)) - set(platform.node_licences)) < 2:
         return None
     return Use.of(workload, platform, schedule, rows)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill.analysis.metrics import Metrics
-from backfill.report.values import columns, headline, texts
+from backfill.report.values import columns, headline, texts, wait_unit
 
 WIDTH = 80
 _GAP = 2
@@ -19,8 +19,8 @@ _CELL, _BESIDE = 14, 26  # characters of a resource's name, and of what stands b
 
 def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
     """The headline metrics of one or several results, (policy, metrics) each, side by side."""
-    names = headline([metrics for _, metrics in rows])
-    return policy_table([policy for policy, _ in rows], columns(names, [metrics for _, metrics in rows]), title)
+    found = [metrics for _, metrics in rows]
+    return policy_table([policy for policy, _ in rows], columns(headline(found), found, wait_unit(found)), title)
 
 
 def used_table(rows: Sequence[tuple[str, Metrics]]) -> tuple[str, Table] | None:

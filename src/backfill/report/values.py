@@ -4,14 +4,13 @@ import re
 from collections.abc import Sequence
 
 from backfill.analysis.metrics import Metrics
-from backfill.model.units import SECOND, span_text
+from backfill.model.spans import NONE, UNITS, one_unit, times
 
 HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization", "max_queue")
 FARM = ("out_deadline", "licence_usage", "mean_project_turnaround_s")  # told where a workload or platform has them
 SHARES = ("utilization", "fragmentation", "out_deadline", "system_usage", "licence_usage")  # so their names begin
 TROUBLE = ("killed_jobs", "rejected_jobs", "lost_cpu_hours", "failed_jobs", "pending_jobs")  # told where there are any
 
-NONE = "-"
 NAME_MAX = 80  # characters of a name that a table shows
 _HEADINGS = {
     "out_deadline": "missed deadlines",
@@ -19,7 +18,6 @@ _HEADINGS = {
     "mean_project_turnaround_s": "project turn-around",
     "throughput_jobs_per_h": "jobs per hour",
 }
-_UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 
 # Why a job started, in the words of the page; the keys are REASONS. static/words.js tells them at more length.
 WHY = {
@@ -48,7 +46,7 @@ EXPLAINED = {
     "mean_bounded_slowdown": "(wait + run) / run, where runs below 10 s count as 10 s",
     "p95_wait_s": "95 of 100 jobs wait no longer",
 }
-BOUND_0 = "the bound is 0: some schedule might let nobody wait"
+BOUND_0 = "the bound is 0: in some schedule no job may have to wait"
 
 
 def heading(name: str) -> str:
@@ -64,12 +62,10 @@ def cut(name: str) -> str:
 def texts(name: str, values: Sequence[float | int | None], unit: str | None = None) -> list[str]:
     """Values of one metric to stand side by side: `-` where there is none.
 
-    Times share a unit where all read well in it, so that they compare at a glance; shares are in percent.
-
-    unit: of every wait, see `wait_unit`; other times then have one unit as well, whatever their range.
+    Times have one unit, so that they compare at a glance; shares are in percent. unit: of waits, see `wait_unit`.
     """
     if name.endswith("_s"):
-        return _times(values) if unit is None else times(values, unit if "wait" in name else None)
+        return times(values, unit if "wait" in name else None)
     return [NONE if value is None else f"{value:.1%}" if name.startswith(SHARES) else number(value) for value in values]
 
 
@@ -79,73 +75,16 @@ def columns(names: Sequence[str], metrics: Sequence[Metrics], unit: str | None =
 
 
 def wait_unit(metrics: Sequence[Metrics]) -> str:
-    """The unit of every wait on a page: the one in which mean and 95th percentile of all policies read well."""
+    """The unit of every wait of an output: the one in which mean and 95th percentile of all policies read well."""
     waits = [value for each in metrics for name in ("mean_wait_s", "p95_wait_s") if (value := each.get(name))]
     least, most = min(waits, default=0), max(waits, default=0)
-    large = [u for u, size in _UNITS.items() if most >= 2 * size and least >= 0.75 * size and most < 10_000 * size]
-    return next(iter(large), _one_unit(waits))
-
-
-def times(seconds: Sequence[float | int | None], unit: str | None = None) -> list[str]:
-    """Spans of time in one unit, by default the one in which they read best."""
-    some = [abs(value) for value in seconds if value]
-    unit = unit or _one_unit(some)
-    size = _UNITS[unit]
-    digits = 1 if min(some, default=0) >= 2 * size or max(some, default=0) < 0.005 * size else 2
-    return [NONE if value is None else _in_unit(value / size, digits, unit) for value in seconds]
-
-
-def brief(seconds: float, unit: str) -> str:
-    """A span of time in this unit to two digits or so, for where many stand together."""
-    value = seconds / _UNITS[unit]
-    return _in_unit(value, 0 if abs(value) >= 9.95 else 1, unit)
-
-
-def span(seconds: float, unit: str) -> str:
-    """A span of time within a sentence: in this unit, or in a smaller one where it is short."""
-    if abs(seconds) < max(0.1 * _UNITS[unit], 2):
-        return span_text(seconds * SECOND)
-    if unit == "s":
-        return f"{seconds:,.0f} s"
-    return brief(seconds, unit) if abs(seconds) >= 100 * _UNITS[unit] else times([seconds], unit)[0]
-
-
-def _in_unit(value: float, digits: int, unit: str) -> str:
-    least = 10.0**-digits
-    if 0 < abs(value) < least / 2:
-        return f"{'-' if value < 0 else ''}<{least:.{digits}f} {unit}"
-    return f"{value:,.{digits}f} {unit}" if value else f"0 {unit}"
-
-
-def _one_unit(some: Sequence[float]) -> str:
-    """The unit in which all of these read well, or else the largest one that the longest of them has ten of."""
-    if not some:
-        return "s"
-    least, most = min(some), max(some)
-    return _unit(least, most) or next((unit for unit, size in _UNITS.items() if most >= 10 * size), "s")
+    large = [u for u, size in UNITS.items() if most >= 2 * size and least >= 0.75 * size and most < 10_000 * size]
+    return next(iter(large), one_unit(waits))
 
 
 def number(value: float) -> str:
-    """To four digits at least: `0.1200`, `92.58`, `6,815`."""
+    """A number with at least four digits: `0.1200`, `92.58`, `6,815`."""
     return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 999.95 else f"{value:#.4g}"
-
-
-def _times(seconds: Sequence[float | int | None]) -> list[str]:
-    some = [abs(value) for value in seconds if value]
-    unit = _unit(min(some), max(some)) if some else None
-    if unit is None:
-        return [NONE if value is None else span_text(value * SECOND) for value in seconds]
-    size = _UNITS[unit]
-    digits = 1 if min(some) >= 2 * size else 2
-    return [NONE if value is None else f"{value / size:,.{digits}f} {unit}" if value else "0 s" for value in seconds]
-
-
-def _unit(least: float, most: float) -> str | None:
-    """The unit for times of this range: the largest of which all have two, or one, and none a thousand; else that of
-    the longest if the shortest has two digits in it."""
-    units = [unit for unit, size in _UNITS.items() if most >= 2 * size or size == 1]
-    full = [u for floor in (2, 1) for u in units if least >= floor * _UNITS[u] and most < 1000 * _UNITS[u]]
-    return next(iter(full), units[0] if least >= 0.095 * _UNITS[units[0]] else None)
 
 
 def grouped(text: str) -> str:

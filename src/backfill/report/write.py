@@ -12,7 +12,7 @@ from backfill.model.workload import remarks
 from backfill.report.explained import explained
 from backfill.report.findings import Findings
 from backfill.report.outcome import Outcome
-from backfill.report.page import Page, Provenance, Run, write_page
+from backfill.report.page import Page, PolicyRun, Provenance, write_page
 from backfill.report.projects import Projects
 from backfill.report.reality import Reality
 
@@ -47,7 +47,7 @@ def page_of(outcome: Outcome) -> Page:
         ],
     )
     schedules: Sequence[Schedule | None] = details.schedules if details else [None] * len(results)
-    runs = [Run(*each) for each in zip(names, metrics, schedules, strict=True)]
+    runs = [PolicyRun(*each) for each in zip(names, metrics, schedules, strict=True)]
     said: dict[str, Any] = {"findings": Findings.told(told), "sentences": told.get("sentences", []), "reality": real}
     said["projects"] = Projects.of(names, results, replicated=bool(means))
     if details is None:

@@ -53,10 +53,10 @@ def read_alibaba(source: Source, machines: Platform | str | Path | None = None, 
     dropped = counted({"never scheduled": never, "no end after its start": endless, REPEATED: again})
     rows = rows[~again]
     missing = {
-        "no walltime, the run time stands for it": np.ones(table.rows, np.bool_),
-        "cpus with a fraction, rounded up": milli % 1000 > 0,
-        "there until the trace ends, its run perhaps cut there": at_the_end,
-        "a start before the submit, the wait taken as unknown": started < submit,
+        "walltime missing: the run time is used": np.ones(table.rows, np.bool_),
+        "fractional cpus: rounded up": milli % 1000 > 0,
+        "running when the trace ends: its run may be cut short": at_the_end,
+        "start before the submit: the wait is taken as unknown": started < submit,
     }
     whole = milli[rows].sum()
     assumed = counted({what: which[rows] for what, which in missing.items()})

@@ -93,7 +93,7 @@ class Columns:
                 self.refuse(name, row, "a text without control characters")
         if repeats == "refuse" and (repeat := first_repeat(found)):
             where = "an earlier row" if (line := self.line(repeat[1])) is None else f"line {line}"
-            raise self.fail(name, repeat[0], f"an id of its own, and {where} has it already")
+            raise self.fail(name, repeat[0], f"a unique job id (first used in {where})")
         return found
 
     def times(

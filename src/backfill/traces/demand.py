@@ -27,7 +27,7 @@ class Demand:
 
     @classmethod
     def of(cls, table: Columns, tasks: Ints, resources: Collection[str]) -> "Demand":
-        """Of a table whose jobs have so many tasks each; resources in the order of its columns.
+        """The demand of a table whose jobs have so many tasks each; resources in the order of its columns.
 
         resources: names of further columns that are resources. Raises the table's error.
         """
@@ -54,11 +54,11 @@ def _memory(table: Columns, tasks: Ints, cpus: Ints) -> Ints:
     given = {name: _wholes(table, name) for name in MEMORY if name in table}
     for one, other in combinations(given, 2):
         if (both := (given[one] > 0) & (given[other] > 0)).any():
-            table.refuse_any(other, both, f"nothing, as the row has {one} too")
+            table.refuse_any(other, both, f"nothing, because the row has {one} too")
     none = np.zeros(table.rows, np.int64)
     per_task, per_job, per_cpu = (given.get(name, none) for name in MEMORY)
     if (bare := (per_cpu > 0) & (cpus == 0)).any():
-        table.refuse_any("memory_per_cpu", bare, "nothing, as the tasks of the job hold no cpus")
+        table.refuse_any("memory_per_cpu", bare, "nothing, because the tasks of the job hold no cpus")
     if (beyond := per_cpu.astype(np.float64) * cpus > _MOST).any():
         for row in np.flatnonzero(beyond).tolist():
             table.refuse("memory_per_cpu", row, f"less: the {cpus[row]:,} cpus of a task hold more than 2^62 bytes")
@@ -78,7 +78,7 @@ def _reading(table: Columns, tasks: Ints) -> tuple[str, ...]:
     row = int(several[0])
     asked = f"procs={tasks[row]} with memory={table.texts('memory')[row]}"
     whole = amount("memory", int(memory[row]) * int(tasks[row]))
-    return (f"memory is per task: {asked} hold {whole} between them; use memory_per_job for what a whole job holds",)
+    return (f"memory is per task: {asked} hold {whole} in total; use memory_per_job for the memory of a whole job",)
 
 
 def _gpus(table: Columns) -> tuple[Ints, Labels]:

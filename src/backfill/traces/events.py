@@ -15,9 +15,15 @@ _EXPECTED = f"{', '.join(SUFFIXES)}, each also with .gz behind it"
 
 
 def read_events(source: Source | bytes | str | Path) -> Events:
-    """The events of a file, plain or gzip: CSV, or one JSON object a line; docs/reference/files.md has the columns.
+    r"""The events of a file, plain or gzip: CSV, or one JSON object a line; docs/reference/files.md has the columns.
 
     Raises EventsError with file, line and column, and UsageError for standard input, from which jobs are read.
+
+    >>> import backfill as bf
+    >>> from pathlib import Path
+    >>> _ = Path("outage.csv").write_text("time,event,node\n0,down,n1\n600,up,n1\n")
+    >>> len(bf.read_events("outage.csv"))
+    2
     """
     if isinstance(source, str | Path) and str(source) == "-":
         raise BadArgument("events", "-", f"a file: {_EXPECTED}")
@@ -64,7 +70,7 @@ def _fields(file: str, number: int, line: bytes) -> dict[str, str | None]:
         if len(fields) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise EventsError(at(file, number, f"field {quote(twice)} stands twice"))
+            raise EventsError(at(file, number, f"field {quote(twice)} appears twice"))
         return fields
 
     try:

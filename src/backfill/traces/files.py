@@ -100,7 +100,7 @@ def _text(file: str, stream: Any, error: type[InputError]) -> bytes:
         unended = unended + len(piece) if end < 0 else len(piece) - end - 1
         blank = blank + len(piece) if piece.isspace() else 0
         if max(unended, blank) > _MOST:
-            what = "a line of" if unended > _MOST else "nothing but white space for"
+            what = "a line of" if unended > _MOST else "only white space for"
             raise error(at(file, line, f"{what} more than {_MOST >> 20} MiB; expected a log"))
         line += piece.count(b"\n")
         held += piece

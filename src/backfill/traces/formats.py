@@ -30,7 +30,7 @@ class Rules:
     """What an import does with jobs that no simulation can use as they are."""
 
     zero_run: str = "keep"  # jobs with run time 0: keep, drop-cancelled or drop
-    repeats: str = "drop"  # jobs with an id that stands above already: refuse (the file) or drop (the job)
+    repeats: str = "drop"  # duplicate job ids: refuse (the file) or drop (the job)
     resources: tuple[str, ...] = ()  # further columns that are resources
     machines: Platform | str | None = None  # the nodes that the log is of, or the table of them
     zone: str | None = None  # of dates that name none: a name of the IANA database
@@ -117,9 +117,15 @@ FORMATS: dict[str, Reader] = {
 
 
 def import_log(format: str, file: str, rules: Rules | None = None) -> Workload:
-    """The jobs of a file in a format of FORMATS, whatever its name; `-` is standard input.
+    r"""The jobs of a file in a format of FORMATS, whatever its name; `-` is standard input.
 
     Raises UsageError for an unknown format, and WorkloadError with file, line and field.
+
+    >>> import backfill as bf
+    >>> from pathlib import Path
+    >>> _ = Path("jobs.txt").write_text("job;submit;runtime\n1;0;60\n")
+    >>> bf.import_log("csv", "jobs.txt")
+    <Workload jobs.txt: 1 job>
     """
     check_format(format)
     return FORMATS[format](Source.of(file), rules or Rules())

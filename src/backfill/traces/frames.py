@@ -1,44 +1,32 @@
-"""Workloads out of tables of pandas and polars."""
+"""Workloads out of DataFrames and arrays: what `Workload.from_pandas`, `from_polars` and `from_arrays` do."""
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from backfill.model.errors import UsageError
 from backfill.model.workload import Workload
+from backfill.traces.columns import write_rows
 from backfill.traces.files import Source
 from backfill.traces.table import read_table
 
+Names = Mapping[str, str] | None  # column -> what the table calls it
 
-def from_pandas(
-    frame: Any, columns: Mapping[str, str] | None = None, *, resources: Sequence[str] = (), timezone: str | None = None
-) -> Workload:
-    """The jobs of a pandas DataFrame, whose columns are those of a workload CSV (docs/reference/files.md).
 
-    columns: what the frame calls them, as `{"runtime": "Elapsed"}`. resources: further columns that are resources.
-    Instants may be timestamps, spans timedeltas, and either a number of seconds; timezone: of timestamps without one.
-    Raises WorkloadError with row and column, and UsageError for what is no DataFrame.
-
-    >>> import backfill as bf, pandas as pd
-    >>> bf.from_pandas(pd.DataFrame({"job": [1], "submit": [0], "Elapsed": [60]}), {"runtime": "Elapsed"})
-    <Workload DataFrame: 1 job>
-    """
+def from_pandas(frame: Any, columns: Names, resources: Sequence[str], timezone: str | None) -> Workload:
+    """The jobs of a pandas DataFrame."""
     if not hasattr(frame, "to_csv"):
         raise UsageError(f"frame is {type(frame).__name__}; expected a pandas DataFrame")
     spans = frame.select_dtypes("timedelta")
     plain = frame.assign(**{str(name): spans[name].dt.total_seconds() for name in spans})
-    return _read(plain.to_csv(index=False).encode(), columns, resources, timezone)
+    return _read(plain.to_csv(index=False), "DataFrame", columns, resources, timezone)
 
 
-def from_polars(
-    frame: Any, columns: Mapping[str, str] | None = None, *, resources: Sequence[str] = (), timezone: str | None = None
-) -> Workload:
-    """The jobs of a polars DataFrame; the arguments are those of `from_pandas`.
-
-    >>> import backfill as bf, polars as pl
-    >>> bf.from_polars(pl.DataFrame({"job": [1], "submit": [0], "runtime": [60]}))
-    <Workload DataFrame: 1 job>
-    """
+def from_polars(frame: Any, columns: Names, resources: Sequence[str], timezone: str | None) -> Workload:
+    """The jobs of a polars DataFrame."""
     if not hasattr(frame, "write_csv"):
         raise UsageError(f"frame is {type(frame).__name__}; expected a polars DataFrame")
     import polars as pl
@@ -47,9 +35,35 @@ def from_polars(
     plain = frame.with_columns(selectors.duration().dt.total_microseconds() / 1_000_000)
     dates = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime) and kind.time_zone]
     plain = plain.with_columns(pl.col(dates).dt.convert_time_zone("UTC").dt.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00"))
-    return _read(plain.write_csv().encode(), columns, resources, timezone)
+    return _read(plain.write_csv(), "DataFrame", columns, resources, timezone)
 
 
-def _read(text: bytes, columns: Mapping[str, str] | None, resources: Sequence[str], timezone: str | None) -> Workload:
-    source = replace(Source.of(text), file="DataFrame")
+def from_arrays(arrays: Any, columns: Names, resources: Sequence[str], timezone: str | None) -> Workload:
+    """The jobs of arrays or lists by name."""
+    if not isinstance(arrays, Mapping):
+        raise UsageError(f"arrays is {type(arrays).__name__}; expected a dict of arrays by column")
+    cells = {str(name): _cells(values) for name, values in arrays.items()}
+    lengths = {name: len(values) for name, values in cells.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise UsageError(f"arrays have unequal lengths ({shown}); expected one value per job in each")
+    out = io.StringIO()
+    write_rows(out, cells, zip(*cells.values(), strict=True))
+    return _read(out.getvalue(), "arrays", columns, resources, timezone)
+
+
+def _cells(values: Any) -> list[Any]:
+    """One value per job as a CSV has it; nothing where it is missing, seconds for a timedelta."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise UsageError(f"an array has shape {array.shape}; expected one value per job")
+    if array.dtype.kind in "mM":
+        missing = np.isnat(array)
+        array = array / np.timedelta64(1, "s") if array.dtype.kind == "m" else np.datetime_as_string(array)
+        return [None if gone else value for gone, value in zip(missing.tolist(), array.tolist(), strict=True)]
+    return [None if value is None or value != value else value for value in array.tolist()]  # NaN is unequal to itself
+
+
+def _read(text: str, name: str, columns: Names, resources: Sequence[str], timezone: str | None) -> Workload:
+    source = replace(Source.of(text.encode()), file=name)
     return read_table(source, resources, columns=tuple((columns or {}).items()), zone=timezone)

@@ -60,21 +60,21 @@ def read_mwf(
         **lines.missing,
         **of_memory,
         **of_shape,
-        "gpus that do not share out evenly, rounded up in each task": gpus % tasks > 0,
-        "properties that no machine states, taken as held by all": untold,
+        "gpus that do not divide evenly among tasks: rounded up in each": gpus % tasks > 0,
+        "properties that no machine states: taken as held by all": untold,
     }
     notes = [
         f"requested memory (field 10) taken as {'bytes' if metacentrum else 'KB'} on each node",
         *([] if metacentrum else ["soft walltimes (field 20) are not used"]),
         *([f"no machine states these properties: {', '.join(unknown[:10])}"] if unknown else []),
-        *([] if platform else ["no table of machines: how large nodes are, and where jobs may run, is not known"]),
+        *([] if platform else ["no table of machines: the sizes of nodes and where jobs may run are unknown"]),
     ]
     columns = {"tasks": tasks, "demand": np.column_stack(demand), "constraint": constraint}
     if metacentrum:
         columns["queue"] = Labels.of(["" if cells[1] == "-1" else cells[1] for cells in texts])
     if specs and not lines.field[3].any():
         columns["waited"] = np.full(len(specs), -1)
-        notes.append("all waits (field 3) are 0, taken as unknown")
+        notes.append("all waits (field 3) are 0: taken as unknown")
     log = lines.workload(columns, ("cpus", "memory", "gpus")[: len(demand)], missing, notes)
     return replace(log, platform=platform, cpus=platform.cpus) if platform else log
 
@@ -91,10 +91,10 @@ def _shape(
         cpus, taken = np.where(whole, np.maximum(cpus, _largest(platform, constraint)), cpus), "all cpus of the node"
     several = np.array([len(spec.asked) > 1 for spec in specs], np.bool_)
     return tasks, cpus, {
-        "node spec of other processors than field 8, which counts": ~agree,
-        "chunks of unequal size, taken as equal tasks": agree & (tasks != [spec.nodes for spec in specs]),
-        "chunks that ask for different nodes, all of which any task may run on": several,
-        f"whole nodes (#excl), taken as {taken}": whole,
+        "node spec that disagrees with field 8: field 8 counts": ~agree,
+        "chunks of unequal size: taken as equal tasks": agree & (tasks != [spec.nodes for spec in specs]),
+        "chunks that ask for different nodes: any task may run on all of them": several,
+        f"whole nodes (#excl): taken as {taken}": whole,
     }  # fmt: skip
 
 
@@ -107,8 +107,8 @@ def _memory(lines: Lines, specs: list[NodeSpec], unit: int) -> tuple[Ints, Assum
         expected = "fewer nodes: they hold more memory than 2^62 bytes"
         raise lines.refused(int(np.argmax(beyond)), 21, expected, METACENTRUM)
     return on_node * nodes, {
-        "no requested memory, taken as 0": requested == 0,
-        "memory of the node spec above field 10, taken from the spec": stated > requested,
+        "requested memory missing: taken as 0": requested == 0,
+        "node spec with more memory than field 10: the node spec is used": stated > requested,
     }
 
 
@@ -143,7 +143,7 @@ def _specs(lines: Lines, texts: list[str], metacentrum: bool) -> list[NodeSpec]:
 
 
 def _gpus(lines: Lines, texts: list[str]) -> Ints:
-    """Of the whole job."""
+    """The GPUs of the whole job."""
     found = np.zeros(len(texts), np.int64)
     for job, text in enumerate(texts):
         try:
@@ -181,7 +181,7 @@ def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labe
 
 
 def _largest(platform: Platform, constraint: Labels) -> Ints:
-    """For each job the most cpus of a node that it may run on."""
+    """The most cpus of a node that each job may run on."""
     cpus = platform.capacity[:, 0]
     most = [cpus[platform.allows(text)].max(initial=0) for text in constraint.names]
     return np.array([*most, cpus.max()], np.int64)[constraint.codes]

@@ -13,11 +13,11 @@ from backfill.model.workload import ANY, Jobs, Labels, Ragged
 ZERO_RUN = ("keep", "drop-cancelled", "drop")  # what becomes of jobs with run time 0
 CANCELLED = ("run", "leave")  # what becomes of cancelled jobs with run time 0
 REPEATS = ("refuse", "drop")  # what becomes of a file with an id that stands twice, or of the later jobs
-REPEATED = "id stands above already"  # why a job is dropped
+REPEATED = "duplicate job id"  # why a job is dropped
 
 
 def counted(found: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
-    """For how many jobs each holds, without those that hold for none."""
+    """The number of jobs for which each holds, without those that hold for none."""
     counts = {what: int(np.count_nonzero(which)) for what, which in found.items()}
     return {what: count for what, count in counts.items() if count}
 
@@ -30,8 +30,8 @@ def told(counts: Mapping[str, int], jobs: int) -> list[str]:
 def oddities(jobs: Jobs) -> list[str]:
     """What is legal in any log but worth a look, in the words of `analysis.quality`."""
     odd = {
-        "submitted before the job above": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
-        "ran longer than the walltime": jobs.runtime > jobs.walltime,
+        "submitted before the previous job": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
+        "run time longer than the walltime": jobs.runtime > jobs.walltime,
     }
     return told(counted(odd), len(jobs))
 

@@ -36,6 +36,11 @@ def read(
     resources: names of further columns of a CSV or Parquet file that are resources, as the platform has them.
     machines: the nodes by which the node specs of a log of 21 fields are read, where they are not those beside it.
     Raises WorkloadError, and UsageError for an unknown `zero_run`.
+
+    >>> import backfill as bf
+    >>> bf.write(bf.generate("lublin?jobs=100&cpus=64"), "jobs.swf")
+    >>> bf.read("jobs.swf")
+    <Workload jobs: 100 jobs in 21.9 h, 64 cpus>
     """
     check_zero_run(zero_run)
     check_cancelled(cancelled, zero_run)
@@ -54,7 +59,7 @@ def _sample(name: str) -> Workload:
     if name not in SAMPLES:
         raise UsageError(f"{PREFIX}{name} is unknown; expected {' or '.join(PREFIX + each for each in SAMPLES)}")
     sample = SAMPLES[name]
-    size = f"the log does not say how large the machine is; taken: {sample.cpus:,} processors"
+    size = f"the log does not state the size of the machine; {sample.cpus:,} processors are assumed"
     found = read_table(Source.of(sample.path), ())
     return replace(found, platform=Platform.pool(sample.cpus), notes=(sample.about, *found.notes, size))
 
@@ -91,7 +96,7 @@ def with_cancelled(workload: Workload, rule: str) -> Workload:
     count = int(workload.never_ran.sum())
     some = f"{count:,} of {len(workload):,} jobs"
     if rule == "run":
-        note = f"cancelled before they ran, kept as jobs of 0 s: {some}; --cancelled leave lets them leave"
+        note = f"cancelled before they ran, kept as jobs of 0 s: {some}; with --cancelled leave they leave the queue"
         return replace(workload, notes=(*workload.notes, note)) if count else workload
     note = f"cancelled before they ran, leave after their recorded wait: {some}"
     unknown = int((workload.never_ran & (workload.jobs.waited < 0)).sum())
@@ -109,7 +114,7 @@ def without_zero_runs(workload: Workload, zero_run: str) -> Workload:
     if zero_run == "drop-cancelled":
         status = workload.jobs.status
         if not status.names:
-            note = "the log does not say which jobs were cancelled: those with run time 0 are kept"
+            note = "the log does not state which jobs were cancelled: those with run time 0 are kept"
             return replace(workload, notes=(*workload.notes, note))
         zero, reason = workload.never_ran, "run time 0, cancelled"
     kept = workload.with_rows(np.flatnonzero(~zero))

@@ -39,8 +39,8 @@ def read_swf(
     missing = lines.missing
     if memory.any():
         demand.append(np.rint(memory * KB).astype(np.int64))
-        missing["no requested memory, the used memory stands for it"] = (field[10] <= 0) & (memory > 0)
-        missing["no memory value at all, taken as 0"] = memory == 0
+        missing["requested memory missing: the used memory is taken"] = (field[10] <= 0) & (memory > 0)
+        missing["memory missing: taken as 0"] = memory == 0
     columns = {"tasks": lines.procs, "demand": np.column_stack(demand)}
     return lines.workload(columns, ("cpus", "memory")[: len(demand)], missing)
 
@@ -49,31 +49,31 @@ def write_swf(workload: Workload, path: str | Path) -> None:
     """Write as SWF, packed where the path ends in .gz. The header says what SWF has no field for.
 
     Ids that are no whole numbers are replaced by 1, 2, ...; users and groups likewise. Raises WorkloadError where a
-    job holds no cpu, which SWF cannot say.
+    job holds no cpu, which SWF cannot express.
     """
     jobs = workload.jobs
     if (jobs.procs < 1).any():
-        raise WorkloadError(f"job {jobs.job[int(np.argmin(jobs.procs))]} holds no cpu, which SWF cannot say")
+        raise WorkloadError(f"job {jobs.job[int(np.argmin(jobs.procs))]} holds no cpu, which SWF cannot express")
     ids = [str(job) for job in jobs.job]
     notes = []
     if not all(_is_count(job) for job in ids):
         ids = [str(number) for number in range(1, len(jobs) + 1)]
-        notes.append("the job numbers are new")
+        notes.append("the job ids were replaced by numbers")
     renumbered = len(notes)
     if lost := _lost(workload):
-        notes.append(f"left out, as SWF has no field for it: {', '.join(lost)}")
+        notes.append(f"left out because SWF has no field for it: {', '.join(lost)}")
     if unlimited := int((jobs.walltime == 0).sum()):
         notes.append(f"a walltime of 0, which readers of SWF take as unknown: {counted(unlimited, 'job')}")
     for note in notes[renumbered:]:
         warnings.warn(f"{path}: {note}", stacklevel=2)
-    clock = workload.calendar
+    clock = workload.clock_to_state
     header = [
         "Version: 2.2",
         f"Computer: {' '.join(workload.name.split())}",
         f"MaxJobs: {len(jobs)}",
         f"MaxRecords: {len(jobs)}",
         *([f"MaxProcs: {workload.cpus}"] if workload.cpus else ()),
-        *([f"UnixStartTime: {clock.epoch}", f"TimeZoneString: {clock.zone}"] if clock and clock.epoch > 0 else ()),
+        *([f"UnixStartTime: {clock.epoch}", f"TimeZoneString: {clock.zone}"] if clock and clock.epoch >= 0 else ()),
         *(f"Note: {note}" for note in notes),
     ]
     unknown = ["-1"] * len(jobs)

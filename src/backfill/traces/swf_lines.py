@@ -66,7 +66,7 @@ class Lines:
     def of(
         cls, log: Source, zero_run: str, repeats: str, fields: Sequence[str] = FIELDS, think: bool = False
     ) -> "Lines":
-        """Of a log whose lines have these fields. Raises WorkloadError with file, line and field."""
+        """The jobs of a log whose lines have these fields. Raises WorkloadError with file, line and field."""
         check_zero_run(zero_run)
         check_repeats(repeats)
         table = _table(log, fields)
@@ -80,7 +80,7 @@ class Lines:
         lines = cls(log, rows, {number: values[rows] for number, values in field.items()}, dropped, think, left_out)
         if repeat := first_repeat(lines.field[1].tolist()):
             earlier, _ = _found(log, int(rows[repeat[1]]), 1)
-            raise lines.refused(repeat[0], 1, f"a number of its own, and line {earlier} has it already")
+            raise lines.refused(repeat[0], 1, f"a unique job number (first used in line {earlier})")
         return lines
 
     @property
@@ -90,12 +90,12 @@ class Lines:
 
     @property
     def missing(self) -> dict[str, NDArray[np.bool_]]:
-        """For which jobs something had to stand for something else."""
+        """The jobs for which a missing value had to be replaced."""
         field = self.field
         return {
-            "no requested time, the run time stands for it": field[9] <= 0,
-            "no requested processors, the allocated ones stand for them": field[8] <= 0,
-            "a negative wait, taken as unknown": (field[3] < 0) & (field[3] != -1),
+            "walltime missing: the run time is used": field[9] <= 0,
+            "requested processors missing: the allocated ones are used": field[8] <= 0,
+            "negative wait: taken as unknown": (field[3] < 0) & (field[3] != -1),
         }
 
     def refused(self, job: int, number: int, expected: str, fields: Sequence[str] = FIELDS) -> WorkloadError:
@@ -115,7 +115,7 @@ class Lines:
         missing: dict[str, NDArray[np.bool_]],
         notes: Sequence[str] = (),
     ) -> Workload:
-        """With what each job holds in these columns; the others are as SWF has them."""
+        """The workload with these columns of demand; the others are as SWF has them."""
         field, names = self.field, self.field[17] > 0
         times: dict[str, Any] = {
             "submit": to_micros(field[2]),
@@ -130,7 +130,7 @@ class Lines:
             missing = missing | self._follow(times)
         elif names.any():
             some = f"{int(names.sum()):,} of {len(names):,} jobs"
-            notes = (*notes, f"preceding jobs (field 17) are not looked at: {some} have one; --think lets them follow")
+            notes = (*notes, f"preceding jobs (field 17) are ignored: {some} have one; use --think to honour them")
         assumed, head = counted(missing), _head(self.log)
         with in_file(self.log.file):
             jobs = Jobs(
@@ -146,7 +146,7 @@ class Lines:
             resources=tuple(resources),
             sha256=self.log.sha256,
             cpus=_size(head),
-            clock=_clock(head),
+            clock=_clock(head, jobs.submit),
             dropped=self.dropped,
             assumed=assumed,
             notes=(*told(assumed, len(jobs)), *notes, *oddities(jobs)),
@@ -167,7 +167,7 @@ class Lines:
         after = Ragged.of([[row] if there else [] for row, there in zip(place.tolist(), follows, strict=True)])
         if rows := circle(after):
             numbers = [f"{number:g}" for number in self.field[1].tolist()]
-            raise self.refused(rows[0], 17, f"no cycle of preceding jobs, but {circle_text(numbers, rows)}")
+            raise self.refused(rows[0], 17, f"no cycle of preceding jobs ({circle_text(numbers, rows)})")
         think = np.where(follows, to_micros(np.maximum(thinks, 0)), 0)
         submit, length = times["submit"].copy(), np.minimum(times["runtime"], times["walltime"])
         for row in in_order(after):
@@ -175,8 +175,8 @@ class Lines:
                 submit[row] = submit[place[row]] + length[place[row]] + think[row]
         times |= {"submit": submit, "after": after, "think": think, "waited": np.where(follows, -1, times["waited"])}
         return {
-            "a preceding job that is not among the jobs, not waited for": names & ~follows,
-            "no think time after the preceding job, taken as 0": follows & (thinks < 0),
+            "preceding job not among the jobs: not waited for": names & ~follows,
+            "think time missing: taken as 0": follows & (thinks < 0),
         }
 
 
@@ -373,7 +373,8 @@ def _size(head: dict[str, str]) -> int | None:
     return int(head.get("MaxProcs", 0)) or int(head.get("MaxNodes", 0)) or None
 
 
-def _clock(head: dict[str, str]) -> Clock | None:
-    """From UnixStartTime and TimeZoneString; None where the header does not say when the log began."""
-    begin = int(head.get("UnixStartTime", 0))
-    return Clock(begin, head.get("TimeZoneString", "UTC")) if begin else None
+def _clock(head: dict[str, str], submit: Ints) -> Clock | None:
+    """From UnixStartTime and TimeZoneString; None where neither the header nor the times say when the log began."""
+    begin, zone = int(head.get("UnixStartTime", 0)), head.get("TimeZoneString", "UTC")
+    counts_from_1970 = zone != "UTC" and Clock.guess(int(submit.min()) if len(submit) else None) is not None
+    return Clock(begin, zone) if begin or counts_from_1970 else None

@@ -24,7 +24,7 @@ from backfill.traces.seconds import seconds_texts
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
 _PRIORITIES = ("priority", "admin_priority")
 _KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", *MEMORY, "spread", "licences", "deadline",
-          *_PRIORITIES, *LABELS, "after", "think", "waited", "start", "end")  # fmt: skip
+          *_PRIORITIES, *LABELS, "after", "think", "waited", "start", "end", "time_zero")  # fmt: skip
 _EXCLUSIVE = (
     ("procs", "tasks", "procs is short for tasks of one cpu"),
     ("procs", "cpus", "procs is short for tasks of one cpu"),
@@ -69,9 +69,9 @@ def read_table(
     walltime = _spans(table, "walltime", NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
     made["walltime"] = np.where(walltime == NO_TIME, runtime, walltime)
     made["requested"] = walltime != NO_TIME
-    missing = {"no walltime, the run time stands for it": walltime == NO_TIME}
+    missing = {"walltime missing: the run time is used": walltime == NO_TIME}
     if not {"procs", "tasks", "cpus"} & set(table.names):
-        missing["no processors, taken as 1"] = np.ones(table.rows, np.bool_)
+        missing["processors missing: taken as 1"] = np.ones(table.rows, np.bool_)
     tasks = np.ones(table.rows, np.int64)
     for name in {"procs", "tasks"} & set(table.names):
         tasks = table.wholes(name, 1, _TASKS_MAX, 1)
@@ -83,7 +83,7 @@ def read_table(
     if "start" in table:
         start = table.times("start", blank=NO_TIME, parse=instants, forms=_DATE)
         made["waited"] = np.where((start != NO_TIME) & (start >= submit), start - submit, -1)
-        missing["a start before the submit, the wait taken as unknown"] = (start != NO_TIME) & (start < submit)
+        missing["start before the submit: the wait is taken as unknown"] = (start != NO_TIME) & (start < submit)
     for name in {*_PRIORITIES} & set(table.names):
         made[name] = table.numbers(name, 0.0)
     if "spread" in table:
@@ -92,6 +92,7 @@ def read_table(
     made["after"] = _after(table, names)
     if "think" in table:
         made["think"] = _think(table, made["after"])
+    clock = _clock(table, Clock(0, zone or "UTC") if instants.dated else None)
     with in_file(table.file):
         jobs = Jobs(
             job=np.array(names, object),
@@ -124,7 +125,7 @@ def read_table(
         sha256=source.sha256,
         dropped=dropped,
         assumed=assumed,
-        clock=Clock(0, zone or "UTC") if instants.dated else None,
+        clock=clock,
         notes=(
             *(broken.notes if broken is not None else ()),
             *([ZONELESS] if instants.zoneless and zone is None else ()),
@@ -134,6 +135,26 @@ def read_table(
             *oddities(jobs),
         ),
     )
+
+
+def _clock(table: Columns, dated: Clock | None) -> Clock | None:
+    """The calendar that the column time_zero states, in one row or in several alike. dated: of dates, from 1970."""
+    stated: Clock | None = None
+    for row, text in enumerate(table.texts("time_zero") if "time_zero" in table else ()):
+        if not text:
+            continue
+        try:
+            clock = Clock.parse(text)
+        except ValueError:
+            table.refuse("time_zero", row, "when time 0 is, such as 2026-03-01T00:00:00Z[Europe/Berlin]")
+            continue
+        if stated not in (None, clock):
+            table.refuse("time_zero", row, "the same in all rows that have it")
+        elif dated is not None and clock.epoch:
+            table.refuse("time_zero", row, "1970-01-01T00:00:00Z, from which dates count")
+        else:
+            stated = clock
+    return stated or dated
 
 
 def _spans(table: Columns, name: str, blank: int | None = None) -> Ints:
@@ -176,7 +197,7 @@ def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
             if not name or not (
                 count.isascii() and count.isdigit() and len(count) <= 20 and 1 <= int(count) <= _COPIES_MAX
             ):
-                table.refuse("licences", row, f"name:copies with ; between, and 1 to {_COPIES_MAX:,} copies")
+                table.refuse("licences", row, f"name:copies items separated by ;, of 1 to {_COPIES_MAX:,} copies each")
                 continue
             asked.append((row, known.setdefault(name, len(known)), int(count)))
     items = np.array(asked, np.int64).reshape(-1, 3).T
@@ -195,11 +216,11 @@ def _after(table: Columns, names: list[str]) -> Ragged:
         before = dict.fromkeys(part.strip() for part in text.split(";") if part.strip())
         for job in before:
             if job not in place:
-                table.refuse("after", row, f"ids of this file with ; between, and no job is called {quote(job)}")
+                table.refuse("after", row, f"ids of this file separated by ; (no job is called {quote(job)})")
         lists.append([place[job] for job in before if job in place])
     after = Ragged.of(lists)
     while rows := circle(after):
-        table.refuse("after", rows[0], f"no cycle, but {circle_text(names, rows)}")
+        table.refuse("after", rows[0], f"no cycle ({circle_text(names, rows)})")
         lists[rows[0]] = []
         after = Ragged.of(lists)
     return after
@@ -208,7 +229,7 @@ def _after(table: Columns, names: list[str]) -> Ragged:
 def _think(table: Columns, after: Ragged) -> Ints:
     think = _spans(table, "think", 0)
     alone = (think > 0) & (np.diff(after.first) == 0)
-    table.refuse_any("think", alone, "nothing, as the job comes after no other")
+    table.refuse_any("think", alone, "nothing, because the job has no `after`")
     return np.where(alone, 0, think)
 
 
@@ -276,11 +297,13 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
         columns["think"] = jobs.think
     if in_use(jobs, "waited"):
         columns["waited"] = np.where(jobs.waited < 0, NO_TIME, jobs.waited)
+    if (clock := workload.clock_to_state) is not None and clock.text is not None and len(jobs):
+        columns["time_zero"] = [clock.text, *[None] * (len(jobs) - 1)]
     return columns
 
 
 def _listed(items: Iterable[str]) -> str:
     parts = list(items)
     if bad := [part for part in parts if ";" in part]:
-        raise WorkloadError(f"{quote(bad[0])} holds a ; and cannot stand in a list")
+        raise WorkloadError(f"{quote(bad[0])} contains a ;, which separates the items of a list")
     return ";".join(parts)

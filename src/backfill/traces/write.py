@@ -13,6 +13,9 @@ def write(workload: Workload, path: str | Path) -> None:
     """Write a workload, whole or not at all, in the format of the suffix: .swf or .csv (.gz) or .parquet.
 
     Raises UsageError for another suffix, and WorkloadError where the format cannot say what a job holds.
+
+    >>> import backfill as bf
+    >>> bf.write(bf.generate("lublin?jobs=100&cpus=64"), "jobs.csv.gz")
     """
     suffix = check_suffix(path)
     if suffix.startswith(".swf"):

@@ -35,6 +35,10 @@ def generate(text: str, more_seed: int = 0) -> Workload:
 
     more_seed: added to the seed of the text, or to 0 where it gives none, for replications of one model.
     Raises UsageError for an unknown model, key or value, and names the known ones.
+
+    >>> import backfill as bf
+    >>> bf.generate("lublin?jobs=100&cpus=64&seed=1")
+    <Workload lublin: 100 jobs in 19.4 h, 64 cpus>
     """
     name, _, query = text.removeprefix("model:").partition("?")
     function = model(name)

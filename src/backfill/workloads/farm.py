@@ -24,7 +24,7 @@ from backfill.workloads.uniform import Uniform
 
 VERSION = 1  # raise it whenever the same arguments give other jobs
 MOST = 10**7  # jobs
-CHUNK = 4096  # jobs that are held against all machines together
+CHUNK = 4096  # jobs that are compared with all machines at once
 TRIES = 1000  # rounds in which jobs that no machine can host are drawn again
 MARGINS = ("time", "percent")
 # streams of random numbers
@@ -78,7 +78,7 @@ def farm(
     if not (ratio_low <= ratio_high and 0 <= margin_low <= margin_high < math.inf):
         raise UsageError("farm: expected ratio_low <= ratio_high and 0 <= margin_low <= margin_high")
     if interarrival is not None and load is not None:
-        raise UsageError("farm: interarrival and load exclude each other")
+        raise UsageError("farm: interarrival and load cannot be combined")
     for name, value in (("interarrival", interarrival), ("load", load)):
         if value is not None and not 0 < value < math.inf:
             raise UsageError(f"farm: {name} is {value}; expected a finite number > 0")

@@ -171,7 +171,7 @@ def _sizes(values: Ints, shares: Floats, uniform: Floats) -> Ints:
 
 
 def _arrivals(seed: int, jobs: int, rates: list[float]) -> tuple[Ints, Ints, Ints]:
-    """Of the first jobs of all streams, in order of time: the stream, the number in it, and the submit."""
+    """Stream, number in it and submit of the first jobs of all streams, in order of time."""
     total = sum(rates)
     streams, numbers, times = [], [], []
     for stream, rate in enumerate(rates):

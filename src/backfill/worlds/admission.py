@@ -44,7 +44,7 @@ def reject_hopeless(
 
 def _reject_successors(jobs: Jobs, causes: Causes, cancelled: Ints) -> None:
     if stuck := circle(jobs.after):
-        raise WorkloadError(f"jobs come after one another in a circle: {circle_text(jobs.job.tolist(), stuck)}")
+        raise WorkloadError(f"jobs depend on one another in a cycle: {circle_text(jobs.job.tolist(), stuck)}")
     if not (causes != "").any():
         return
     known = jobs.submit.copy()  # when it is known that a job is rejected

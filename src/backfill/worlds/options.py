@@ -50,9 +50,11 @@ class Options:
         if not 0 <= self.seed <= SEED_MAX:
             raise BadArgument("seed", self.seed, "a whole number from 0 to 2^64 - 1")
         if self.ties == "step" and self.overrun == "extend":
-            raise UsageError("ties step counts a job at its limit as gone, so it does not go with overrun extend")
+            raise UsageError(
+                "ties step counts a job at its limit as gone, so it cannot be combined with overrun extend"
+            )
         if self.ties == "step" and self.events is not None:
-            raise UsageError("ties step is for published schedules, which know no events; use ties batch")
+            raise UsageError("ties step is for published schedules, which have no events; use ties batch")
 
     @classmethod
     def of(cls, given: OptionsGiven) -> "Options":
@@ -75,7 +77,7 @@ class Options:
 
     @property
     def variant(self) -> list[str]:
-        """Those that are not the default, a text each; the seed is none of them."""
+        """The options that are not the default, a text each, without the seed."""
         usual = Options().to_dict()
         given = {name: text for name, text in self.to_dict().items() if name != "events"}
         found = [f"{name} {text}" for name, text in given.items() if text != usual.get(name, LOST[0])]

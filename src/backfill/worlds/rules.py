@@ -68,7 +68,7 @@ def with_default_walltimes(workload: Workload, platform: Platform) -> Workload:
     if not given.any():
         return workload
     walltime = np.where(given, np.maximum(default, jobs.runtime), jobs.walltime)
-    note = f"no walltime, the default of partition or qos stands for it: {counted(int(given.sum()), 'job')}"
+    note = f"walltime missing: the default of the partition or QOS is used: {counted(int(given.sum()), 'job')}"
     return workload.with_jobs(jobs.replace(walltime=walltime), note)
 
 
@@ -97,7 +97,7 @@ class WholeNodes:
     per_node: Ints  # shape (jobs,): how many of them a node holds; 0 of jobs that share nodes
 
     def take(self, rows: Ints) -> "WholeNodes":
-        """The same of these rows, in this order."""
+        """The rules of these rows, in this order."""
         return WholeNodes(self.tasks[rows], self.per_node[rows])
 
     def own_tasks(self, held: Ragged, job: Ints) -> Ragged:

@@ -249,7 +249,7 @@ def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
 
 
 def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
-    """The same transitions one by one, with a plain Python policy between them."""
+    """Make the transitions one by one, with a plain Python policy between them."""
     arrange = sorter() if policy.sorted_for_it else take_in
     passes, view = 0, View(state, policy.layout)
     with _stopped_when_stuck(policy, state):

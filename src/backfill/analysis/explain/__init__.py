@@ -49,7 +49,7 @@ class Explanation:
 
     @property
     def waited(self) -> int:
-        """For how long, in microseconds."""
+        """The length of the wait in microseconds."""
         return sum(span.length for span in self.spans)
 
     @property

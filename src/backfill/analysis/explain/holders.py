@@ -43,7 +43,7 @@ class Held:
 
 
 def held(record: Record, row: int, cause: Cause, spans: Sequence[Span]) -> Held:
-    """By the runs on the nodes that a job may use, or that held its licences, during these spans of one cause."""
+    """The amounts held by runs on the nodes that a job may use, or of its licences, during these spans of one cause."""
     begin, until = (np.array([getattr(span, name) for span in spans], np.int64) for name in ("begin", "until"))
     run = np.flatnonzero(record.during(int(begin[0]), int(until[-1])))
     amount = _amounts(record, row, cause, run)
@@ -128,7 +128,7 @@ class Passed:
 
 
 def passed(rooms: Sequence[Room], promises: Promises | None) -> Passed:
-    """In these stretches of waiting of one job."""
+    """The jobs that passed one job while it waited."""
     counts, runs, whys, weights = dict.fromkeys(WHY, 0), list[Ints](), list[Ints](), list[Ints]()
     for room in rooms:
         run, why, weight = _passed(room, promises)

@@ -202,7 +202,7 @@ def _may_meet(room: Room, jobs: Ints) -> Mask:
 
 
 def _collision(room: Room, now: int, place: int, runs: Ints, jobs: Ints, starts: Ints) -> int:
-    """On a pool: which of the reservations the job of the room, started now, would run into first; -1 none."""
+    """The reservation on a pool that the job of the room, started now, would run into first; -1 none."""
     record, k = room.record, room.resources
     need = [record.asks.need(those)[:, k] for those in (record.runs.job[runs], jobs)]
     end = now + _walltime(room)

@@ -80,7 +80,7 @@ class Lacking:
 
     @classmethod
     def of(cls, room: Room) -> "Lacking":
-        """In a room, by amounts where these are short, else by what is scattered."""
+        """The lacks of a room: amounts where these are short, else resources that are scattered."""
         amounts = [lack for of_kind in AMOUNTS for lack in of_kind(room)]
         seated = room.seated(room.tasks_at(room.free, room.demand))
         apart = ~np.any([seated == room.tasks, *(lack.short for lack in amounts)], axis=0)

@@ -36,7 +36,7 @@ class Record:
     def of(
         cls, asks: Asks, schedule: Schedule, seen: Ints, events: BoundEvents | None = None, overhead: int = 0
     ) -> "Record":
-        """Of a schedule of the jobs in `asks`.
+        """The record of a schedule of the jobs in `asks`.
 
         seen: their walltimes as policies saw them, shape (jobs,). overhead: what a checkpoint adds to them.
         """
@@ -132,7 +132,7 @@ class Room:
 
     @classmethod
     def of(cls, record: Record, row: int, begin: int, until: int, more: Ints | None = None) -> "Room":
-        """For a job over [begin, until). more: instants that shall be among `times`."""
+        """The room of a job over [begin, until). more: instants that shall be among `times`."""
         asks = record.asks
         nodes = np.flatnonzero(asks.nodes(row))
         resources = np.flatnonzero(asks.demand[row] > 0)

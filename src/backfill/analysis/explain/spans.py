@@ -45,7 +45,7 @@ class Span:
 
     @property
     def length(self) -> int:
-        """In microseconds."""
+        """The length in microseconds."""
         return self.until - self.begin
 
     @property

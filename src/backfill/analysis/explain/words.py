@@ -28,32 +28,32 @@ MOST, LITTLE = 0.5, 0.005  # shares: worth a name in the summary, worth a line
 Rows = list[tuple[str, str]]  # what stands in front of a text, and under which it does not go on; the text
 
 _STARTED = {
-    "head": "as it was first in the policy's order",
+    "head": "because it was first in the queue",
     "backfill": "by backfilling",
-    "reserved": "as its reserved start had come",
-    "moved-up": "as another job's end brought its reserved start forward",
-    "fit": "as it fitted",
-    "gang": "as all tasks of its gang could start together",
-    "thread": "as its thread's turn had come",
-    "resumed": "as it was resumed",
+    "reserved": "because its reserved start had come",
+    "moved-up": "because its reservation moved forward when another job ended",
+    "fit": "because it fitted",
+    "gang": "because all tasks of its gang could start together",
+    "thread": "because its thread's turn had come",
+    "resumed": "because the policy resumed it",
 }
 _PASSED = {  # of many, of one
-    "elsewhere": ("took nothing that it could have used",) * 2,
-    "in-time": ("were to end before its reserved start", "to end before its reserved start"),
+    "elsewhere": ("used nothing that it could have used",) * 2,
+    "in-time": ("were due to end before its reserved start", "due to end before its reserved start"),
     "beside": ("left room for its reserved start",) * 2,
-    "smaller": ("fitted where it did not fit",) * 2,
-    "first": ("were first in the policy's order", "first in the policy's order"),
+    "smaller": ("fitted where this job did not",) * 2,
+    "first": ("were first in the queue", "first in the queue"),
     "reserved": ("had reserved starts of their own", "had a reserved start of its own"),
-    "in-time-ahead": ("were to end before the reserved start of a job ahead of it",
-                      "to end before the reserved start of a job ahead of it"),
+    "in-time-ahead": ("were due to end before the reserved start of a job ahead of it",
+                      "due to end before the reserved start of a job ahead of it"),
     "beside-ahead": ("left room for the reserved start of a job ahead of it",) * 2,
-    "chosen": ("were chosen by the policy, though it would have fitted",
-               "chosen by the policy, though it would have fitted"),
+    "chosen": ("were chosen by the policy, although this job would have fitted",
+               "chosen by the policy, although this job would have fitted"),
 }  # fmt: skip
 
 
 def summary(found: "Explanation") -> str:
-    """For how long the job waited, for what, and who held that: a few sentences."""
+    """A few sentences on how long the job waited, what it waited for, and which jobs held that."""
     job = _capital(_job(found, found.row))
     if not found.spans:
         return _never_waited(found, job)
@@ -75,7 +75,7 @@ def _never_waited(found: "Explanation", job: str) -> str:
     if cause := str(schedule.rejected_for[row]):
         return f"{job} was rejected and never ran: {printable(cause)}."
     if not schedule.ran[row]:
-        return f"{job} left before it could wait for anything."
+        return f"{job} was cancelled before it began to wait."
     return f"{job} did not wait: it started at once, {_STARTED[REASONS[schedule.reason[row]]]}."
 
 
@@ -100,10 +100,10 @@ def _phrase(found: "Explanation", cause: Cause, where: bool = True) -> str:
             place if any(lack.kind in (RESOURCE, SCATTERED) for lack in cause.lacks) else ""
         )
     return {
-        WINDOW: "as it would not have ended before a window that was announced",
-        RESERVATION: "behind reserved starts of other jobs, though it would have fitted",
-        ORDER: "behind earlier jobs of the queue, though it would have fitted",
-    }.get(cause.kind, f"held back by {found.policy}, though it would have fitted")
+        WINDOW: "because it would not have ended before an announced window",
+        RESERVATION: "behind reserved starts of other jobs, although it would have fitted",
+        ORDER: "behind earlier jobs of the queue, although it would have fitted",
+    }.get(cause.kind, f"held back by {found.policy}, although it would have fitted")
 
 
 def _together(found: "Explanation") -> str:
@@ -149,12 +149,12 @@ def _details(found: "Explanation", cause: Cause, held: Held) -> list[str]:
         return []
     (job, time), *others = cause.who
     first, many = {
-        RESERVATION: ("The reserved start was that of", "jobs had these reserved starts"),
-        ORDER: ("First in the queue was", "jobs were first in the queue, one after another"),
+        RESERVATION: ("The reserved start belonged to", "jobs in turn had these reserved starts"),
+        ORDER: ("First in the queue was", "jobs in turn were first in the queue"),
     }[cause.kind]
     if not others:
         return [f"{first} {_job(found, job)}."]
-    return [f"{len(cause.who):,} {many}; {_job(found, job)} was it for longest ({span_text(time)})."]
+    return [f"{len(cause.who):,} {many}; {_job(found, job)} for the longest time ({span_text(time)})."]
 
 
 def _needs(found: "Explanation", cause: Cause) -> str:
@@ -165,15 +165,15 @@ def _needs(found: "Explanation", cause: Cause) -> str:
         return f"It needs {_asked(found, row)}" + (f", {room}." if cause.seated >= 0 else ".")
     if [lack.kind for lack in lacks] == [LIMIT]:
         left = f"{_at_most(lacks[0].name, lacks[0].free_most)} of {lacks[0].there:,}"
-        return f"It needs {needed}, and {left} were left then."
+        return f"It needs {needed}, and {left} were left at that time."
     if cause.seated >= 0 and spread != NODE:
         tasks, site = f"{asks.jobs.tasks[row]:,} equal tasks", " on one site" if spread == SITE else ""
-        return f"It needs {needed} in {tasks}, of which at most {cause.seated:,} had room at once{site}."
+        return f"It needs {needed} in {tasks}, of which at most {cause.seated:,} had room at the same time{site}."
     if cause.seated >= 0:
         most = _listed([_much(lack, lack.on_one) for lack in lacks])
-        return f"It needs {needed} on one node, and no node had more than {most} free then."
+        return f"It needs {needed} on one node, and no node had more than {most} free at that time."
     free = _listed([f"{_at_most(lack.name, lack.free_most)} of {amount(lack.name, lack.there)}" for lack in lacks])
-    return f"It needs {needed}, and {free} were free then."
+    return f"It needs {needed}, and {free} were free at that time."
 
 
 def _held_by(found: "Explanation", cause: Cause, held: Held) -> list[str]:
@@ -301,7 +301,7 @@ def _spans(found: "Explanation") -> tuple[str, Rows]:
 def _span(found: "Explanation", span: Span) -> str:
     if span.lacks:
         lacks = "; ".join(_lacking(found, span, lack) for lack in span.lacks)
-        return f"{lacks}; something is away" if span.kind == OUTAGE else lacks
+        return f"{lacks}; capacity is unavailable" if span.kind == OUTAGE else lacks
     if span.who < 0:
         return f"held back by {found.policy}"
     return {RESERVATION: "reserved start of ", ORDER: "behind "}.get(span.kind, "") + _who(found, span.kind, span.who)
@@ -355,12 +355,12 @@ def _mover(found: "Explanation", mover: Mover) -> str:
     if mover.what == "ended-early":
         return f"{jobs} ended {span_text(mover.by)} before {'their limits, or less' if others else 'its limit'}"
     return {
-        "submitted": "it began to wait",
+        "submitted": "it was submitted",
         "made-way": f"made way for {jobs}",
-        "overran": f"{jobs} ran on beyond the limit",
+        "overran": f"{jobs} overran the limit",
         "started": f"{jobs} started",
         "event": f"event {mover.event}{f' of {jobs}' if first else ''}",
-        "promised": f"{jobs} got other reserved starts" if first else "the policy decided anew",
+        "promised": f"{jobs} got other reserved starts" if first else "the policy made a new decision",
     }[mover.what]
 
 

@@ -108,7 +108,7 @@ def check_moments(case: Case, until: Ints) -> None:
     moments[moments] = [not alone.runs(row) for row in runs.job[moments].tolist()]
     for i in case.report.each("capacity", moments):
         job, start = jobs.job[runs.job[i]], int(runs.start[i])
-        case.report.add("capacity", job, start, "could not run even alone, with all that there ever is")
+        case.report.add("capacity", job, start, "could not run even if it had the whole platform to itself")
 
 
 def _all_there_is(case: Case) -> Platform:
@@ -119,7 +119,7 @@ def _all_there_is(case: Case) -> Platform:
 
 
 def check_pending(case: Case) -> None:
-    """Somebody lacks what the events took for good; behind that one others may wait for ever."""
+    """At least one job lacks what the events took for good; others may wait behind it."""
     pending, replay = np.flatnonzero(case.pending), cast(Replay, case.replay)
     if not len(pending):
         return
@@ -128,7 +128,7 @@ def check_pending(case: Case) -> None:
     alone = _Alone(case.workload, replace(case.platform, capacity=capacity, copies=copies))
     all_fit = all(alone.runs(row) for row in pending.tolist())
     for row in case.report.each("pending", case.pending & all_fit):
-        case.report.add("pending", case.workload.jobs.job[row], None, "waits for ever, although there is room for it")
+        case.report.add("pending", case.workload.jobs.job[row], None, "is PENDING, although there is room for it")
 
 
 def _too_late(case: Case, stays: Mask, alone: "_Alone") -> Mask:

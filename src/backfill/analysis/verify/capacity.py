@@ -36,7 +36,7 @@ def check_nodes(case: Case) -> None:
         np.minimum.at(low, run, where)
         np.maximum.at(high, run, where)
         for i in report.each("spread", (low < high) & (jobs.spread[runs.job] == SPREAD.index(rule))):
-            report.add("spread", jobs.job[runs.job[i]], runs.start[i], f"sits on more than one {rule}")
+            report.add("spread", jobs.job[runs.job[i]], runs.start[i], f"is spread over more than one {rule}")
 
 
 def check_hosts(case: Case) -> None:

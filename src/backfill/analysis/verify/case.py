@@ -106,7 +106,7 @@ class Report:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Runs:
+class CheckedRuns:
     """The runs of a schedule in order of (job, start); where it states none, each job that ran did so once."""
 
     job: Ints  # row of the workload
@@ -142,7 +142,7 @@ class Case:
     line: Ints  # shape (jobs,): the schedule's line about a job; -1 = none
     start: Ints  # of the last run
     ran: Mask
-    runs: Runs
+    runs: CheckedRuns
     placed: bool  # whether nodes are known; where not, all is one node with the sums
     seat_run: Ints  # shape (seats,): one per run and node
     seat_node: Ints  # -1 = no node of the platform
@@ -207,7 +207,7 @@ def licence_index(workload: Workload, platform: Platform) -> Ints:
 
 
 def copies_held(case: Case) -> tuple[Ints, Ints, Ints]:
-    """For each run and licence of the platform that it holds: (run, licence, copies)."""
+    """(run, licence, copies) for each run and each licence of the platform that it holds."""
     index, run = items_of(case.workload.jobs.licences, case.runs.job)
     licence = licence_index(case.workload, case.platform)[case.workload.jobs.licences.items[index]]
     some = licence >= 0

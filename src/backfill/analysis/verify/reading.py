@@ -12,10 +12,10 @@ import numpy as np
 from backfill.analysis.outages import Holders, Outages
 from backfill.analysis.verify.case import (
     Case,
+    CheckedRuns,
     Mask,
     Report,
     RunColumns,
-    Runs,
     ScheduleColumns,
     codes_of,
     copies_held,
@@ -90,7 +90,9 @@ def read(
     return case if events is None else _with_events(case, events)
 
 
-def _runs_of(workload: Workload, schedule: Schedule | ScheduleColumns, line: Ints, ran: Mask, report: Report) -> Runs:
+def _runs_of(
+    workload: Workload, schedule: Schedule | ScheduleColumns, line: Ints, ran: Mask, report: Report
+) -> CheckedRuns:
     def column(values: Any, missing: int = NO_TIME) -> Ints:
         return np.full(len(lines), missing) if values is None else np.asarray(values, np.int64)[lines]
 
@@ -102,7 +104,7 @@ def _runs_of(workload: Workload, schedule: Schedule | ScheduleColumns, line: Int
         lines = line[rows]
         states, reasons = coded(schedule.state, STATES), coded(schedule.reason, REASONS)
         times = (column(schedule.start), column(schedule.end))
-        return Runs(rows, *times, states, reasons, column(None), lines)
+        return CheckedRuns(rows, *times, states, reasons, column(None), lines)
 
     runs = schedule.runs
     if isinstance(schedule, Schedule):
@@ -119,11 +121,11 @@ def _runs_of(workload: Workload, schedule: Schedule | ScheduleColumns, line: Int
     lines = np.flatnonzero(jobs >= 0)
     lines = lines[np.lexsort((runs.start[lines], jobs[lines]))]
     states, reasons = coded(runs.state, STATES), coded(runs.reason, REASONS)
-    return Runs(jobs[lines], column(runs.start), column(runs.end), states, reasons, column(kept), lines)
+    return CheckedRuns(jobs[lines], column(runs.start), column(runs.end), states, reasons, column(kept), lines)
 
 
 def _with_events(case: Case, events: BoundEvents) -> Case:
-    """The same case with what events did to it."""
+    """The case after its events."""
     workload, platform, runs = case.workload, case.platform, case.runs
     outages = Outages(events, platform, len(workload))
     over = ~np.isin(runs.state, (CANCELLED, NODE_FAIL, PREEMPTED))

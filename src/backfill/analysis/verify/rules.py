@@ -48,7 +48,7 @@ class Membership:
         return ""
 
     def name(self, row: int) -> str | None:
-        """Of its partition, as `partition` has it."""
+        """The name of the partition of a job."""
         partition = self.partition(row)
         return partition.name if isinstance(partition, Partition) else partition
 

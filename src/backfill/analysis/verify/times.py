@@ -12,10 +12,10 @@ import numpy as np
 from backfill.analysis.outages import Outages, Replay
 from backfill.analysis.verify.case import (
     Case,
+    CheckedRuns,
     Lost,
     Mask,
     Overrun,
-    Runs,
     ScheduleColumns,
     codes_of,
     demand_of,
@@ -72,7 +72,7 @@ def check_after(case: Case, until: Ints) -> None:
     for i in report.each("start", runs.start[owner] < over[before] + think):
         never = "" if case.ran[before[i]] or gone[before[i]] else ", and which never ran"
         late = f"{seconds_text(int(think[i]))} s after " if think[i] else ""
-        text = f"starts before {late}the end of job {ids[before[i]]}, which it comes after{never}"
+        text = f"starts before {late}the end of job {ids[before[i]]}, which it depends on{never}"
         report.add("start", ids[runs.job[owner[i]]], runs.start[owner[i]], text)
 
 
@@ -128,7 +128,7 @@ def lengths_of(case: Case, overrun: Overrun, overhead: int) -> Lengths:
     return Lengths(shortest, longest, rounding, needed > shortest, at_most <= longest, extra, spent)
 
 
-def _overheads(runs: Runs, preempted: Mask, overhead: int) -> Ints:
+def _overheads(runs: CheckedRuns, preempted: Mask, overhead: int) -> Ints:
     """What it costs to go on, of each run: the overhead, and what the run before did not get to pay of its own."""
     extra = np.where(preempted, overhead, 0)
     for i in np.flatnonzero(extra).tolist():
@@ -136,7 +136,7 @@ def _overheads(runs: Runs, preempted: Mask, overhead: int) -> Ints:
     return extra
 
 
-def _before(runs: Runs, values: Ints) -> Ints:
+def _before(runs: CheckedRuns, values: Ints) -> Ints:
     """The sum of a value over the earlier runs of the same job."""
     upto = np.cumsum(values) - values
     before: Ints = upto - upto[runs.first][np.cumsum(runs.first) - 1]
@@ -221,17 +221,17 @@ def check_states(
         spared |= idle & (state == REJECTED)  # `check_rejected` judges it
         spared |= waited & (state == NODE_FAIL)
         for row in report.each("state", listed & (state != -1) & (state != expected) & ~spared):
-            stated = STATES[state[row]] if state[row] >= 0 else "none of the known states"
+            stated = STATES[state[row]] if state[row] >= 0 else "not one of the known states"
             report.add("state", jobs.job[row], None, f"is {stated}; expected {STATES[expected[row]]}")
     if schedule.runs is not None:
         spared = ~lengths.killed & ~lengths.spared & (outcome < REJECTED) & (runs.state < REJECTED)
         for i in report.each("state", (runs.state != outcome) & ~spared):
-            stated = STATES[runs.state[i]] if runs.state[i] >= 0 else "none of the known states"
+            stated = STATES[runs.state[i]] if runs.state[i] >= 0 else "not one of the known states"
             text = f"this run is {stated}; expected {STATES[outcome[i]]}"
             report.add("state", jobs.job[runs.job[i]], runs.start[i], text)
     if schedule.reason is not None or schedule.runs is not None:
         for i in report.each("reason", runs.reason == -2):
-            report.add("reason", jobs.job[runs.job[i]], None, f"its reason is none of {', '.join(REASONS)}")
+            report.add("reason", jobs.job[runs.job[i]], None, f"its reason is not one of {', '.join(REASONS)}")
 
 
 def lost_suspended(case: Case, outcome: Ints, lost: Lost) -> Mask:
@@ -270,7 +270,7 @@ def check_runs(case: Case, schedule: Schedule | ScheduleColumns, outcome: Ints, 
     end = runs.end if schedule.end is None else case.column(schedule.end)[runs.job]
     other = runs.last & case.ran[runs.job] & ((case.start[runs.job] != runs.start) | (end != runs.end))
     for i in report.each("runs", other):
-        report.add("runs", ids[runs.job[i]], runs.start[i], "its row is not about this run, its last one")
+        report.add("runs", ids[runs.job[i]], runs.start[i], "its row does not describe this run, its last one")
 
 
 def check_progress(case: Case, lengths: Lengths, outcome: Ints) -> None:
@@ -297,9 +297,9 @@ def check_lost(case: Case) -> None:
     must = np.full(len(runs), NO_TIME)
     must[list(lost)] = list(lost.values())
     for i in report.each("lost", (runs.state == NODE_FAIL) & (must != runs.end)):
-        report.add("lost", ids[runs.job[i]], runs.end[i], "is lost, although no capacity that it must give is")
+        report.add("lost", ids[runs.job[i]], runs.end[i], "is lost, although none of the capacity that it holds is")
     for i in report.each("lost", (must != NO_TIME) & ~((runs.state == NODE_FAIL) & (must == runs.end))):
-        text = "goes on, although the capacity that it holds goes away"
+        text = "goes on, although the capacity that it holds is taken away"
         report.add("lost", ids[runs.job[i]], must[i], text)
 
 

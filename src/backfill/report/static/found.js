@@ -12,7 +12,7 @@ class Found {
     const fits = (job) => (!waited || schedule.waited[job] * data.tick > waited) && (!size || data.procs[job] >= size)
       && (!missed || isLate(schedule, job)) && (!lower || data.userName(job).toLowerCase() === lower);
     const jobs = asked.jobs.filter(fits), filtered = waited || user || size || missed;
-    return { ...asked, jobs, none: asked.none || (filtered ? "No job fits these filters." : `No job and no user is called ${text}.`) };
+    return { ...asked, jobs, none: asked.none || (filtered ? "No job fits these filters." : `No job or user is called ${text}.`) };
   }
 
   all(user) { return { what: user ? `User ${user.trim()}` : "Jobs that fit the filters", jobs: this.those(() => true), other: "" }; }

@@ -365,7 +365,7 @@ class Section {
     };
     if (this.data.away.length) hatched("unavailable: an outage or a window");
     if (this.shown.some(({ chart: each }) => each.schedule.dangled && each.schedule.dangled.some((ticks) => ticks > 0))) {
-      hatched("pale: held, and not busy: the job waits for what it comes after");
+      hatched("pale: held but not busy, because the job waits for its predecessors");
     }
     this.find(".key").replaceChildren(...items);
   }

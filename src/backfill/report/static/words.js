@@ -62,7 +62,7 @@ function told(data, schedule, job) {
     ["started because", (WHY[word] || [word, word])[1]],
     ["submitted", at(data.submit[job])],
     ["started", at(schedule.start[job])],
-    ...(held ? [["held", `${span(held * data.tick)}, until what it comes after was over`]] : []),
+    ...(held ? [["held", `${span(held * data.tick)}, until its predecessors had ended`]] : []),
     ["ran", `${ran} of ${asked} requested${killed}`],
     ...earlierRuns(data, schedule, job),
     ...deadline(data, schedule, job),

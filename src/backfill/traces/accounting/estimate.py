@@ -48,8 +48,8 @@ def estimated_platform(log: Workload, start: Ints, end: Ints, hosts: Labels) -> 
         name=log.name,
     )
     return pool, (
-        f"no platform was given: a pool of {pool.cpus:,} cpus, what jobs held at once, is assumed. The machine may be "
-        "larger; --platform FILE or --cpus N says how large it really is"
+        f"no platform was given: a pool of {pool.cpus:,} cpus is assumed, the most that jobs held at once. The machine "
+        "may be larger; state its real size by --platform FILE or --cpus N"
     )
 
 
@@ -111,6 +111,6 @@ def _nodes(
     )
     return platform, (
         f"no platform was given: the machine is assumed to be the {counted(len(used), 'node')} on which jobs ran, each "
-        "as large as what jobs held on it at once, shared evenly over the nodes of a job. --platform FILE says how "
-        "large they really are"
+        "as large as what jobs held on it at once, shared evenly over the nodes of a job. State their real "
+        "sizes by --platform FILE"
     )

@@ -59,9 +59,9 @@ def _records(file: str, text: str, broken: BrokenLines, notes: list[str]) -> Ite
         record.after = tuple(nodes.get((dag, name), f"{dag}/{name}") for name in parents.split(",") if name)
         yield record
     if local:
-        notes.append(f"left aside: {counted(local, 'job')} of the scheduler and local universes, which hold no slot")
+        notes.append(f"skipped: {counted(local, 'job')} of the scheduler and local universes, which hold no slot")
     if several:
-        notes.append(f"started several times: {counted(several, 'job')}; the history tells the last run of each alone")
+        notes.append(f"started several times: {counted(several, 'job')}; the history has only the last run of each")
 
 
 def _ads(file: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:

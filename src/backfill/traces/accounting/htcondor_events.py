@@ -64,7 +64,7 @@ def records_of_events(text: str, zone: str | None, broken: BrokenLines, notes: l
         if not job.done:
             yield Record(name, job.submit, start=job.start, cpus=1, nodes=1, unfinished=True)
     if strange:
-        notes.append(f"left aside: {counted(strange, 'event')} of jobs whose submit is not in the log")
+        notes.append(f"skipped: {counted(strange, 'event')} of jobs whose submit is not in the log")
     if instants.zoneless and zone is None:
         notes.append(ZONELESS)
 

@@ -52,7 +52,7 @@ def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[
     if asked:
         notes.append("memory (rusage[mem=...] of the effective resource requirement) is taken as MB on each host")
     if others:
-        notes.append(f"left aside: {counted(others, 'record')} that are not JOB_FINISH")
+        notes.append(f"skipped: {counted(others, 'record')} that are not JOB_FINISH")
 
 
 class _Fields:

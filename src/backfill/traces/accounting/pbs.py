@@ -80,9 +80,7 @@ def _records(source: Source, instants: Instants, broken: BrokenLines, notes: lis
             continue
         yield record
     if others:
-        notes.append(
-            f"left aside: {counted(others, 'record')} of reservations, parents of arrays, licences and the like"
-        )
+        notes.append(f"skipped: {counted(others, 'record')} of reservations, parents of arrays, licences and the like")
 
 
 def _heard(jobs: dict[str, _Job], name: str, kind: str, now: int, message: str) -> Iterator[Record]:

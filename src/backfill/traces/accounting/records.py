@@ -148,7 +148,7 @@ def _judged_on(workload: Workload, machine: Platform) -> Workload:
         known[text] = "|".join("&".join(terms) for terms in parts) if all(parts) else ""
     constraint = workload.jobs.constraint
     lost = np.array([*(known[text] != text for text in constraint.names), False])[constraint.codes]
-    assumed = counted({"a constraint that names what no node states: this part is left out": lost})
+    assumed = counted({"constraint on a feature that no node states: this part is left out": lost})
     if lost.any():
         constraint = Labels.of([known[constraint[row]] for row in range(len(workload))])
     return replace(
@@ -331,8 +331,8 @@ def _shape(table: _Table) -> tuple[Ints, Ints, tuple[str, ...], dict[str, Mask]]
         demand.append(-(-gpus // tasks))
         resources.append("gpus")
     return tasks, np.column_stack(demand), tuple(resources), {
-        "cpus that do not share out evenly over the nodes: taken as tasks of one cpu": single & known,
-        "cpus or gpus that do not share out evenly over the nodes: rounded up on each": ~even & ~single,
+        "cpus that do not divide evenly among the nodes: taken as tasks of one cpu": single & known,
+        "cpus or gpus that do not divide evenly among the nodes: rounded up on each": ~even & ~single,
         "heterogeneous job: its components are taken as one job of equal tasks": table.flags["heterogeneous"],
         "memory missing: taken as 0": (memory == 0) & bool(memory.any()),
     }  # fmt: skip
@@ -366,8 +366,8 @@ def _times(table: _Table, before: Ints) -> tuple[dict[str, Any], dict[str, Mask]
         "no time limit: planned as 365 days, as Slurm does": flags["unlimited"],
         "held at first, by a user, a begin time or a dependency: submitted when it became eligible": flags["held"],
         "cancelled while it was held": flags["left held"],
-        "suspended for a while: the run time is that without it": flags["suspended"],
-        "a start before the submit, the wait taken as unknown": early,
+        "suspended for a while: the run time excludes that": flags["suspended"],
+        "start before the submit: the wait is taken as unknown": early,
     }
 
 
@@ -401,8 +401,8 @@ def _after(table: _Table, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
         after,
         np.where(follows & (np.diff(after.first) > 0), pause, 0),
         {
-            "a further run of a job that was requeued or preempted: comes after the former one": follows,
-            "comes after a job that is not in the log: not waited for": lost,
+            "further run of a requeued or preempted job: starts after the previous one has ended": follows,
+            "depends on a job that is not in the log: not waited for": lost,
         },
     )
 
@@ -431,7 +431,7 @@ def _constraint(table: _Table) -> tuple[Labels, dict[str, Mask]]:
             known[key] = text, strange
         texts.append(known[key][0])
         beyond[row] = known[key][1]
-    return Labels.of(texts), {"a constraint that cannot be said here: left out": beyond}
+    return Labels.of(texts), {"constraint that cannot be expressed: left out": beyond}
 
 
 def _licences(labels: Labels) -> tuple[Counted, tuple[str, ...]]:

@@ -120,7 +120,7 @@ class _Lines:
     @property
     def notes(self) -> list[str]:
         """What was left aside, once all records are read."""
-        found = [f"left aside: {counted(self._steps, 'line')} of job steps"] if self._steps else []
+        found = [f"skipped: {counted(self._steps, 'line')} of job steps"] if self._steps else []
         return found + left_aside(self._others)
 
     def records(self) -> Iterator[tuple[str, Record]]:
@@ -289,7 +289,7 @@ def _shares(count: int, among: int) -> Iterator[tuple[int, ...]]:
 def left_aside(others: dict[str, int]) -> list[str]:
     """Generic resources of jobs that are not taken."""
     each = ", ".join(f"{name} ({counted(jobs, 'job')})" for name, jobs in others.items())
-    return [f"resources that are not taken: {each}"] if others else []
+    return [f"resources that are ignored: {each}"] if others else []
 
 
 def status_of(state: str) -> str:

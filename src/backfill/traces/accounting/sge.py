@@ -48,11 +48,11 @@ def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[
         asked += record.memory > 0
         yield record
     if several:
-        notes.append("the log does not tell on which hosts parallel jobs ran: their slots are tasks of one cpu")
+        notes.append("the log does not state on which hosts parallel jobs ran: their slots are tasks of one cpu")
     if asked:
         notes.append("memory that was requested (-l mem_free, h_vmem and the like) is taken as that of each slot")
     if slaves:
-        notes.append(f"left aside: {counted(slaves, 'record')} of tasks of parallel jobs")
+        notes.append(f"skipped: {counted(slaves, 'record')} of tasks of parallel jobs")
 
 
 def _record(fields: list[str]) -> Record:

@@ -69,13 +69,13 @@ def _records(jobs: Iterator[tuple[int, Any]], broken: BrokenLines, notes: list[s
             broken.add(line, problem)
             continue
         except (KeyError, TypeError, AttributeError) as problem:
-            broken.add(line, f"a job is without {problem}; expected the fields of sacct --json")
+            broken.add(line, f"a job lacks {problem}; expected the fields of sacct --json")
             continue
         elsewhere += not found
         yield from found
     notes += left_aside(others)
     if elsewhere:
-        notes.append(f"left aside: {counted(elsewhere, 'job')} that ran in another cluster of the federation")
+        notes.append(f"skipped: {counted(elsewhere, 'job')} that ran in another cluster of the federation")
 
 
 def _record(job: dict[str, Any], others: dict[str, int]) -> list[tuple[str, Record]]:

@@ -24,10 +24,16 @@ _TOML = re.compile(r"^\s*\[\[\w+\]\]", re.MULTILINE)
 
 
 def read_platform(path: str | Path) -> Platform:
-    """The platform in a file: TOML, or the nodes that `scontrol show node --oneliner`, `sinfo -N -l`, `pbsnodes -a` or
+    r"""The platform in a file: TOML, or the nodes that `scontrol show node --oneliner`, `sinfo -N -l`, `pbsnodes -a` or
     `condor_status -long` print, or one of them as JSON; docs/reference/files.md has the rules.
 
     Raises PlatformError with file, line, field, value and what was expected.
+
+    >>> import backfill as bf
+    >>> from pathlib import Path
+    >>> _ = Path("nodes.txt").write_text("NodeName=n1 CPUTot=64 RealMemory=256000 State=IDLE\n")
+    >>> bf.read_platform("nodes.txt").cpus
+    64
     """
     if is_toml(path):
         return Platform.read(path)

@@ -12,7 +12,7 @@ _MIB = 2**20
 
 
 def nodes_of_ads(file: str, ads: list[dict[str, Any]]) -> Inventory:
-    """Of the ads of slots. Raises PlatformError."""
+    """The nodes of the ads of slots. Raises PlatformError."""
     found = Inventory(file)
     for ad in ads:
         ad = {key.lower(): value for key, value in ad.items()}

@@ -34,7 +34,7 @@ def nodes_of_text(file: str, text: str) -> Inventory:
 
 
 def nodes_of_json(file: str, nodes: dict[str, Any]) -> Inventory:
-    """Of `pbsnodes -a -F json`."""
+    """The nodes of `pbsnodes -a -F json`."""
     found = Inventory(file)
     for name, entry in nodes.items():
         values = {key: str(value) for key, value in entry.items() if not isinstance(value, dict)}

@@ -18,7 +18,7 @@ _NOTHING = ("(null)", "N/A", "none", "")
 
 
 def nodes_of_scontrol(file: str, text: str) -> Inventory:
-    """Of `scontrol show node`, and what `show partition` and `show license` print behind it; --oneliner or not."""
+    """The nodes of `scontrol show node`, with `show partition` and `show license` behind it; --oneliner or not."""
     found = Inventory(file)
     line = 1
     for part in re.split(r"(?m)^(?=NodeName=|PartitionName=|LicenseName=)", text):
@@ -80,7 +80,7 @@ def _scontrol_partition(file: str, line: int, pairs: dict[str, str]) -> Terms:
 
 
 def nodes_of_sinfo(file: str, text: str) -> Inventory:
-    """Of `sinfo -N -l`, or of `sinfo -o` with names of nodes and CPUS, whatever separates the columns."""
+    """The nodes of `sinfo -N -l`, or of `sinfo -o` with names of nodes and CPUS, whatever separates the columns."""
     found = Inventory(file)
     place: dict[str, None] = {}
     separator: str | None = None
@@ -126,7 +126,7 @@ def nodes_of_sinfo(file: str, text: str) -> Inventory:
 
 
 def nodes_of_slurm_json(file: str, data: dict[str, Any]) -> Inventory:
-    """Of `scontrol show node --json`, or of `sinfo --json`, of whatever version."""
+    """The nodes of `scontrol show node --json`, or of `sinfo --json`, of whatever version."""
     found = Inventory(file)
     for entry in data.get("sinfo", ()):
         types, gpus = gpus_of(str(entry.get("gres", {}).get("total", "")))

@@ -1,0 +1,55 @@
+"""Spans of time for people: several in one unit, so that they compare at a glance."""
+
+from collections.abc import Sequence
+
+from backfill.model.units import SECOND, span_text
+
+UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
+NONE = "-"
+
+
+def times(seconds: Sequence[float | int | None], unit: str | None = None) -> list[str]:
+    """Spans of time in one unit, by default the one in which they read best."""
+    some = [abs(value) for value in seconds if value]
+    unit = unit or one_unit(some)
+    size = UNITS[unit]
+    digits = 1 if min(some, default=0) >= 2 * size or max(some, default=0) < 0.005 * size else 2
+    return [NONE if value is None else _in_unit(value / size, digits, unit) for value in seconds]
+
+
+def brief(seconds: float, unit: str) -> str:
+    """A span of time in this unit to two digits or so, for where many stand together."""
+    value = seconds / UNITS[unit]
+    return _in_unit(value, 0 if abs(value) >= 9.95 else 1, unit)
+
+
+def span(seconds: float, unit: str) -> str:
+    """A span of time within a sentence: in this unit, or in a smaller one where it is short."""
+    if abs(seconds) < max(0.1 * UNITS[unit], 2):
+        return span_text(seconds * SECOND)
+    if unit == "s":
+        return f"{seconds:,.0f} s"
+    return brief(seconds, unit) if abs(seconds) >= 100 * UNITS[unit] else times([seconds], unit)[0]
+
+
+def one_unit(some: Sequence[float]) -> str:
+    """The unit in which all of these read well, or else the largest one that the longest of them has ten of."""
+    if not some:
+        return "s"
+    least, most = min(some), max(some)
+    return _unit(least, most) or next((unit for unit, size in UNITS.items() if most >= 10 * size), "s")
+
+
+def _unit(least: float, most: float) -> str | None:
+    """The unit for times of this range: the largest of which all have two, or one, and none a thousand; else that of
+    the longest if the shortest has two digits in it."""
+    units = [unit for unit, size in UNITS.items() if most >= 2 * size or size == 1]
+    full = [u for floor in (2, 1) for u in units if least >= floor * UNITS[u] and most < 1000 * UNITS[u]]
+    return next(iter(full), units[0] if least >= 0.095 * UNITS[units[0]] else None)
+
+
+def _in_unit(value: float, digits: int, unit: str) -> str:
+    least = 10.0**-digits
+    if 0 < abs(value) < least / 2:
+        return f"{'-' if value < 0 else ''}<{least:.{digits}f} {unit}"
+    return f"{value:,.{digits}f} {unit}" if value else f"0 {unit}"
