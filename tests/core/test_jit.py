@@ -91,6 +91,12 @@ def test_a_new_process_takes_what_another_compiled(package, tmp_path):
     assert run(package, tmp_path / "cache")[0] == ["41", "warm", "1"]
 
 
+def test_a_package_that_is_installed_elsewhere_takes_what_the_same_sources_compiled(package, tmp_path):
+    run(package, tmp_path / "cache")
+    moved = shutil.copytree(package, tmp_path / "elsewhere" / "backfill", copy_function=shutil.copyfile)
+    assert run(moved, tmp_path / "cache")[0] == ["41", "warm", "1"]
+
+
 def test_an_edited_helper_is_seen_though_the_file_of_its_caller_is_as_before(package, tmp_path):
     run(package, tmp_path / "cache")
     edit(package / "core" / "helper.py", "41", "42")
