@@ -93,11 +93,14 @@ def readable(room: str) -> list[str]:
 class View:
     """The State as a policy in plain Python sees it. Arrays are read-only, and have no row of a job to come."""
 
+    _numba_type_ = StateT  # kernels may be called with it
+
     def __init__(self, state: Any, layout: Layout) -> None:
         rooms = {room: _Room(room, state) for room in READABLE}
         self.__dict__.update(
             _state=state,
             _error=state.trace.error,
+            _meminfo=getattr(state, "_meminfo", None),
             **rooms,
             own=_Own(state, layout),
         )

@@ -28,13 +28,13 @@ class Verb(Kernel):
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What numba asks for where it finds a call. An argument that is no whole number is refused here already."""
-        args, kws = tuple(map(_opened, args)), {name: _opened(kind) for name, kind in dict(kws).items()}
+        kws = dict(kws)
         given = {**dict(zip(self.names, args, strict=False)), **kws}
         for name in NUMBERS:
-            if not isinstance(given.get(name, types.int64), types.Integer | types.Boolean):
+            if not isinstance(types.unliteral(given.get(name, types.int64)), types.Integer | types.Boolean):
                 shown = ", ".join(["State", *map(str, list(given.values())[1:])])
                 raise TypingError(f"no such call as {self.py_func.__name__}({shown})")
-        return super().get_call_template(args, kws)
+        return super().get_call_template(tuple(map(_opened, args)), {name: _opened(kind) for name, kind in kws.items()})
 
 
 class VerbApart(Verb, Apart):
