@@ -1,13 +1,14 @@
 # make demo   install, run the demo on a bundled real log, say where the report is
 # make test   install, run the test suite
 # make test-live   the live queue under faults: ten thousand random histories, a thousand kills
+# make release   check, build, install in a new environment and run the demo there, tag; make upload sends it to PyPI
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export BACKFILL_CACHE_DIR ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE  # the tests start some 200 processes, each of which would compile all sources anew
 
-.PHONY: demo test test-long test-live check lint types bench clean
+.PHONY: demo test test-long test-live check lint types bench release upload clean
 
 demo: $(VENV)/.user
 	$(BIN)/backfill demo
@@ -25,14 +26,20 @@ test-live: $(VENV)/.dev
 check: lint types test
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks tools
+	$(BIN)/ruff check src tests benchmarks tools
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
+
+release: $(VENV)/.release
+	$(BIN)/python tools/release.py
+
+upload: $(VENV)/.release
+	$(BIN)/python -m twine upload dist/*
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +50,10 @@ $(VENV)/.user: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+$(VENV)/.release: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[release]'
 	touch $@
 
 clean:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import baseline
+import dumps
 import numpy as np
 from measure import Result, Target, speeds, warm, work
 
@@ -16,7 +17,10 @@ from backfill import loading, policies
 from backfill.core.policy import Policy
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
+from backfill.traces.accounting.sacct import read_sacct
+from backfill.traces.files import Source
 from backfill.traces.read import read
+from backfill.traces.write import write
 from backfill.workloads import generate
 from backfill.workloads.grid import grid
 from backfill.workloads.threads import threads as many_threads
@@ -428,6 +432,41 @@ def command(quick: bool) -> Rows:
     yield Result("backfill simulate, first ever", "s", seconds[:1], Target(30, most=True), less=True, note=LOG.name)
 
 
+def edited(quick: bool) -> Rows:
+    """From an edit of a policy of one's own to its table: CPU seconds of a new process, everything else compiled."""
+    page = (HERE.parent / "docs" / "tutorials" / "researcher-my-own-policy.md").read_text(encoding="utf-8")
+    source = page.partition("# file: mine.py\n")[2].partition("```")[0]
+    for jobs in (5_000, 20_000 if quick else 100_000):
+        with tempfile.TemporaryDirectory() as folder:
+            file, log = Path(folder) / "mine.py", Path(folder) / "jobs.swf"
+            write(generate(f"lublin?jobs={jobs}&cpus=128&load=0.85&estimate_factor=5&seed=7"), log)
+            arguments = [sys.executable, "-m", "backfill", "simulate", str(log), "--policy", f"{file}:polite", "-q"]
+            rows: dict[str, list[float]] = {"as it was": [], "edited": []}
+            for edit in range(7):
+                for name in reversed(rows):  # an edit, and the same file once more
+                    file.write_text(f"{source}# {edit}\n")
+                    before = os.times()
+                    subprocess.run(arguments, capture_output=True, check=True)
+                    after = os.times()
+                    used = after.children_user + after.children_system
+                    rows[name].append(used - before.children_user - before.children_system)
+        for name, seconds in rows.items():
+            yield Result(f"own policy {name}, {jobs:,} jobs", "CPU s", seconds[1:], Target(3, most=True), less=True)
+
+
+def imports(quick: bool) -> Rows:
+    """Dumps of sacct, from the text to a workload with the machine that it shows."""
+    lines = 50_000 if quick else 1_000_000
+    for shape in dumps.SHAPES:
+        source = Source.of(dumps.sacct(lines, shape).encode())
+        seconds = []
+        for _ in range(3 if quick else 1):
+            begin = time.process_time()
+            read_sacct(source, "UTC").on(None)
+            seconds.append(time.process_time() - begin)
+        yield Result(f"import sacct, {shape}", "CPU us/line", [1e6 * s / lines for s in seconds], less=True)
+
+
 SUITES: dict[str, Callable[[bool], Rows]] = {
     "easy": easy,
     "small": small,
@@ -445,4 +484,6 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "resources": resources,
     "memory": memory,
     "command": command,
+    "edited": edited,
+    "imports": imports,
 }

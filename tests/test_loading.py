@@ -5,8 +5,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from numba.core.event import install_recorder
 
 import backfill as bf
+from backfill import jit
 from backfill.loading import choose, load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.spec import RunSpec
@@ -31,6 +33,28 @@ def one(state):
 @policy("two", compiled=False, settable=("order",))
 def two(state):
     _first(state)
+"""
+
+COMPILED = """from backfill import policy
+from backfill.verbs import BACKFILL, HEAD, candidate, head, kernel, place, place_beside
+from backfill.verbs import reserve, rewind, shadow_time, start, use_extra
+
+@kernel()
+def longest(state):
+    return state.jobs.walltime[:].max()
+
+@policy("mine")
+def mine(state):
+    while head(state) >= 0 and place(state, head(state)):
+        start(state, head(state), HEAD)
+    if head(state) >= 0 and longest(state) > 0:
+        shadow = shadow_time(state, head(state))
+        reserve(state, head(state), t=shadow)
+        rewind(state, 0)
+        job = candidate(state, 0, shadow - state.now)
+        if job >= 0 and place_beside(state, job, shadow - state.now):
+            start(state, job, BACKFILL)
+            use_extra(state, job=job)
 """
 
 
@@ -75,6 +99,17 @@ def test_files_of_one_name_in_two_folders_have_their_own_helpers(file, tmp_path)
     found = [load(f"{each}:one")[0].decide.__globals__["WAITING"] for each in (file, other / "mine.py", file)]
     assert found == [1, 2, 1]
     assert len(imports(file)) == 1
+
+
+@pytest.mark.skipif(jit.PLAIN, reason="nothing is compiled")
+def test_of_an_edited_policy_its_own_functions_alone_are_compiled(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(COMPILED)
+    _ = load(str(file))[0].entry  # also what it calls, where that is not kept yet
+    file.write_text(COMPILED + "# edited\n")
+    with install_recorder("numba:compile") as recorded:
+        _ = load(str(file))[0].entry
+    assert {event.data["dispatcher"].__name__ for _, event in recorded.buffer} == {"mine", "longest"}
 
 
 def test_a_file_that_fails_is_tried_again(file):

@@ -6,7 +6,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 
 from backfill.core import future, profile, shadow
 from backfill.core.far import address_of
-from backfill.core.kernel import called
+from backfill.core.kernel import Apart
 from backfill.policies import TABLE, get
 
 
@@ -21,8 +21,8 @@ def compile_plans() -> None:
     """The kernels apart of plans and reservations, of which most policies need some."""
     for module in (profile, future, shadow):
         for value in vars(module).values():
-            for kernel in called(value.py_func) if hasattr(value, "py_func") else ():
-                kernel.load()
+            if isinstance(value, Apart):
+                value.load()
 
 
 def compile_far_calls() -> None:

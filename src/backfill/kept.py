@@ -7,10 +7,11 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from numba import njit
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 
 from backfill import jit
 
@@ -50,8 +51,31 @@ def _content(path: Path, written: bytes) -> Any:
     return pickle.loads(written[DIGEST:])
 
 
+class _Place(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Where one function is kept: in a folder named by all sources, so neither the place nor the date of one counts."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        super().__init__(function, file)
+        if (path := Path(file)).is_relative_to(jit.PACKAGE):
+            self._cache_path = str(Path(config.CACHE_DIR) / path.parent.relative_to(jit.PACKAGE))
+
+    def get_source_stamp(self) -> str:
+        """What tells sources in one folder apart: nothing."""
+        return ""
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder; that it can be written is known (jit.py)."""
+        Path(self._cache_path).mkdir(parents=True, exist_ok=True)
+
+
+class _Results(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes: ClassVar[list[Any]] = [_Place]
+
+
 class Kept(FunctionCache):  # type: ignore[misc]
     """What is kept of one function."""
+
+    _impl_class = _Results
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)

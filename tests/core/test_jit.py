@@ -13,6 +13,7 @@ from numba.core.bytecode import FunctionIdentity
 
 from backfill import jit
 
+posix = pytest.mark.skipif(os.name != "posix", reason="needs limits of a process, symbolic links or fork")
 STAND_IN = {
     "__init__.py": "",
     "core/__init__.py": "",
@@ -91,12 +92,19 @@ def test_a_new_process_takes_what_another_compiled(package, tmp_path):
     assert run(package, tmp_path / "cache")[0] == ["41", "warm", "1"]
 
 
+def test_a_package_that_is_installed_elsewhere_takes_what_the_same_sources_compiled(package, tmp_path):
+    run(package, tmp_path / "cache")
+    moved = shutil.copytree(package, tmp_path / "elsewhere" / "backfill", copy_function=shutil.copyfile)
+    assert run(moved, tmp_path / "cache")[0] == ["41", "warm", "1"]
+
+
 def test_an_edited_helper_is_seen_though_the_file_of_its_caller_is_as_before(package, tmp_path):
     run(package, tmp_path / "cache")
     edit(package / "core" / "helper.py", "41", "42")
     assert run(package, tmp_path / "cache")[0] == ["42", "cold", "0"]
 
 
+@posix
 def test_where_the_cache_cannot_be_written_all_is_compiled_in_memory_and_that_is_said_once(package, tmp_path):
     a_file = tmp_path / "file"
     a_file.write_text("")
@@ -122,6 +130,7 @@ def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, kind, har
     assert run(package, tmp_path / "cache") == (["41", "warm", "1"], "")
 
 
+@posix
 def test_where_the_disk_is_full_all_is_compiled_in_memory_and_that_is_said(package, tmp_path):
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
     out, said = run(package, tmp_path / "cache", full)
@@ -144,6 +153,7 @@ def test_what_nobody_used_for_long_is_removed_when_something_new_is_kept(package
     assert (kept / "recent").exists()
 
 
+@posix
 def test_that_another_process_removes_it_first_is_no_error(tmp_path):
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")  # is listed, and cannot be looked at
     jit.forget_old(tmp_path)
@@ -153,6 +163,7 @@ def number() -> int:
     return FunctionIdentity.from_function(number).unique_id
 
 
+@posix
 def test_processes_number_what_they_compile_apart_and_a_copy_of_one_does_too():
     mine = number()
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:

@@ -1,15 +1,18 @@
 """Accounting logs of PBS, LSF, Grid Engine and HTCondor."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from backfill.model.errors import UsageError, WorkloadError
 from backfill.model.units import SECOND
 from backfill.traces.formats import FORMATS, Rules, import_log
+from backfill.traces.inventory import read_platform
 from tests.traces.jobs import SHARED, needs_logs
 
 SAMPLES = SHARED / "traces" / "accounting-samples"
+REAL = Path(__file__).parent / "htcondor"  # what a pool of two machines printed, without what names its host
 MIB, GIB = 2**20, 2**30
 
 
@@ -205,6 +208,24 @@ def test_htcondor_broken_ads(log):
         log("htcondor", '[{"ClusterId": 5,')
     with pytest.raises(WorkloadError, match="no ClassAd"):
         log("htcondor", "hello\n")
+
+
+@pytest.mark.parametrize("file", ["history.json", "history.ads"])
+def test_what_condor_history_23_9_printed(file):
+    slots = read_platform(REAL / "slots.json")  # by condor_status -json of the same version
+    assert (slots.nodes, slots.capacity[:, :2].tolist()) == (
+        ("n1@pool.example.org", "n2@pool.example.org"),
+        [[4, 4000 * MIB]] * 2,
+    )
+    found = import_log("htcondor", str(REAL / file), Rules(machines=slots))
+    jobs = found.jobs
+    assert rows(found) == {"1.2": (1, 2, 256 * MIB, 2), "2.0": (1, 1, 256 * MIB, 0), "3.0": (1, 1, 200 * MIB, 0)}
+    assert [jobs.status[k] for k in range(3)] == ["completed", "failed", "cancelled"]
+    assert (jobs.waited // SECOND).tolist() == [10, 13, 15]
+    assert (jobs.walltime // SECOND).tolist() == [600] * 3
+    assert (jobs.user[0], jobs.group[0], jobs.priority.tolist()) == ("kim", "phys", [3.0] * 3)
+    assert [found.licences_of(k) for k in range(3)] == [["lic:2"]] * 3
+    assert found.dropped == {}
 
 
 EVENTS = """000 (012.000.000) 2026-03-01 12:00:00 Job submitted from host: <10.0.0.1:9618?alias=s>

@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models, register_default
-from numba.core.extending import infer_getattr, lower_getattr_generic
+from numba.core.extending import infer_getattr, lower_cast, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate
 
 from backfill import jit
@@ -93,7 +93,7 @@ def readable(room: str) -> list[str]:
 class View:
     """The State as a policy in plain Python sees it. Arrays are read-only, and have no row of a job to come."""
 
-    _numba_type_ = StateT  # verbs may be called with it
+    _numba_type_ = StateT  # kernels may be called with it
 
     def __init__(self, state: Any, layout: Layout) -> None:
         rooms = {room: _Room(room, state) for room in READABLE}
@@ -168,6 +168,8 @@ class _Own:
 class ViewType(types.Type):
     """A State behind its wall."""
 
+    opened = StateT  # what a verb gets
+
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         super().__init__(f"View{tuple(map(tuple, layout))}")
@@ -198,6 +200,10 @@ if not jit.PLAIN:
     ROOMS = dict(STATE)
     for each in (ViewType, RoomType, OwnType):  # all three are the pointer to the State
         register_default(each)(models.OpaqueModel)
+
+    @lower_cast(ViewType, StateT)
+    def _open(context: Any, builder: Any, view: Any, state: Any, value: Any) -> Any:
+        return value
 
     def _field(context: Any, builder: Any, state: Any, room: str, field: str) -> Any:
         return read_field(context, builder, ROOMS[room], read_field(context, builder, StateT, state, room), field)

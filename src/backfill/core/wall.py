@@ -1,4 +1,4 @@
-"""Verbs: the kernels that a policy may call. They open the wall of its view and get the State itself."""
+"""Verbs: the kernels that a policy may call. They get the State itself where the policy gives them its view."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -7,58 +7,54 @@ from operator import index
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core.errors import TypingError
-from numba.core.extending import intrinsic
 
 from backfill import jit
 from backfill.core.errors import OK, Misused
-from backfill.core.kernel import Kernel, apart, kernel
+from backfill.core.kernel import Apart, Kernel, apart, kernel
 
 NUMBERS = ("job", "slot", "reason", "t", "begin", "n")  # arguments of verbs that are whole numbers
 
 
-def opened(state: Any) -> Any:
-    """The State behind a view; the State itself."""
-    return getattr(state, "_state", state)
-
-
-if not jit.PLAIN:
-
-    @intrinsic
-    def opened(typing_context: Any, state: Any) -> Any:
-        """The State behind a view: the same pointer under another type."""
-        from backfill.core.state import StateT  # made of rooms whose verbs need this module
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return arguments[0]
-
-        return StateT(state), generate
-
-
 class Verb(Kernel):
-    """A verb as Python calls it: a policy in plain Python is stopped at the call that breaks a rule."""
+    """A verb: compiled code calls it with a view or with a State, which are one pointer; Python likewise."""
+
+    names: list[str]  # of its arguments
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """What the verb returns. Raises Misused where it was misused through a policy's view."""
-        return _from_python(super().__call__, list(inspect.signature(self.py_func).parameters), *given, **named)
+        return _from_python(super().__call__, self.names, *given, **named)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What numba asks for where it finds a call. An argument that is no whole number is refused here already."""
-        given = dict(zip(inspect.signature(self.py_func).parameters, args, strict=False)) | dict(kws)
+        kws = dict(kws)
+        given = {**dict(zip(self.names, args, strict=False)), **kws}
         for name in NUMBERS:
             if not isinstance(types.unliteral(given.get(name, types.int64)), types.Integer | types.Boolean):
                 shown = ", ".join(["State", *map(str, list(given.values())[1:])])
                 raise TypingError(f"no such call: {self.py_func.__name__}({shown})")
-        return super().get_call_template(args, kws)
+        return super().get_call_template(tuple(map(_opened, args)), {name: _opened(kind) for name, kind in kws.items()})
+
+
+class VerbApart(Verb, Apart):
+    """A verb that is compiled by itself, and called by a symbol."""
+
+
+def _opened(kind: Any) -> Any:
+    """The type that a verb is compiled for where it is called with this one: the State's for a view's."""
+    kind = types.unliteral(kind)
+    return getattr(kind, "opened", kind)
 
 
 def _from_python(call: Callable[..., Any], names: Sequence[str], *given: Any, **named: Any) -> Any:
-    error = getattr(given[0], "_error", None) if given else None
+    state: Any = given[0] if given else named.get(names[0])
+    error = getattr(state, "_error", None)
     if error is None:  # not a policy's view
         return call(*given, **named)
     arguments: Mapping[str, Any] = {**dict(zip(names, given, strict=False)), **named}
-    found = call(**{name: _argument(name, value) for name, value in arguments.items()})
+    arguments = {name: _argument(name, value) for name, value in arguments.items()}
+    found = call(**{**arguments, names[0]: state._state})
     if error[0] != OK:
         raise Misused
     return found
@@ -86,18 +82,12 @@ def verb(inline: bool = False, within: bool = False) -> Callable[[Callable[..., 
     """
 
     def made(function: Callable[..., Any]) -> Any:
-        inner = (kernel(inline=inline) if inline or within else apart())(function)
-        state, *rest = inspect.signature(function).parameters
-        scope: dict[str, Any] = {"inner": inner, "opened": opened, "__name__": function.__module__}
-        arguments = ", ".join([f"opened({state})", *rest])
-        exec(f"def outer({', '.join([state, *rest])}):\n    return inner({arguments})", scope)
-        outer = scope["outer"]
-        outer.__name__ = outer.__qualname__ = function.__name__
-        outer.__doc__ = function.__doc__
+        compiled = (kernel(inline=inline) if inline or within else apart())(function)
+        names = list(inspect.signature(function).parameters)
         if jit.PLAIN:
-            return wraps(outer)(partial(_from_python, outer, [state, *rest]))
-        compiled = njit(forceinline=True, error_model="numpy")(outer)
-        compiled.__class__ = Verb
+            return wraps(function)(partial(_from_python, function, names))
+        compiled.__class__ = VerbApart if isinstance(compiled, Apart) else Verb
+        compiled.names = names
         return compiled
 
     return made

@@ -485,6 +485,9 @@ def main(words: Sequence[str]) -> int:
     if "--help" in own or "-h" in own:
         print(help_text(verb), end="")
         return 0
+    if sys.platform != "linux":  # the keeper adopts orphans and looks into /proc
+        what = f"the live queue needs Linux; this system is {sys.platform}. All verbs that simulate run here"
+        return _complain(what, UNREACHABLE)
     run = {"submit": submit, "queue": queue, "show": show, "wait": wait, "log": log, "serve": serve}
     try:
         if verb in run:

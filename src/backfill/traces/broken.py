@@ -1,9 +1,14 @@
 """Lines of a log that cannot be read: counted and named, never fatal by themselves."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from backfill.model.errors import WorkloadError, at, quote
 
 BROKEN = "broken line"  # why a job is dropped
 _SHOWN = 3  # broken lines that are named
+_KEPT = 1 << 16  # values of a field that are remembered
+Value = TypeVar("Value")
 
 
 class BrokenLine(ValueError):
@@ -11,6 +16,25 @@ class BrokenLine(ValueError):
 
     def __init__(self, field: str, value: str, expected: str) -> None:
         super().__init__(f"{field} is {quote(value)}; expected {expected}")
+
+
+class Field(dict[str, Value]):
+    """What the texts of a field mean. Each is parsed once, as a log repeats most of them."""
+
+    def __init__(self, name: str, parse: Callable[[str], Value], expected: str) -> None:
+        """parse: raises ValueError for a text that it cannot be. expected: what is expected instead, in words."""
+        super().__init__()
+        self._name, self._parse, self._expected = name, parse, expected
+
+    def __missing__(self, text: str) -> Value:
+        """Raises BrokenLine."""
+        try:
+            found = self._parse(text)
+        except ValueError:
+            raise BrokenLine(self._name, text, self._expected) from None
+        if len(self) < _KEPT:
+            self[text] = found
+        return found
 
 
 class BrokenLines:

@@ -64,8 +64,7 @@ def _names(hosts: Labels, ran: Ints) -> dict[str, int]:
 
 def _peaks(node: Ints, start: Ints, end: Ints, amounts: Ints, nodes: int) -> Ints:
     """The most that was held at once on each node, shape (nodes, resources); an end comes before a start."""
-    at = np.concatenate([end, start])
-    order = np.lexsort((np.repeat([0, 1], len(node)), at, np.tile(node, 2)))
+    order = np.lexsort((np.concatenate([2 * end, 2 * start + 1]), np.tile(node, 2)))
     changes = np.concatenate([-amounts, amounts])[order]
     first = np.searchsorted(np.tile(node, 2)[order], np.arange(nodes))
     peaks = np.zeros((nodes, amounts.shape[1]), np.int64)
@@ -90,7 +89,7 @@ def _nodes(
     log: Workload, names: tuple[str, ...], peaks: Ints, node: Ints, job: Ints, licences: dict[str, Any]
 ) -> tuple[Platform, str]:
     partition = log.jobs.partition
-    pairs = np.unique(np.column_stack([partition.codes[job].astype(np.int64), node]), axis=0)
+    pairs = np.column_stack(np.divmod(np.unique(partition.codes[job].astype(np.int64) * len(names) + node), len(names)))
     used = np.flatnonzero(peaks[:, 0] > 0)
     place = np.full(len(names), -1)
     place[used] = np.arange(len(used))

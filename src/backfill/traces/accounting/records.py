@@ -1,8 +1,10 @@
 """Accounting records, of whatever batch system, as a workload."""
 
+import gc
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
@@ -172,7 +174,8 @@ def workload_of(
     records: in any order; they are read before `broken` and `notes`, which a reader still fills. Raises WorkloadError
     where no line can be read.
     """
-    table = _Table(records)
+    with _no_collection():
+        table = _Table(records)
     if not len(table):
         broken.refuse_all()
     dropped = dict(broken.dropped)
@@ -212,6 +215,18 @@ def workload_of(
         notes=(*told_of(assumed, len(jobs)), *notes, *broken.notes, *oddities(jobs)),
     )
     return Accounted(workload, table.whole["start"], table.whole["end"], table.labels["hosts"])
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from looking for circles among millions of objects that make none: a sixth of the time."""
+    wanted = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if wanted:
+            gc.enable()
 
 
 def _drop(table: _Table, dropped: dict[str, int]) -> None:

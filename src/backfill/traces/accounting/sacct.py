@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any
 
 from backfill.model.clock import Clock
 from backfill.model.errors import UsageError, WorkloadError, at, quote
@@ -28,7 +27,7 @@ from backfill.traces.accounting.slurm import (
     task_numbers,
     tres_of,
 )
-from backfill.traces.broken import BrokenLine, BrokenLines
+from backfill.traces.broken import BrokenLine, BrokenLines, Field
 from backfill.traces.dates import EXPECTED, ZONELESS, Instants, zone_of
 from backfill.traces.files import Source
 
@@ -47,7 +46,7 @@ _Cells = namedtuple(
     "nodelist constraints submitline",
 )
 _SEPARATORS = "|^\t;,"
-_NEVER = ("", "Unknown", "None", "N/A")
+_NEVER = {"", "Unknown", "None", "N/A"}
 _NO_LIMIT = ("UNLIMITED", "INFINITE")
 _UNSTATED = ("", "Partition_Limit", "INVALID", "Partition_limit")
 
@@ -97,7 +96,7 @@ class _Lines:
     """The lines of a dump as records."""
 
     def __init__(self, source: Source, fields: str | None, broken: BrokenLines, instants: Instants) -> None:
-        self._source, self._broken, self._instants = source, broken, instants
+        self._broken, self._instants = broken, instants
         self._text = source.data.decode("utf-8", "replace")
         first = self._text.lstrip("\n").partition("\n")[0].strip("\r")
         self._separator, names = _header(first)
@@ -173,22 +172,22 @@ class _Lines:
             return []
         if not job[:1].isdecimal():
             raise BrokenLine("JobID", job, "a number")
-        state = _parsed("State", cells.state, state_of, "a state of a job such as COMPLETED")
+        state = _STATE[cells.state]
         if state == "REVOKED":  # ran in another cluster of the federation
             return []
         held = _held(*cells[15:25])
         for name in held.others:
             self._others[name] = self._others.get(name, 0) + 1
-        hosts = _parsed("NodeList", cells.nodelist, host_names, "a list of nodes such as n[01-03,7]")
-        start, end = self._instant("Start", cells.start), self._instant("End", cells.end)
+        hosts = _HOSTS[cells.nodelist]
+        submit, eligible, start, end = self._times(cells)
         runtime = _runtime(cells.elapsedraw, cells.elapsed)
         if state == "CANCELLED" and not runtime and (start == NO_TIME or (start == end and not hosts)):
             start = NO_TIME  # it never ran, and newer versions say so
         walltime = _limit(cells.timelimitraw, cells.timelimit)
         record = Record(
             job=job,
-            submit=self._instant("Submit", cells.submit, must=True),
-            eligible=self._instant("Eligible", cells.eligible),
+            submit=submit,
+            eligible=eligible,
             start=start,
             end=end,
             runtime=runtime,
@@ -201,12 +200,12 @@ class _Lines:
             status=status_of(state),
             unfinished=state in UNFINISHED,
             again=state in AGAIN,
-            suspended=_span("Suspended", cells.suspended) > 0,
+            suspended=_SUSPENDED[cells.suspended] > 0,
             user=cells.user,
             group=cells.account or cells.group,
             partition=cells.partition,
             qos=cells.qos,
-            constraint=_parsed("Constraints", cells.constraints, constraint_of, "features with & and | between"),
+            constraint=_CONSTRAINTS[cells.constraints],
             gpu_type=held.gpu_type,
             licences=held.licences,
             hosts=hosts,
@@ -214,11 +213,36 @@ class _Lines:
         )
         return tasks_of(record)
 
-    def _instant(self, name: str, text: str, must: bool = False) -> int:
-        if text in _NEVER and not must:
-            return NO_TIME
-        found: int = _parsed(name, text, self._instants, EXPECTED)
-        return found
+    def _times(self, cells: _Cells) -> tuple[int, int, int, int]:
+        """Submit, eligible, start and end. Raises BrokenLine."""
+        instants, name, text = self._instants, "Submit", cells.submit
+        try:
+            submit = instants(text)
+            name, text = "Eligible", cells.eligible
+            eligible = NO_TIME if text in _NEVER else instants(text)
+            name, text = "Start", cells.start
+            start = NO_TIME if text in _NEVER else instants(text)
+            name, text = "End", cells.end
+            end = NO_TIME if text in _NEVER else instants(text)
+        except ValueError:
+            raise BrokenLine(name, text, EXPECTED) from None
+        return submit, eligible, start, end
+
+
+def _span(text: str) -> int:
+    return span_of(text) if text else 0
+
+
+_STATE = Field("State", state_of, "a state of a job such as COMPLETED")
+_HOSTS = Field("NodeList", host_names, "a list of nodes such as n[01-03,7]")
+_CONSTRAINTS = Field("Constraints", constraint_of, "features with & and | between")
+_SUSPENDED = Field("Suspended", _span, "a span such as 1-02:03:04")
+_ELAPSED = Field("Elapsed", _span, "a span such as 1-02:03:04")
+_LIMIT = Field("Timelimit", span_of, "a span such as 1-02:03:04, UNLIMITED or Partition_Limit")
+_REQUESTED = Field("ReqTRES", tres_of, "amounts such as cpu=4,mem=8G")
+_ALLOCATED = Field("AllocTRES", tres_of, "amounts such as cpu=4,mem=8G")
+_MEMORY = Field("ReqMem", memory_of, "an amount such as 4000M, 4Gn or 2Gc")
+_TASKS = Field("JobID", task_numbers, "tasks such as 123_[1-3,7]")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -235,11 +259,10 @@ def _held(
     reqgres: str,
 ) -> Tres:
     """What a job held, or asked for where it never ran. Raises BrokenLine."""
-    asked: Tres = _parsed("ReqTRES", reqtres, tres_of, "amounts such as cpu=4,mem=8G")
-    held: Tres = _parsed("AllocTRES", alloctres, tres_of, "amounts such as cpu=4,mem=8G")
+    asked, held = _REQUESTED[reqtres], _ALLOCATED[alloctres]
     cpus = _whole("NCPUS", ncpus or alloccpus) or held.cpus or _whole("ReqCPUS", reqcpus) or asked.cpus
     nodes = _whole("NNodes", nnodes or allocnodes) or held.nodes or asked.nodes
-    size, each = _parsed("ReqMem", reqmem, memory_of, "an amount such as 4000M, 4Gn or 2Gc")
+    size, each = _MEMORY[reqmem]
     requested = asked.memory or size * {"n": max(nodes, 1), "c": cpus, "": 1}[each]
     return Tres(
         cpus=cpus,
@@ -253,12 +276,7 @@ def _held(
 
 
 def _runtime(raw: str, text: str) -> int:
-    return _whole("ElapsedRaw", raw) * SECOND if raw else _span("Elapsed", text) if text else NO_TIME
-
-
-def _span(name: str, text: str) -> int:
-    found: int = _parsed(name, text, span_of, "a span such as 1-02:03:04") if text else 0
-    return found
+    return _whole("ElapsedRaw", raw) * SECOND if raw else _ELAPSED[text] if text else NO_TIME
 
 
 @lru_cache(maxsize=1 << 12)
@@ -272,8 +290,7 @@ def _limit(raw: str, text: str) -> int:
         return NO_TIME
     if text.isdecimal():  # minutes, where TimelimitRaw was given another name
         return _whole("Timelimit", text) * 60 * SECOND
-    found: int = _parsed("Timelimit", text, span_of, "a span such as 1-02:03:04, UNLIMITED or Partition_Limit")
-    return found
+    return _LIMIT[text]
 
 
 def _shares(count: int, among: int) -> Iterator[tuple[int, ...]]:
@@ -303,17 +320,9 @@ def tasks_of(record: Record) -> list[tuple[str, Record]]:
         return [("", record)]
     array, bracket, rest = record.job.partition("_[")
     if bracket:
-        tasks = _parsed("JobID", "[" + rest, task_numbers, "tasks such as 123_[1-3,7]")
-        return [("", replace(record, job=f"{array}_{task}")) for task in tasks]
+        return [("", replace(record, job=f"{array}_{task}")) for task in _TASKS["[" + rest]]
     leader, plus, _ = record.job.partition("+")
     return [(leader if plus else "", record)]
-
-
-def _parsed(name: str, text: str, parse: Any, expected: str) -> Any:
-    try:
-        return parse(text)
-    except ValueError:
-        raise BrokenLine(name, text, expected) from None
 
 
 def _whole(name: str, text: str) -> int:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from backfill.model.constraint import is_feature, is_gpu_type
 from backfill.model.units import SECOND
+from backfill.traces.dates import CLOCK
 
 UNFINISHED = {"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT",
               "REQUEUE_HOLD", "RESV_DEL_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}  # fmt: skip
@@ -93,6 +94,8 @@ def memory_of(text: str) -> tuple[int, str]:
 @lru_cache(maxsize=1 << 16)
 def span_of(text: str) -> int:
     """`1-02:03:04`, `02:03:04`, `03:04` (minutes and seconds), in microseconds. Raises ValueError."""
+    if len(text) == 8 and text[2] == ":" and text[:2].isdecimal() and text.isascii() and text[3:] in CLOCK:
+        return int(text[:2]) * 3600 * SECOND + CLOCK[text[3:]]
     match = _CLOCK.fullmatch(text)
     if not match:
         raise ValueError(text)
