@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import baseline
@@ -279,12 +280,16 @@ def projects(quick: bool) -> Rows:
 
 
 def threads(quick: bool) -> Rows:
-    """A million threads in one line, without predecessors and with, and of few large jobs."""
+    """A million threads in one line: without predecessors, with them, listed from the end, and of few large jobs."""
     many, policy = million(quick), policies.get("thread-matrix")
     large = 2 * round(many**0.5)
-    for linked, threads_of_a_job, most in ((False, 16, 2), (True, 16, 5), (False, large, 5)):
+    for linked, backwards, threads_of_a_job, most in (
+        (False, False, 16, 2), (True, False, 16, 5), (True, True, 16, 5), (False, False, large, 5),
+    ):  # fmt: skip
         workload = many_threads(2 * many // (threads_of_a_job + 1), most=threads_of_a_job, linked=0.7 if linked else 0)
         platform = Platform.pool(workload.cpus)
+        if backwards:
+            workload = replace(workload, jobs=workload.jobs.take(np.arange(len(workload))[::-1]))
         warm(workload, platform, policy)
         took = []
         for _ in range(1 if quick else 3):
@@ -293,6 +298,7 @@ def threads(quick: bool) -> Rows:
             took.append(time.perf_counter() - begun)
         title = f"thread-matrix, {len(workload):,} threads, up to {threads_of_a_job:,} of a job"
         title += ", 7 of 10 after another one" if linked else ""
+        title += ", listed before it" if backwards else ""
         yield Result(title, "s", took, Target(most, most=True), less=True, facts=work(done))
 
 

@@ -532,10 +532,11 @@ class Result:
             **{name: [jobs[name][row] for row in range(len(jobs))] for name in _WHOSE},
         }
 
-    def plot(self, kind: str = "utilization", ax: Any = None) -> Any:
+    def plot(self, kind: str = "utilization", ax: Any = None, colour: str = "why") -> Any:
         """Draw `gantt`, `utilization`, `queue`, `jobs`, `wait` or `slowdown` with matplotlib; returns the axes.
 
-        ax: where to draw, also for several results on the same axes; None makes a figure. Needs the extra `plot`.
+        ax: where to draw, also for several results on the same axes; None makes a figure. colour: what the colours of
+        `gantt` tell: `why` a job started, its `user`, or its `project`. Needs the extra `plot`.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -545,17 +546,19 @@ class Result:
         from backfill.report.figures import figure
 
         trims = (self.warmup, self.cooldown)
-        return figure(kind, self.workload, self.platform, self.schedule, ax, self.name, trims)
+        return figure(kind, self.workload, self.platform, self.schedule, ax, self.name, trims, colour)
 
-    def gantt(self, ax: Any = None) -> Any:
-        """Draw every job as a box over time and processors, coloured by why it started. Needs the extra `plot`.
+    def gantt(self, ax: Any = None, colour: str = "why") -> Any:
+        """Draw every job as a box over time and processors, pale and hatched where it holds them without progress.
+
+        colour: by `why` it started, its `user`, or its `project`. Needs the extra `plot`.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
         >>> result.gantt().get_ylabel()
         'processors'
         """
-        return self.plot("gantt", ax)
+        return self.plot("gantt", ax, colour)
 
     def __repr__(self) -> str:
         mean, most = (span(self.metrics.get(name) or 0, self.unit) for name in ("mean_wait_s", "max_wait_s"))

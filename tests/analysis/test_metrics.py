@@ -215,6 +215,19 @@ def test_what_a_checkpoint_cost_is_lost_and_no_run_time():
     assert got["utilization"] == 25 / (4 * 28)
 
 
+def test_time_without_progress_is_held_and_not_lost_also_where_its_run_was_lost():
+    """Job b comes after a, which ends at 10: its first run dangles from 4 to 8, the second until 10, and then works."""
+    log = workload([0, 0], [10, 5], after=[[], [0]])
+    schedule = several(
+        scheduled(log, POOL, [0, 9]),
+        (0, 0, 10, COMPLETED), (1, 4, 8, NODE_FAIL), (1, 9, 13, NODE_FAIL), (1, 20, 25, COMPLETED),
+        progress=[10, 0, 0, 5],
+    )  # fmt: skip
+    got = metrics(log, POOL, schedule)
+    assert got["dangling_cpu_hours"] == (4 + 1) / 3600
+    assert got["lost_cpu_hours"] == 3 / 3600
+
+
 def test_a_job_cancelled_while_it_waited_again_counts_as_requeued():
     log = workload([0, 0], [20, 5])
     schedule = several(scheduled(log, POOL, [0, 0]), (0, 0, 6, NODE_FAIL), (1, 0, 5, COMPLETED))

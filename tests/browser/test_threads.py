@@ -34,19 +34,20 @@ def test_a_dangling_thread_is_held_until_what_it_comes_after_is_over(page, resul
     from playwright.sync_api import expect
 
     runs = result.schedule.runs
-    row = int(runs.dangled.argmax())
-    assert runs.dangled[row] > SECOND
+    held = runs.dangled(result.schedule.ready(result.workload.jobs))
+    row = int(held.argmax())
+    assert held[row] > SECOND
     page.locator("input[type=search]").fill(str(result.workload.jobs.job[runs.job[row]]))
     expect(page.locator("#gantt output")).to_contain_text("held")
     told = page.locator("#gantt output").text_content()
     assert re.search(r"held [\d.]+ (s|min), until its predecessors had ended", told)
     browser = page.evaluate(f"{CHART}.schedule.dangled[{CHART}.chosen] * {CHART}.data.tick")
-    assert browser == pytest.approx(runs.dangled[row] / SECOND, abs=0.01)
+    assert browser == pytest.approx(held[row] / SECOND, abs=0.01)
 
 
 def test_a_held_box_is_paler_than_a_busy_one(page, result):
     """At the middle of what is held, and of what is busy, of the thread that is held longest."""
-    row = int(result.schedule.runs.dangled.argmax())
+    row = int(result.schedule.runs.dangled(result.schedule.ready(result.workload.jobs)).argmax())
     mean = f"""(half) => {{
       const chart = {CHART}, {{ schedule, data }} = chart, name = {str(result.workload.jobs.job[row])!r};
       let box = 0; while (data.jobName(box) !== name) box++;

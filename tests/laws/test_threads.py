@@ -53,6 +53,17 @@ def test_no_processor_is_idle_while_a_thread_waits(name, case):
     assert metrics(workload, platform, schedule).get("idle_while_waiting_cpu_hours", 0) == 0
 
 
+@threads
+@given(case=thread_cases())
+def test_no_processor_is_idle_while_a_thread_waits_that_could_run(name, case):
+    workload, platform, _, schedule = scheduled(case, name)
+    jobs, start, end = workload.jobs, schedule.start, schedule.end
+    ready = np.maximum(jobs.submit, schedule.ready(jobs))
+    for t in np.unique(np.concatenate([jobs.submit, end])).tolist():
+        if ((ready <= t) & (start > t)).any():
+            assert ((start <= t) & (end > t)).sum() == platform.cpus
+
+
 @given(case=thread_cases(linked=False))
 def test_whole_jobs_start_at_once_unless_they_are_wider_than_the_machine(case):
     for name in ("partition-variable", "partition-variable:backfill=easy,free=thread"):

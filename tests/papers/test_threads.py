@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from backfill.papers import threads
+from backfill.model.errors import BackfillError
+from backfill.papers import threads, threads_runs
 from backfill.papers.asked import Asked
 from backfill.papers.sweep import Sweep
 from backfill.papers.threads_claims import (
@@ -63,6 +64,19 @@ def test_laws_hold_in_a_run_and_a_run_that_breaks_them_is_noticed():
     assert [claim.held for claim in of_laws(sweep)] == [True, True, True]
     wrong = {**numbers, MATRIX: {**numbers[MATRIX], IDLE: 0.1}, ONE_COLUMN: {**numbers[ONE_COLUMN], DIFFERENT: 1.0}}
     assert [claim.held for claim in of_laws(Sweep({size: [wrong] for size in SIZES}))] == [False, False, True]
+
+
+def test_idle_time_that_was_not_measured_does_not_read_as_none(monkeypatch):
+    of_run = threads_runs.run_spec
+
+    def unmeasured(log, platform, spec):
+        result = of_run(log, platform, spec)
+        vars(result)["metrics"] = {**result.metrics, "idle_while_waiting_cpu_hours": None}
+        return result
+
+    monkeypatch.setattr(threads_runs, "run_spec", unmeasured)
+    with pytest.raises(BackfillError, match="thread-matrix with seed 0: idle_while_waiting_cpu_hours has no value"):
+        run(Cell.of([MATRIX], jobs=5))
 
 
 def test_who_stands_behind_the_largest_jobs():

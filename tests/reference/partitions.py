@@ -52,6 +52,8 @@ class Pass:
         for rows in self.lists.values():
             rows[:] = [row for row in rows if row in self.waiting]
         self.line[:] = [project for project in self.line if self.lists[project]]
+        dropped = self.view.dropped.intersection(self.threads) - self.over
+        self.over.update(dropped)
         ended = [row for row in self.running if row in self.waiting or row not in self.view.unfinished]
         self.over.update(ended)
         self.running[:] = [row for row in self.running if row not in ended]
@@ -60,7 +62,10 @@ class Pass:
             if job.row not in there:
                 self.arrive(job, project_of(job))
         if self.free == "thread":
-            for project in {project_of(self.threads[row]) for row in ended}.intersection(self.sizes):
+            fewer = {
+                project_of(self.threads[row]) for row in (*ended, *self.view.left, *dropped) if row in self.threads
+            }
+            for project in fewer.intersection(self.sizes):
                 self.sizes[project] = min(self.sizes[project], self.left(project))
 
     def arrive(self, job: Job, project: str) -> None:
@@ -110,6 +115,8 @@ class Pass:
                 return
             if self.rule == "fixed" and len(self.sizes) == self.count:
                 return
+            if all(self.profile.held_back(self.waiting[row]) for row in self.lists[project]):
+                continue
             size = self.size_for(project)
             if size > self.idle:
                 if self.backfill == "none":
@@ -119,17 +126,19 @@ class Pass:
                     self.promise(project, shadow)
                 head = head or project
                 continue
-            if head is not None and self.view.now + self.time_of(project, size) > shadow:
-                if size > beside:
-                    continue
-                beside -= size
+            delays = head is not None and self.view.now + self.time_of(project, size) > shadow
+            if delays and size > beside:
+                continue
             self.overtook.discard(project)
             if head is not None:
                 self.overtook.add(project)
-            self.line.remove(project)
             self.sizes[project] = size
             self.run_threads(project)
-            self.give_up_if_idle(project)
+            if self.used(project):
+                self.line.remove(project)
+                beside -= size if delays else 0
+            else:
+                del self.sizes[project]
 
     def size_for(self, project: str) -> int:
         widest, left = self.widest[project], self.left(project)

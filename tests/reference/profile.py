@@ -107,5 +107,10 @@ class Profile:
 
 
 def span(job: Job) -> Time:
-    """For how long a job is booked. One of walltime 0 is booked for one time unit, or its promise could be broken."""
+    """For how long a job is booked. One of walltime 0 is booked for one time unit, or its promise could be broken.
+
+    One that would dangle is booked for ever: nobody knows when it will make progress.
+    """
+    if not job.ready:
+        return FUTURE
     return max(job.estimate, 1)

@@ -1,6 +1,13 @@
 """Whole jobs of threads in partitions, and round robin: small cases by hand, for the twin and the compiled policies."""
 
+from backfill.model.units import SECOND
+from tests import compiled
+
+from . import world
+from .limits import Limit
 from .table import check as check_table
+from .table import read, shown
+from .words import Event, Job, Node, Platform
 
 # Tables keep the form in which they are easy to read.
 # fmt: off
@@ -98,3 +105,43 @@ def test_by_round_robin_nobody_leaves_while_nobody_waits():
           a      0      A        9       9     |   0    9
           b      0      B        9       4     |   0    4
     """, cpus=2)
+
+
+def test_a_thread_that_is_rejected_needs_no_processor():
+    check("partition-variable", """
+        # job  submit nodes project walltime runtime after | start
+          a1     0      1     A        9       4      -    |   0
+          a2     0      9     A        9       4      -    |   -    there are 3
+          a3     0      1     A        9       4      a2   |   -    comes after one that is rejected
+          b1     0      1     B        9       2      -    |   0
+          b2     0      1     B        9       2      -    |   0
+    """, cpus=3)
+
+
+def test_a_thread_that_is_cancelled_before_it_waited_needs_no_processor():
+    scenario = read("""
+        # job  submit project walltime runtime after | start
+          a1     0      A        9       9      -    |   0
+          a2     0      A        9       9      a1   |   -
+          b1     0      B        9       2      -    |   1    when a2 is cancelled
+    """)
+    cancel = Event(time=SECOND, kind="cancel", job=1)
+    for rows in both(scenario.jobs, Platform.pool(2), "partition-variable:free=thread", [cancel]):
+        assert {row.name: {"start": shown(row, "start")} for row in rows} == scenario.expected
+
+
+def test_a_job_that_a_limit_holds_back_keeps_its_turn():
+    jobs = [
+        Job(row=row, name=name, submit=0, walltime=9 * SECOND, runtime=runtime * SECOND, project=name, user=user)
+        for row, (name, runtime, user) in enumerate([("a", 5, 0), ("b", 3, 0), ("c", 2, 1), ("e", 1, 0)])
+    ]
+    one_each = Platform((Node((3,)),), limits=(Limit(per_user=True, running_jobs=1),))
+    for rows in both(jobs, one_each, "partition-fixed:partitions=2"):
+        assert {row.name: row.start // SECOND for row in rows} == {"a": 0, "b": 5, "c": 0, "e": 8}
+
+
+def both(jobs, platform, policy, events=()):
+    return (
+        world.run(jobs, platform, world.POLICIES[policy], events=events),
+        compiled.run(jobs, platform, policy, events=events),
+    )

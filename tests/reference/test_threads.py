@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.model.units import SECOND
+from tests import compiled
 
+from . import world
 from .table import RUNNERS
 from .table import check as check_table
 from .threads import blocks, square
-from .words import Job, Platform
+from .words import Event, Job, Platform
 
 FIGURES = [5, 3, 6, 2, 1, 4, 2, 3]  # threads of J1 to J8 in figures 1 to 3
 SQUARE = "1.1 2.1 3.1 4.1 5.1 6.1 1.2 2.2 3.2 4.2 6.2 1.3 2.3 3.3 6.3 1.4 3.4 6.4 1.5 3.5 3.6"
@@ -167,3 +169,53 @@ def test_later_jobs_wait_for_the_next_block_unless_it_is_eager():
     mixed = lazy.replace("|   8", "|  10").replace("|  10    after", "|   8    after")
     check(cpus=1, table=mixed)
     check(cpus=1, parameters=":eager=true", table=lazy)
+
+
+def test_of_several_predecessors_that_wait_only_the_first_goes_ahead_the_others_keep_their_turns():
+    check(cpus=3, table="""
+        # job  submit project walltime runtime after | start end
+          r      0      A        9       1      a;b;c  |   5    6    asks for a, and follows it
+          a      0      A        9       5      -      |   0    5
+          b      0      A        9       5      -      |   0    5
+          c      0      A        9       5      -      |   0    5
+    """)
+
+
+def test_the_next_predecessor_goes_ahead_where_its_turn_has_not_come():
+    check(cpus=1, parameters=":n_max=1", table="""
+        # job  submit project walltime runtime after | start end
+          r      0      A        9       1      a;b    |   5    6    asks for a, then for b
+          d      0      A        9       9      -      |   6   15
+          a      0      B        9       2      -      |   0    2
+          b      0      B        9       3      -      |   2    5
+    """)
+
+
+def test_a_chain_that_two_threads_end_in_goes_on_for_whoever_is_urgent():
+    check(cpus=2, table="""
+        # job  submit project walltime runtime after | start end
+          x      0      A        9       1      b      |   4    7    dangles until 6: y has b on its processor
+          y      0      A        9       1      b      |   6    7
+          a      0      A        9       4      -      |   0    4
+          b      0      A        9       2      a      |   0    6    taken from x at 0, dangles until 4
+    """)
+
+
+@pytest.mark.parametrize(("amount", "runtime", "expected"), [
+    (2, 8, {"y": 0, "x": 8, "z": 0}),  # x is passed over until it is ready: its walltime then ends before the window
+    (1, 30, {"y": 0, "x": 15, "z": 0}),  # y has the processor that is left, so x waits until the window is over
+])
+def test_a_thread_that_would_dangle_into_a_window_waits_and_others_go_on(amount, runtime, expected):
+    jobs = [
+        Job(row=0, name="y", submit=0, walltime=runtime * SECOND, runtime=runtime * SECOND, project="A"),
+        Job(row=1, name="x", submit=0, walltime=SECOND, runtime=SECOND, project="A", after=(0,)),
+        Job(row=2, name="z", submit=0, walltime=5 * SECOND, runtime=5 * SECOND, project="A"),
+    ]
+    window = Event(time=0, kind="window", nodes=(0,), resource=0, amount=amount, value=10 * SECOND, until=15 * SECOND)
+    pool = Platform.pool(2)
+    for rows in (
+        world.run(jobs, pool, world.POLICIES["thread-matrix"], events=[window]),
+        compiled.run(jobs, pool, "thread-matrix", events=[window]),
+    ):
+        assert {row.name: row.start // SECOND for row in rows} == expected
+        assert all(len(row.runs) == 1 for row in rows)  # nothing is lost

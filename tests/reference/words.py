@@ -35,6 +35,7 @@ class Job:
     deadline: Time = NEVER
     project: str = ""  # "": it is a project of its own
     name: str = ""
+    ready: bool = True  # all that it comes after is over; where not, its run would dangle
 
     def __post_init__(self):
         if self.estimate is None:
@@ -130,6 +131,7 @@ class View:
     changed: bool = False  # in this instant there was something else than submits and ends
     unfinished: frozenset[int] = frozenset()  # rows of the jobs submitted so far that are not over
     submitted: list[Job] = field(default_factory=list)  # all so far, as they are now; also those that will never run
+    dropped: frozenset[int] = frozenset()  # rows that never waited and never will: rejected, or cancelled before
     left: list[int] = field(default_factory=list)  # rows that were cancelled while they waited, since the last pass
     project_submits: dict[str, Time] = field(default_factory=dict)  # when the first job of a project was submitted
     paused: dict[int, Placement | None] = field(default_factory=dict)  # row -> where a preempted job that keeps its

@@ -229,6 +229,7 @@ class World:
         self.asked: frozenset[int] = frozenset()  # resources that these ask for, the rejected left out
         self.left_early: list[int] = []  # cancelled before their submit
         self.left: list[int] = []  # cancelled while they waited, since the last pass
+        self.dropped: set[int] = set()  # rejected, or cancelled before they waited
         self.held_back: list[int] = []  # submitted; a job that they come after has not ended
         self.queue: list[int] = []
         self.runs: list[Run] = []  # in the order in which they started
@@ -261,6 +262,10 @@ class World:
             walltime=max(job.walltime - used, 0),
             estimate=max(job.estimate - used, 0),
         )
+
+    def seen(self, row: int) -> Job:
+        """What a policy sees of a job that waits."""
+        return replace(self.job(row), ready=self.gone.issuperset(self.jobs[row].after))
 
     def next_instant(self) -> Time | None:
         submits = [self.jobs[self.to_come[0]].submit] if self.to_come else []
@@ -369,6 +374,7 @@ class World:
 
     def reject(self, row: int) -> None:
         self.rejected.add(row)
+        self.dropped.add(row)
         self.rows[row].state = "REJECTED"
 
     def enqueue(self, row: int) -> None:
@@ -441,12 +447,15 @@ class World:
 
     def cancel(self, row: int, now: Time) -> None:
         """A running job ends now; one that waits, or is not yet submitted, never starts again."""
-        for r in [r for r in self.runs if r.row == row]:
+        ran = [r for r in self.runs if r.row == row]
+        for r in ran:
             self.leave(r, now, "CANCELLED")
         if row in self.to_come:
             self.left_early.append(row)
         if row in self.queue or (row in self.held_back and self.gone.issuperset(self.jobs[row].after)):
             self.left.append(row)
+        elif not ran:
+            self.dropped.add(row)
         for rows in (self.to_come, self.held_back, self.queue):
             if row in rows:
                 rows.remove(row)
@@ -507,7 +516,7 @@ class World:
             platform=self.platform,
             capacity=capacity,
             free=free,
-            queue=[self.job(row) for row in self.queue],
+            queue=[self.seen(row) for row in self.queue],
             running=[self.running(r) for r in runs],
             ended=ended,
             over=self.ended_since,
@@ -517,6 +526,7 @@ class World:
             unfinished=frozenset(self.submitted) - self.gone,
             submitted=[self.job(row) for row in self.submitted + self.left_early if self.jobs[row].submit <= now],
             left=self.left,
+            dropped=frozenset(self.dropped),
             project_submits=self.project_submits(),
             first_submit=self.jobs[self.submitted[0]].submit if self.submitted else 0,
             asked=self.asked,

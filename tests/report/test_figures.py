@@ -84,6 +84,27 @@ def test_the_gantt_chart_has_a_box_per_piece_inside_its_axes(result, plt):
     assert corners[:, 1].max() <= 16
 
 
+def test_the_gantt_chart_of_threads_is_pale_where_a_processor_is_held_and_coloured_by_project(plt):
+    log = bf.generate("threads?jobs=12&cpus=8&linked=0.5&seed=3")
+    result = bf.simulate(log, log.platform, "thread-matrix")
+    ax = result.gantt(colour="project")
+    boxes, held = ax.collections[:2]
+    colours = {tuple(colour) for colour in boxes.get_facecolor()}
+    assert len(colours) == 8
+    waits = result.schedule.all_runs.dangled(result.schedule.ready(log.jobs))
+    width = sum(np.ptp(box.vertices[:, 0]) for box in held.get_paths())
+    assert width * 3600 == pytest.approx(waits.sum() / 1e6)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "different colours: different projects",
+        "held, and not busy",
+    ]
+
+
+def test_an_unknown_colour_names_the_known_ones(result):
+    with pytest.raises(UsageError, match="colour is 'size'; expected one of why, user, project"):
+        result.gantt(colour="size")
+
+
 def test_an_empty_result_can_be_drawn(plt):
     empty = bf.simulate(bf.generate("lublin?jobs=5&cpus=16").head(0), bf.Platform.pool(16))
     for kind in KINDS:

@@ -210,7 +210,7 @@ def metrics(
         "backfilled_jobs": int((schedule.reason[counted.rows] == BACKFILL).sum()),
         "killed_jobs": int((schedule.state[counted.rows] == TIMEOUT).sum()),
         "rejected_jobs": int((there & (schedule.state == REJECTED)).sum()),
-        **event_metrics(schedule, there, rows, procs),
+        **event_metrics(workload, schedule, there, rows, procs),
         **resource_metrics(workload, platform, schedule, rows),
         **farm_metrics(workload, platform, schedule, rows),
         **_of_projects(workload, platform, schedule, counted, ran, procs),
@@ -230,14 +230,16 @@ def _of_projects(
     return {**found, "idle_while_waiting_cpu_hours": idle / (3600 * SECOND)}
 
 
-def event_metrics(schedule: Schedule, there: NDArray[np.bool_], rows: Ints, procs: Floats) -> Metrics:
+def event_metrics(
+    workload: Workload, schedule: Schedule, there: NDArray[np.bool_], rows: Ints, procs: Floats
+) -> Metrics:
     """What events and preemption cost; empty where the schedule states no runs and no job was cancelled or failed.
 
     there: the jobs that are not left out; rows: those of them that ran, and their processors.
 
-    lost_cpu_hours: processors x time held that has to be run again: of runs that were lost with a node all of it, of
-    preempted ones what was not kept. dangling_cpu_hours: processors x time held by runs that waited for what their jobs
-    come after; there where there is any. requeues: runs after which the job waited again.
+    lost_cpu_hours: processors x time of progress that has to be made again: of runs that were lost with a node all of
+    it, of preempted ones what was not kept. dangling_cpu_hours: processors x time held by runs that waited for what
+    their jobs come after, of lost ones too; there where there is any. requeues: runs after which the job waited again.
     cancelled_jobs: by their users, before they started or while they ran. failed_jobs: those that ended with a node.
     pending_jobs: those that wait for ever, since the capacity that they need never comes back.
     """
@@ -247,7 +249,7 @@ def event_metrics(schedule: Schedule, there: NDArray[np.bool_], rows: Ints, proc
     if schedule.runs is None and not (cancelled or failed or pending):
         return {}
     runs = schedule.runs_of(rows)
-    dangled = runs.dangled
+    dangled = runs.dangled(schedule.ready(workload.jobs)[rows])
     held_only = math.fsum(dangled * procs[runs.job]) / (3600 * SECOND)
     return {
         "lost_cpu_hours": math.fsum((runs.lost - dangled) * procs[runs.job]) / (3600 * SECOND),

@@ -13,6 +13,7 @@ from backfill.core.transitions import (
     begin_anew,
     change,
     close_windows,
+    drop,
     end,
     leave,
     release,
@@ -84,6 +85,8 @@ def _change_job(state, world, what, job, value, priority):
         else:
             if state.queue.waits[job]:
                 leave(state, job)
+            elif job < state.jobs.count:
+                drop(state, job)
             close_job(state, world, job, CANCELLED)
         return
     if what == NEW_WALLTIME:

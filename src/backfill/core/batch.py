@@ -2,18 +2,22 @@
 
 from typing import Any
 
+import numpy as np
 from numba import int64
 
-from backfill.core.kernel import kernel
+from backfill.core.kernel import apart, kernel
 from backfill.core.record import SMALL, doubled, doubled_rows, record, zeros
 
 BATCH = [
     ("arrived", int64[::1]),  # jobs that became eligible, in queue order
     ("arrivals", int64),
+    ("mixed", int64),  # 1: these are not in queue order yet
     ("ended", int64[::1]),  # runs
     ("ends", int64),
     ("left", int64[::1]),  # jobs that went away unstarted
     ("leaves", int64),
+    ("dropped", int64[::1]),  # jobs that never waited, and will never run
+    ("drops", int64),
     ("changes", int64),  # walltimes, priorities, capacities and windows that changed
     ("started", int64[::1]),  # runs
     ("starts", int64),
@@ -30,10 +34,13 @@ def new_batch() -> Any:
     return Batch(
         arrived=zeros(SMALL),
         arrivals=0,
+        mixed=0,
         ended=zeros(SMALL),
         ends=0,
         left=zeros(SMALL),
         leaves=0,
+        dropped=zeros(SMALL),
+        drops=0,
         changes=0,
         started=zeros(SMALL),
         starts=0,
@@ -48,6 +55,7 @@ def new_batch() -> Any:
 def clear_batch(batch):
     """A new instant begins."""
     batch.arrivals = batch.ends = batch.leaves = batch.changes = batch.starts = batch.preemptions = 0
+    batch.mixed = batch.drops = 0
 
 
 @kernel(inline=True)
@@ -55,12 +63,18 @@ def note_arrival(batch, job):
     """A job became eligible at this instant."""
     if batch.arrivals == len(batch.arrived):
         batch.arrived = doubled(batch.arrived)
-    i = batch.arrivals
-    while i > 0 and batch.arrived[i - 1] > job:
-        batch.arrived[i] = batch.arrived[i - 1]
-        i -= 1
-    batch.arrived[i] = job
+    if batch.arrivals > 0 and batch.arrived[batch.arrivals - 1] > job:
+        batch.mixed = 1
+    batch.arrived[batch.arrivals] = job
     batch.arrivals += 1
+
+
+@apart()
+def sort_arrivals(state):
+    """Put the jobs that became eligible at this instant in queue order."""
+    batch = state.batch
+    batch.arrived[: batch.arrivals] = np.sort(batch.arrived[: batch.arrivals])
+    batch.mixed = 0
 
 
 @kernel(inline=True)
@@ -85,6 +99,15 @@ def note_leave(batch, job):
         batch.left = doubled(batch.left)
     batch.left[batch.leaves] = job
     batch.leaves += 1
+
+
+@kernel()
+def note_drop(batch, job):
+    """It became known at this instant that a job which never waited will never run."""
+    if batch.drops == len(batch.dropped):
+        batch.dropped = doubled(batch.dropped)
+    batch.dropped[batch.drops] = job
+    batch.drops += 1
 
 
 @kernel(inline=True)

@@ -21,9 +21,9 @@ NONE = np.int64(-1)
 # verbs that are told by their names when they were given a job that does not wait
 BY = ("place", "start", "reserve", "shadow_time", "place_beside", "earliest_start", "settle", "fits_now", "is_first",
       "withdraw", "held_back", "predecessor",
-      "place_on")  # fmt: skip
+      "place_on", "is_ready")  # fmt: skip
 (BY_PLACE, BY_START, BY_RESERVE, BY_SHADOW_TIME, BY_PLACE_BESIDE, BY_EARLIEST_START, BY_SETTLE, BY_FITS_NOW,
- BY_IS_FIRST, BY_WITHDRAW, BY_HELD_BACK, BY_PREDECESSOR, BY_PLACE_ON) = (
+ BY_IS_FIRST, BY_WITHDRAW, BY_HELD_BACK, BY_PREDECESSOR, BY_PLACE_ON, BY_IS_READY) = (
     np.int64(i) for i in range(len(BY))
 )  # fmt: skip
 ENDED = {COMPLETED: "completed", TIMEOUT: "killed at its limit", CANCELLED: "cancelled", NODE_FAIL: "lost its nodes"}

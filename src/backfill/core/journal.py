@@ -31,7 +31,8 @@ from backfill.core.record import doubled_rows, record, zeros
     WAKE,  # instant
     PREEMPT,  # job, how, overhead
     PROCEED,  # job
-) = (np.int64(i) for i in range(21))
+    DROP,  # job
+) = (np.int64(i) for i in range(22))
 NUMBERS = 6  # in a row
 
 JOURNAL = [

@@ -43,7 +43,12 @@ def new_search(nodes: int, sites: int) -> object:
 
 @kernel()
 def span(state, job):
-    """How long a job is booked: its walltime, and one microsecond where that is 0, so that its promise can be kept."""
+    """How long a job is booked: its walltime, and one microsecond where that is 0, so that its promise can be kept.
+
+    For ever where it would dangle: nobody knows when it will make progress.
+    """
+    if state.runs.dangles and not state.runs.ready[job]:
+        return FUTURE - state.now
     return max(state.jobs.walltime[job], 1)
 
 

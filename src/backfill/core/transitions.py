@@ -7,7 +7,7 @@ receives them; neither the policy nor a transition can tell which. Each notes it
 import numpy as np
 from numba import int64
 
-from backfill.core.batch import clear_batch, note_arrival, note_end, note_leave
+from backfill.core.batch import clear_batch, note_arrival, note_drop, note_end, note_leave, sort_arrivals
 from backfill.core.bookings import take_back
 from backfill.core.errors import NONE
 from backfill.core.heaps import pop_timer
@@ -20,6 +20,7 @@ from backfill.core.journal import (
     CLOSE,
     COPIES,
     DECIDE,
+    DROP,
     END,
     LEAVE,
     PROCEED,
@@ -136,6 +137,13 @@ def leave(state, job):
 
 
 @kernel()
+def drop(state, job):
+    """A job that is known and never waited will never run: it was rejected, or cancelled."""
+    note(state, DROP, job)
+    note_drop(state.batch, job)
+
+
+@kernel()
 def begin_anew(state, job):
     """The progress of a job is lost: what it did before it was preempted, and where it would go on."""
     note(state, ANEW, job)
@@ -232,6 +240,8 @@ def close_windows(state):
 def ask_policy(state):
     """All that happens at this instant has happened: the policy decides."""
     note(state, DECIDE)
+    if state.batch.mixed:
+        sort_arrivals(state)
 
 
 @apart(row=int64[::1])
@@ -254,6 +264,8 @@ def do_again(state, row):
         end_vacated(state, a, np.int8(b))
     elif code == LEAVE:
         leave(state, a)
+    elif code == DROP:
+        drop(state, a)
     elif code == ANEW:
         begin_anew(state, a)
     elif code == CHANGE:

@@ -7,6 +7,7 @@ from backfill.core.batch import note_preemption, note_start
 from backfill.core.bookings import book_in, drop_booking, take_back
 from backfill.core.errors import (
     BY_HELD_BACK,
+    BY_IS_READY,
     BY_PLACE,
     BY_PLACE_ON,
     BY_PREDECESSOR,
@@ -223,6 +224,15 @@ def predecessor(state, job, n):
         return NONE
     item = state.jobs.after_first[job] + n
     return state.jobs.after[item] if item < state.jobs.after_first[job + 1] else NONE
+
+
+@verb(inline=True)
+def is_ready(state, job):
+    """Whether all that a waiting job comes after is over, so that it would make progress: only then it has a limit.
+
+    It is so of every job that waits, but for a policy that `dangles`.
+    """
+    return is_waiting(state, job, BY_IS_READY) and (state.runs.dangles == 0 or state.runs.ready[job] == 1)
 
 
 @verb()

@@ -13,9 +13,9 @@ from backfill.core.heaps import pop_end, push_end
 from backfill.core.kernel import apart, kernel
 from backfill.core.profile import FUTURE
 from backfill.core.promises import NO_TIME
-from backfill.core.record import doubled, record
+from backfill.core.record import SMALL, doubled, record
 from backfill.core.runs import REQUEUE, RUNNING, progress_since
-from backfill.core.transitions import ask, ask_policy, end, end_vacated, proceed, release, submit, tick, vacate
+from backfill.core.transitions import ask, ask_policy, drop, end, end_vacated, proceed, release, submit, tick, vacate
 from backfill.model import schedule, units
 
 COMPLETED, TIMEOUT, REJECTED = (np.int8(how) for how in (schedule.COMPLETED, schedule.TIMEOUT, schedule.REJECTED))
@@ -235,8 +235,8 @@ def _make_known(state, world, job):
             later = world.after_item[i]
             world.unknown[later] -= 1
             if world.unknown[later] == 0 and later < state.jobs.count and world.outcome[later] == NOT_YET:
-                if len(joined) == 0:
-                    joined = np.empty(world.jobs, np.int64)
+                if high == len(joined):
+                    joined = doubled(joined) if high > 0 else np.empty(SMALL, np.int64)
                 joined[high] = later
                 high += 1
         each = NONE
@@ -266,6 +266,8 @@ def _come(state, world):
     if world.outcome[job] == NOT_YET:
         ask(state, job)
         _admit(state, world, job)
+    else:
+        drop(state, job)
 
 
 @kernel()
@@ -288,11 +290,11 @@ def _admit_to_quotas(state, world, job):
         return
     world.outcome[job], world.refused_for[job] = REJECTED, full
     if world.linked:
-        _refuse_followers(world, job)
+        _refuse_followers(state, world, job)
 
 
 @kernel()
-def _refuse_followers(world, job):
+def _refuse_followers(state, world, job):
     """Reject all that come after a job that was rejected when it was submitted, and after these."""
     stack, high = np.empty(world.jobs, np.int64), 1
     stack[0] = job
@@ -303,6 +305,8 @@ def _refuse_followers(world, job):
             later = world.after_item[i]
             if world.outcome[later] == NOT_YET:
                 world.outcome[later], world.refused_for[later] = REJECTED, AFTER
+                if later < state.jobs.count:
+                    drop(state, later)
                 if world.queued[later]:
                     _count_queued(world, later, np.int64(1))
                 stack[high] = later

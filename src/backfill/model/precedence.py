@@ -1,12 +1,12 @@
 """Which jobs come after which."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from backfill.model.errors import quote
-from backfill.model.workload import Ragged
+from backfill.model.workload import Ints, Ragged
 
 SHOWN = 6  # jobs of a circle that a message names
 
@@ -22,30 +22,54 @@ def followers(after: Ragged) -> Ragged:
 def in_order(after: Ragged) -> list[int]:
     """All rows, each behind those that it comes after; without those in a circle and those that come after one."""
     waits_for = np.diff(after.first)
-    later = followers(after)
-    order = np.flatnonzero(waits_for == 0).tolist()
-    for row in order:  # grows
+    return _let_go(np.flatnonzero(waits_for == 0).tolist(), waits_for, followers(after))
+
+
+def _let_go(free: list[int], waits_for: Ints, later: Ragged) -> list[int]:
+    """Append to `free` all rows that come after nothing else. waits_for: how many each comes after; it counts down."""
+    for row in free:  # grows
         for follower in later[row].tolist():
             waits_for[follower] -= 1
             if waits_for[follower] == 0:
-                order.append(follower)
-    return order
+                free.append(follower)
+    return free
+
+
+def circles(after: Ragged) -> Iterator[list[int]]:
+    """Rows that come after one another in a circle, the first one again at the end.
+
+    One circle after the other, until none would be left if the first row of each came after nothing. Cost: linear.
+    """
+    if (after.items < np.repeat(np.arange(len(after)), np.diff(after.first))).all():
+        return  # each row comes after rows above it
+    waits_for, later = np.diff(after.first), followers(after)
+    stuck = np.ones(len(after), np.bool_)
+    stuck[_let_go(np.flatnonzero(waits_for == 0).tolist(), waits_for, later)] = False
+    asked = after.first[:-1].copy()  # what stands before in `items` is not stuck
+    for begin in np.flatnonzero(stuck).tolist():
+        path: dict[int, None] = {begin: None}  # each comes after the next; what is stuck comes after something that is
+        while path:
+            row = next(reversed(path))
+            if not stuck[row]:
+                del path[row]
+                continue
+            while not stuck[after.items[asked[row]]]:
+                asked[row] += 1
+            earlier = int(after.items[asked[row]])
+            if earlier not in path:
+                path[earlier] = None
+                continue
+            found = [earlier]
+            while (row := path.popitem()[0]) != earlier:
+                found.append(row)
+            yield [earlier, *reversed(found)]
+            waits_for[earlier] = 0
+            stuck[_let_go([earlier], waits_for, later)] = False
 
 
 def circle(after: Ragged) -> list[int]:
-    """Rows that come after one another in a circle, the first one again at the end; empty where there are none."""
-    if (after.items < np.repeat(np.arange(len(after)), np.diff(after.first))).all():
-        return []  # each row comes after rows above it
-    stuck = np.ones(len(after), np.bool_)
-    stuck[in_order(after)] = False
-    if not stuck.any():
-        return []
-    row = int(np.argmax(stuck))
-    path: dict[int, int] = {}  # row -> place; what is stuck comes after something that is
-    while row not in path:
-        path[row] = len(path)
-        row = next(earlier for earlier in after[row].tolist() if stuck[earlier])
-    return [*list(path)[path[row] :], row]
+    """The first circle; empty where there is none."""
+    return next(circles(after), [])
 
 
 def circle_text(names: Sequence[Any], rows: Sequence[int]) -> str:

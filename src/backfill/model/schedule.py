@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from backfill.model import frames
 from backfill.model.units import LATEST, counted
-from backfill.model.workload import Ints, Ragged
+from backfill.model.workload import Ints, Jobs, Ragged
 
 STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED", "PENDING")
 COMPLETED, TIMEOUT, REJECTED, CANCELLED, NODE_FAIL, PREEMPTED, PENDING = range(7)  # PREEMPTED is a state of runs only
@@ -54,15 +54,16 @@ class Runs:
 
     @property
     def lost(self) -> Ints:
-        """The time that has to be run again: length - progress."""
+        """The time without progress that was kept: length - progress."""
         return self.length - self.progress
 
-    @property
-    def dangled(self) -> Ints:
-        """The time that runs held their nodes before they made progress, since what their jobs come after went on."""
-        if (self.state == PREEMPTED).any():  # then it is overhead: a policy that preempts lets no run dangle
-            return np.zeros(len(self), np.int64)
-        return np.where(self.state == NODE_FAIL, 0, self.lost)
+    def dangled(self, ready: Ints) -> Ints:
+        """The time that runs held their nodes before they made progress, since what their jobs come after went on.
+
+        ready: shape (jobs,), when that was over (`Schedule.ready`).
+        """
+        dangled: Ints = np.clip(ready[self.job] - self.start, 0, self.lost)
+        return dangled
 
     @property
     def number(self) -> Ints:
@@ -137,6 +138,13 @@ class Schedule:
         start, end, state = self.start[rows], self.end[rows], self.state[rows]
         progress = np.where(state == NODE_FAIL, 0, end - start)
         return Runs(np.arange(len(rows)), start, end, state, self.reason[rows], self.held.take(rows), progress)
+
+    def ready(self, jobs: Jobs) -> Ints:
+        """When all that each job comes after was over, and the think time; NO_TIME where none of that ran."""
+        after, ready = jobs.after, np.full(len(self), NO_TIME)
+        owner = np.repeat(np.arange(len(self)), np.diff(after.first))
+        np.maximum.at(ready, owner, self.end[after.items] + jobs.think[owner])
+        return ready
 
     @property
     def ran(self) -> NDArray[np.bool_]:

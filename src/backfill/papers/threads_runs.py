@@ -4,6 +4,7 @@ import numpy as np
 
 from backfill.analysis.projects import turnarounds
 from backfill.api import Result, run_spec
+from backfill.model.errors import BackfillError
 from backfill.model.workload import Floats, Ints, Workload
 from backfill.papers.sweep import Cell, Numbers
 from backfill.workloads.threads import threads
@@ -55,7 +56,11 @@ def run(cell: Cell) -> dict[str, Numbers]:
 
 
 def _numbers(result: Result) -> Numbers:
-    found = {name: float(result.metrics[metric] or 0) for name, metric in KEPT.items()}
+    found: Numbers = {}
+    for name, metric in KEPT.items():
+        if (value := result.metrics[metric]) is None:
+            raise BackfillError(f"{result.name} with seed {result.seed}: {metric} has no value")
+        found[name] = float(value)
     response = turnarounds(result.workload, result.schedule, np.arange(len(result.workload)))
     found[HEAD] = float(response[: -(-len(response) // 20)].mean())
     found[BEHIND] = float(response[behind_largest(result.workload)].mean())

@@ -151,7 +151,7 @@ def take_stock(state, shrinks):
 
 @kernel()
 def note_what_happened(state, shrinks):
-    """Threads that ended or were cancelled need no processor any more; new ones wait, and their jobs get in line."""
+    """Threads that are over or will never run need no processor any more; new ones wait, and their jobs get in line."""
     batch, own = state.batch, state.own
     for i in range(batch.leaves):
         job = np.int64(batch.left[i])
@@ -167,15 +167,27 @@ def note_what_happened(state, shrinks):
         own.running[project] -= 1
         own.used[project] -= state.jobs.need[job, 0]
         note_over(state, job)
+    for i in range(batch.drops):
+        note_over(state, np.int64(batch.dropped[i]))
     for i in range(batch.arrivals):
         note_arrived(state, np.int64(batch.arrived[i]))
     if shrinks:
+        for i in range(batch.leaves):
+            shrink(state, np.int64(batch.left[i]))
         for i in range(batch.ends):
-            project = state.projects.of[state.runs.job[batch.ended[i]]]
-            spare = own.size[project] - own.left[project]
-            if own.state[project] == ACTIVE and spare > 0:
-                own.size[project] -= spare
-                own.held[0] -= spare
+            shrink(state, np.int64(state.runs.job[batch.ended[i]]))
+        for i in range(batch.drops):
+            shrink(state, np.int64(batch.dropped[i]))
+
+
+@kernel()
+def shrink(state, job):
+    """Take the processors from the partition of a thread's job that none of its threads needs any more."""
+    own, project = state.own, state.projects.of[job]
+    spare = own.size[project] - own.left[project]
+    if own.state[project] == ACTIVE and spare > 0:
+        own.size[project] -= spare
+        own.held[0] -= spare
 
 
 @kernel()
@@ -260,14 +272,16 @@ def give_partitions(state, rule, backfill, most, equal):
     most: how many there are at most. equal: their size under the rule FIXED.
     """
     own = state.own
-    waits, last = own.line_first[0], own.line_last[0]
+    waits = own.line_first[0]
     blocked, shadow, beside = False, FUTURE, np.int64(0)
     while waits > 0:
-        project, behind_last = waits - 1, waits == last
-        waits = 0 if behind_last else own.line_next[project]
+        project = waits - 1
+        waits = own.line_next[project]
         idle = own.processors[0] - own.held[0]
         if own.partitioned[0] >= most or (blocked and idle <= 0):
             return
+        if not may_start(state, project):
+            continue
         size = size_for(state, project, rule, equal)
         if size > idle:
             if backfill == IN_ORDER:
@@ -277,12 +291,22 @@ def give_partitions(state, rule, backfill, most, equal):
                 promise(state, project, shadow)
             blocked = True
             continue
-        if blocked and backfill == EASY:
-            delays = shadow < FUTURE and time_of(state, project, size) > shadow - state.now
-            if delays and size > beside:
-                continue
-            beside -= size if delays else 0
-        give(state, project, size, blocked)
+        delays = blocked and backfill == EASY and shadow < FUTURE
+        delays = delays and time_of(state, project, size) > shadow - state.now
+        if delays and size > beside:
+            continue
+        if give(state, project, size, blocked) and delays:
+            beside -= size
+
+
+@kernel()
+def may_start(state, project):
+    """Whether there is a waiting thread of a job that no limit holds back."""
+    own = state.own
+    each = own.thread_first[project]
+    while each > 0 and held_back(state, each - 1):
+        each = own.next[each - 1]
+    return each > 0
 
 
 @kernel()
@@ -299,16 +323,18 @@ def size_for(state, project, rule, equal):
 
 @kernel()
 def give(state, project, size, overtook):
-    """Give a job a partition, and let its threads run."""
+    """Give a job a partition, and let its threads run. False where none has room: then the job stays where it waits."""
     own = state.own
-    leave_line(state, project)
-    append(own.active_previous, own.active_next, own.active_first, own.active_last, 0, project)
-    own.state[project], own.size[project], own.overtook[project] = ACTIVE, size, overtook
-    own.held[0] += size
-    own.partitioned[0] += 1
+    own.size[project], own.overtook[project] = size, overtook
     run_threads(state, project)
     if own.running[project] == 0:
-        give_up(state, project)
+        return False
+    leave_line(state, project)
+    append(own.active_previous, own.active_next, own.active_first, own.active_last, 0, project)
+    own.state[project] = ACTIVE
+    own.held[0] += size
+    own.partitioned[0] += 1
+    return True
 
 
 @kernel()

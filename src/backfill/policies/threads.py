@@ -12,10 +12,12 @@ import numpy as np
 from backfill.core.errors import NONE
 from backfill.core.kernel import kernel
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.verbs import THREAD, held_back, place, predecessor, start
+from backfill.core.verbs import THREAD, held_back, is_ready, place, predecessor, start
+from backfill.policies.chains import front_of, stand_behind, step_out, take_off
 from backfill.policies.lists import append, unlink
 
-NOWHERE, IN_COLUMN, IN_LINE, URGENT, BEHIND = (np.int64(i) for i in range(5))  # where a thread waits
+# where a thread waits
+NOWHERE, IN_COLUMN, IN_LINE, URGENT, FOLLOWS, AHEAD = (np.int64(i) for i in range(6))
 STARTED, HELD_BACK, NO_ROOM = (np.int64(i) for i in range(3))
 
 MEMORY = {
@@ -35,15 +37,18 @@ MEMORY = {
     "column_next": "jobs",
     "columns_first": 1,
     "columns_last": 1,
-    # who follows on the same processor, and whom
-    "behind": "jobs",
-    "ahead": "jobs",
-    # the search for what a thread comes after
-    "chain": "jobs",
-    "stack": "jobs",
+    # who follows the run of a thread on its processor, and whose run a thread follows
+    "follower": "jobs",
+    "follows": "jobs",
+    # chains of threads of which each comes after the one ahead of it, see chains.py
+    "up": "jobs",
+    "left": "jobs",
+    "right": "jobs",
+    # so many of what a thread comes after do not wait: they were asked since a run was last lost
     "asked": "jobs",
-    "seen": "jobs",
-    "searches": 1,
+    "asked_since": "jobs",
+    "lost": 1,
+    "passed": 1,  # the last thread of the list that is passed over in this pass
 }
 
 
@@ -66,8 +71,9 @@ def thread_matrix(state):
     """Start the threads of several jobs (projects, one job of the log per thread) row by row, first come first served.
 
     A block is the first n jobs, of which none has more than n threads; first the first thread of each, then the second.
-    Promise: no processor is idle while a thread waits, if each asks for one processor and none comes after others.
-    Cost: O(log(waiting threads)) per thread, and the waiting threads that it comes after.
+    Promise: no processor is idle while a thread waits that could run, if each asks for one processor and neither limits
+    nor announced windows keep it back. Without predecessors every thread that waits could run.
+    Cost: O(log(waiting threads)), amortised, per thread and per thread that it comes after.
     """
     own = state.own
     note_what_happened(state)
@@ -99,9 +105,11 @@ def append_to_column(state, job):
 
 @kernel()
 def take_out(state, job):
-    """Take a thread out from where it waits. Behind another one, the next on that processor moves up."""
+    """Take a thread out from where it waits."""
     own, where = state.own, state.own.where[job]
     own.where[job] = NOWHERE
+    if own.passed[0] == job + 1:
+        own.passed[0] = own.previous[job]
     if where == IN_COLUMN:
         project = state.projects.of[job]
         unlink(own.previous, own.next, own.column_first, own.column_last, project, job)
@@ -112,38 +120,54 @@ def take_out(state, job):
         unlink(own.previous, own.next, own.line_first, own.line_last, 0, job)
     elif where == URGENT:
         unlink(own.previous, own.next, own.urgent_first, own.urgent_last, 0, job)
-    elif where == BEHIND:
-        own.behind[own.ahead[job] - 1] = own.behind[job]
-        if own.behind[job] > 0:
-            own.ahead[own.behind[job] - 1] = own.ahead[job]
-        own.behind[job] = own.ahead[job] = 0
+    elif where == FOLLOWS:
+        own.follower[own.follows[job] - 1] = 0
+        own.follows[job] = 0
+
+
+@kernel()
+def follow(state, job, run_of):
+    """Let a thread wait until the run of another one is over, to be first then."""
+    own = state.own
+    own.where[job] = FOLLOWS
+    own.follower[run_of], own.follows[job] = job + 1, run_of + 1
 
 
 @kernel()
 def note_what_happened(state):
-    """Threads that were cancelled wait no more, those behind a run that is over are urgent, new ones form columns."""
+    """Threads that were cancelled wait no more, who follows a run that is over is urgent, new ones form columns."""
     batch, own = state.batch, state.own
-    over = np.empty(batch.leaves + batch.ends, np.int64)
-    for i in range(batch.leaves):
-        take_out(state, batch.left[i])
-        over[i] = batch.left[i]
+    over = np.empty(batch.ends, np.int64)
     for i in range(batch.ends):
-        over[batch.leaves + i] = state.runs.job[batch.ended[i]]
+        over[i] = state.runs.job[batch.ended[i]]
+    for job in np.sort(batch.left[: batch.leaves]):
+        give_up(state, job)
     over.sort()
     for job in over:
-        call_next(state, job)
+        if own.follower[job] > 0:
+            follower = own.follower[job] - 1
+            take_out(state, follower)
+            append_urgent(state, follower)
     for i in range(batch.arrivals):
-        if own.where[batch.arrived[i]] == NOWHERE:
-            append_to_column(state, batch.arrived[i])
+        job = batch.arrived[i]
+        if own.where[job] == NOWHERE:
+            append_to_column(state, job)
+        if state.runs.last[job] != NONE:
+            own.lost[0] += 1
 
 
 @kernel()
-def call_next(state, job):
-    """The thread behind this one, if there is one, is urgent from now on."""
-    own, follower = state.own, state.own.behind[job]
-    if follower > 0:
-        own.behind[job] = own.ahead[follower - 1] = 0
-        append_urgent(state, follower - 1)
+def give_up(state, job):
+    """A thread was cancelled. The one that went ahead for its sake takes its place at a processor, or is urgent."""
+    own, run_of = state.own, state.own.follows[job] - 1
+    take_out(state, job)
+    before = step_out(own.up, own.left, own.right, job)
+    if before == NONE or own.where[before] != AHEAD:
+        return
+    if run_of >= 0:
+        follow(state, before, run_of)
+    else:
+        append_urgent(state, before)
 
 
 @kernel()
@@ -176,58 +200,74 @@ def append_block(state):
 
 @kernel()
 def start_all(state, first):
-    """Start the threads of a list until one has no room, past those that a limit holds back. Whether all had room."""
-    own, passed = state.own, np.int64(0)
+    """Start the threads of a list until one has no room, past those that must not start. Whether all had room."""
+    own = state.own
+    own.passed[0] = 0
     job = first[0]
     while job > 0:
         found = dispatch(state, job - 1)
         if found == NO_ROOM:
             return False
         if found == HELD_BACK:
-            passed = job
-        job = first[0] if passed == 0 else own.next[passed - 1]
+            own.passed[0] = job
+        job = first[0] if own.passed[0] == 0 else own.next[own.passed[0] - 1]
     return True
 
 
 @kernel()
 def dispatch(state, job):
-    """Give a thread a processor: the first that it comes after and that does not run starts there, else itself."""
-    own, n = state.own, find_not_running(state, job)
-    for i in range(n):
-        if held_back(state, own.chain[i]):
-            return HELD_BACK
-    first = own.chain[0]
+    """Give a thread a processor: what it comes after and still waits goes ahead, and it follows there."""
+    first = go_ahead(state, job)
+    if held_back(state, first):
+        return HELD_BACK
     if not place(state, first):
-        return NO_ROOM
-    for i in range(n - 1):
-        take_out(state, own.chain[i])
-        call_next(state, own.chain[i])
+        return HELD_BACK if is_kept_by_a_window(state, first) else NO_ROOM
     take_out(state, job)
-    for i in range(n - 1):
-        own.behind[own.chain[i]], own.ahead[own.chain[i + 1]] = own.chain[i + 1] + 1, own.chain[i] + 1
-        own.where[own.chain[i + 1]] = BEHIND
+    if first != job:
+        take_out(state, first)
+        follow(state, job, first)
     start(state, first, THREAD)
     return STARTED
 
 
 @kernel()
-def find_not_running(state, job):
-    """Write to `chain` all that a thread comes after and that wait, each behind its own, then the thread: how many."""
-    own, n, high = state.own, 0, 1
-    own.searches[0] += 1
-    own.stack[0], own.asked[job], own.seen[job] = job, 0, own.searches[0]
-    while high > 0:
-        each = own.stack[high - 1]
-        before = predecessor(state, each, own.asked[each])
-        own.asked[each] += 1
+def go_ahead(state, job):
+    """Who starts for a thread: the first waiting one that it comes after, in turn the first of that; else itself.
+
+    All between them go ahead of it: they wait nowhere else any more.
+    """
+    own = state.own
+    while True:
+        first = front_of(own.up, own.left, own.right, job)
+        if not state.queue.waits[first]:
+            take_off(own.up, own.right, first)
+            continue
+        before = first_waiting(state, first)
         if before == NONE:
-            own.chain[n] = each
-            n += 1
-            high -= 1
-        elif state.queue.waits[before] == 1 and own.seen[before] != own.searches[0]:
-            own.stack[high], own.asked[before], own.seen[before] = before, 0, own.searches[0]
-            high += 1
-    return n
+            return first
+        take_out(state, before)
+        own.where[before] = AHEAD
+        stand_behind(own.up, first, before)
+
+
+@kernel()
+def first_waiting(state, job):
+    """The first that a thread comes after and that waits; -1 where none does."""
+    own = state.own
+    if own.asked_since[job] != own.lost[0]:
+        own.asked[job], own.asked_since[job] = 0, own.lost[0]
+    before = predecessor(state, job, own.asked[job])
+    while before != NONE and not state.queue.waits[before]:
+        own.asked[job] += 1
+        before = predecessor(state, job, own.asked[job])
+    return before
+
+
+@kernel()
+def is_kept_by_a_window(state, job):
+    """Whether a thread has no room because it would dangle into a window; who makes progress at once may have some."""
+    idle = state.free.nodes[0, 0] if state.machine.pool else state.free.total[0]
+    return state.machine.windows > 0 and not is_ready(state, job) and idle > 0
 
 
 def family() -> dict[str, Policy]:

@@ -18,7 +18,6 @@ from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE, GIVE
 from backfill.core.promises import GIVEN, NO_TIME
 from backfill.core.queue import following, rewind
-from backfill.core.search import span
 from backfill.core.verbs import BACKFILL, MOVED_UP, reserve_because, wake
 from backfill.policies.conservative import conservative, keep_up, start_where_held
 
@@ -307,7 +306,8 @@ def give_slack(state, first, factor):
     while job >= 0:
         if state.own.new[job] == HAS_ONE:
             state.own.new[job] = 0
-            allow_until(state, job, max(last - span(state, job), state.promises.reserved[job]))
+            booked = max(state.jobs.walltime[job], 1)  # for so long a job is in the plan, of 0 s too
+            allow_until(state, job, max(last - booked, state.promises.reserved[job]))
         job = state.projects.next[job]
 
 

@@ -20,6 +20,7 @@ from backfill.core.journal import (
     CAPACITY,
     CHANGE,
     DECIDE,
+    DROP,
     END,
     LEAVE,
     NUMBERS,
@@ -200,6 +201,8 @@ class Planner:
         if run is not None:
             self._do(VACATE, run)
             self._do(END, run, STATES.index(how))
+        else:
+            self._do(DROP, row)
 
     def _hear_change(self, job: int, to: dict[str, int]) -> None:
         row = self._row[job]

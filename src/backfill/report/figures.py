@@ -16,6 +16,7 @@ from backfill.report.rows import boxes, lanes, lay_out
 from backfill.report.values import WHY, cut
 
 KINDS = ("gantt", "utilization", "queue", "jobs", "wait", "slowdown")
+SCHEMES = ("why", "user", "project")  # what colours of the Gantt chart tell
 # Okabe and Ito's palette; the keys are REASONS.
 COLOURS = dict(zip(REASONS, ("#56b4e9", "#e69f00", "#009e73", "#999999", "#d55e00", "#0072b2", "#cc79a7", "#f0e442"),
                    strict=True))  # fmt: skip
@@ -34,13 +35,16 @@ def figure(
     ax: Any = None,
     label: str = "",
     trims: tuple[Trim, Trim] = (NOTHING, NOTHING),
+    colour: str = "why",
 ) -> Any:
     """Draw one of KINDS on `ax`, or on a new figure; returns the axes. Raises UsageError, MissingExtra.
 
-    trims: the jobs left out of the distributions, first and last.
+    trims: the jobs left out of the distributions, first and last. colour: of the Gantt chart, one of SCHEMES.
     """
     if kind not in KINDS:
         raise BadArgument("kind", kind, f"one of {', '.join(KINDS)}")
+    if colour not in SCHEMES:
+        raise BadArgument("colour", colour, f"one of {', '.join(SCHEMES)}")
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -48,7 +52,7 @@ def figure(
     if ax is None:
         ax = plt.subplots(figsize=(8, 4), layout="constrained")[1]
     if kind == "gantt":
-        _gantt(workload, platform, schedule, ax)
+        _gantt(workload, platform, schedule, ax, colour)
     elif kind in ("wait", "slowdown"):
         counted = Counted.of(workload, schedule, *trims)
         _tail(kind, counted.wait / SECOND if kind == "wait" else counted.bounded_slowdown, ax, label)
@@ -77,7 +81,7 @@ def _time_axis(ax: Any, workload: Workload, begin: int, end: int) -> Callable[[A
     return lambda times: (times + clock.epoch * SECOND) / _DAY
 
 
-def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) -> None:
+def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any, colour: str) -> None:
     from matplotlib.collections import PolyCollection
     from matplotlib.patches import Patch
 
@@ -89,10 +93,27 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) 
     deadline = workload.jobs.deadline[run.job]
     late = run.end > deadline
     due = on_axis(np.maximum(run.start, deadline)[late])
-    words = [REASONS[code] for code in run.reason.tolist()]
+    dangled = run.dangled(schedule.ready(workload.jobs))
+    waits = dangled > 0
+    since = on_axis((run.start + dangled)[waits])
+    if colour == "why":
+        words = [REASONS[code] for code in run.reason.tolist()]
+        colours = [COLOURS[word] for word in words]
+        handles = [Patch(color=COLOURS[w], label=WHY[w]) for w in REASONS if w in set(words)]
+    else:
+        palette = [*COLOURS.values()]
+        colours = [palette[code % len(palette)] for code in workload.jobs[colour].codes[run.job].tolist()]
+        handles = [Patch(facecolor="none", label=f"different colours: different {colour}s")]
+    ax.add_collection(
+        PolyCollection(_boxes(left, right, low, high), facecolors=colours, edgecolors="white", linewidths=0.2)
+    )
     ax.add_collection(
         PolyCollection(
-            _boxes(left, right, low, high), facecolors=[COLOURS[w] for w in words], edgecolors="white", linewidths=0.2
+            _boxes(left[waits], since, low[waits], high[waits]),
+            facecolors=(1, 1, 1, 0.6),
+            edgecolors="grey",
+            hatch="....",
+            linewidths=0,
         )
     )
     ax.add_collection(
@@ -113,7 +134,8 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any) 
         ax.hlines(floor[1:-1], *ax.get_xlim(), colors="lightgrey", linewidths=0.5)
     if len(names) > len(platform.nodes):
         ax.axhline(platform.cpus, color="black", linewidth=1)
-    handles = [Patch(color=COLOURS[w], label=WHY[w]) for w in REASONS if w in set(words)]
+    if waits.any():
+        handles.append(Patch(facecolor="white", edgecolor="grey", hatch="....", label="held, and not busy"))
     if late.any():
         handles.append(Patch(facecolor="white", edgecolor="black", hatch="////", label="after its deadline"))
     if handles:

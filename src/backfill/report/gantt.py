@@ -106,7 +106,7 @@ def _packed(
     if ids is not None:
         columns.append(("id", np.diff(ids, prepend=0)))
     usual = np.zeros(len(rows), np.int64)
-    waits = [_dangled(schedule)[rows] for _, schedule in schedules]
+    waits = [_dangled(workload, schedule)[rows] for _, schedule in schedules]
     dangles = any(each.any() for each in waits)
     again = any(s.runs is not None or (s.state > REJECTED).any() for _, s in schedules)
     for place, (_, schedule) in enumerate(schedules):
@@ -212,12 +212,9 @@ def _instants(schedule: Schedule) -> tuple[Ints, Ints, Ints]:
     return schedule.start, schedule.end, np.maximum(schedule.eligible, schedule.submit)
 
 
-def _dangled(schedule: Schedule) -> Ints:
+def _dangled(workload: Workload, schedule: Schedule) -> Ints:
     """How long the last run of each job held its nodes before it made progress."""
-    found = np.zeros(len(schedule), np.int64)
-    if schedule.runs is not None:
-        found[schedule.runs.job] = schedule.runs.dangled  # of several runs the last one is written last
-    return found
+    return boxes(schedule).take(np.arange(len(schedule))).dangled(schedule.ready(workload.jobs))
 
 
 def _why(schedule: Schedule, rows: Ints, words: dict[str, int], deadline: Ints) -> Ints:

@@ -85,9 +85,11 @@ def boxes(schedule: Schedule) -> Runs:
 
     A job that never ran has a start of NO_TIME there.
     """
-    rows = np.arange(len(schedule))
+    rows, progress = np.arange(len(schedule)), np.zeros(len(schedule), np.int64)
     columns = (schedule.start, schedule.end, schedule.state, schedule.reason, schedule.held)
-    last = Runs(rows, *columns, np.zeros(len(rows), np.int64))
+    every = schedule.all_runs
+    progress[every.job] = every.progress  # of several runs the last one is written last
+    last = Runs(rows, *columns, progress)
     if schedule.runs is None:
         return last
     runs = schedule.runs.take(np.flatnonzero(schedule.runs.job[1:] == schedule.runs.job[:-1]))

@@ -9,7 +9,7 @@ import numpy as np
 
 from backfill.model.clock import Clock
 from backfill.model.errors import MissingExtra, WorkloadError, at, in_file, quote
-from backfill.model.precedence import circle, circle_text
+from backfill.model.precedence import circle_text, circles
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND, parse_span, seconds_text
 from backfill.model.workload import LABELS, SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
@@ -218,12 +218,11 @@ def _after(table: Columns, names: list[str]) -> Ragged:
             if job not in place:
                 table.refuse("after", row, f"ids of this file separated by ; (no job is called {quote(job)})")
         lists.append([place[job] for job in before if job in place])
-    after = Ragged.of(lists)
-    while rows := circle(after):
+    after, refused = Ragged.of(lists), False
+    for rows in circles(after):
         table.refuse("after", rows[0], f"no cycle ({circle_text(names, rows)})")
-        lists[rows[0]] = []
-        after = Ragged.of(lists)
-    return after
+        lists[rows[0]], refused = [], True
+    return Ragged.of(lists) if refused else after
 
 
 def _think(table: Columns, after: Ragged) -> Ints:

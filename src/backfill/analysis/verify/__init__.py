@@ -121,7 +121,8 @@ def verify(
         check_pending(case)
         check_lost(case)
         check_cancelled(case, until)
-        check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, progress)
+        since = case.runs.start + lengths.longest - progress.longest
+        check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, progress, since)
     if not dangles:
         check_after(case, until)
     members = Membership(case.workload, platform)

@@ -13,7 +13,7 @@ import numpy as np
 from backfill.analysis.outages import Outages, Replay, Window
 from backfill.analysis.verify.case import Case, Report, copies_held, items_of, licence_index, limited, meets
 from backfill.analysis.verify.times import Lengths
-from backfill.model.units import seconds_text
+from backfill.model.units import NEVER, seconds_text
 from backfill.model.workload import SPREAD, Ints
 
 _LOW = 0xFFFFFFFF  # the lower half of 64 bits
@@ -65,8 +65,11 @@ def check_hosts(case: Case) -> None:
         report.add("host", jobs.job[row], start[seat[i]], text)
 
 
-def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths) -> None:
-    """At the begin of each window that was known at a start, what is held then by walltimes fits beside it."""
+def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths, since: Ints) -> None:
+    """At the begin of each window that was known at a start, what is held then by walltimes fits beside it.
+
+    since: when each run began to make progress; until then nobody knows when it will end.
+    """
     runs, platform, outages = case.runs, case.platform, cast(Outages, case.outages)
     real = (case.seat_node >= 0) & case.placed
     run, node, tasks = case.seat_run[real], case.seat_node[real], case.seat_tasks[real]
@@ -75,8 +78,8 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths) -> None
 
     def limit(of: Ints, time: Ints | int) -> Ints:
         walltime = outages.walltime(runs.job[of], seen, time)
-        at: Ints = runs.start[of] + np.maximum(walltime - lengths.spent[of] + lengths.extra[of], 1)
-        return at
+        at: Ints = since[of] + np.maximum(walltime - lengths.spent[of] + lengths.extra[of], 1)
+        return np.where(since[of] > time, NEVER, at)
 
     def check(window: Window, lane: int, resource: int, held: Ints, amount: Ints) -> None:
         begin = window.begin

@@ -17,7 +17,7 @@ from backfill.model.clock import Clock
 from backfill.model.constraint import alternatives, with_feature
 from backfill.model.errors import in_file
 from backfill.model.platform import Platform
-from backfill.model.precedence import circle
+from backfill.model.precedence import circles
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged, Workload
@@ -408,9 +408,11 @@ def _after(table: _Table, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
             lists[row] = [other for job in dict.fromkeys(jobs) for other in rows_of.get(job, ()) if other != row]
             lost[row] = any(job not in rows_of for job in jobs)
     after = Ragged.of(lists)
-    while rows := circle(after):  # a job number that was used again
-        lists[rows[0]] = []
-        lost[rows[0]] = True
+    again = [rows[0] for rows in circles(after)]  # job numbers that were used again
+    if again:
+        lost[again] = True
+        for row in again:
+            lists[row] = []
         after = Ragged.of(lists)
     return (
         after,
