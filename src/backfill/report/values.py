@@ -19,7 +19,7 @@ _HEADINGS = {
     "mean_project_turnaround_s": "project turn-around",
     "throughput_jobs_per_h": "jobs per hour",
 }
-_UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
+UNITS = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 
 # Why a job started, in the words of the page; the keys are REASONS. static/words.js tells them at more length.
 WHY = {
@@ -82,32 +82,32 @@ def wait_unit(metrics: Sequence[Metrics]) -> str:
     """The unit of every wait on a page: the one in which mean and 95th percentile of all policies read well."""
     waits = [value for each in metrics for name in ("mean_wait_s", "p95_wait_s") if (value := each.get(name))]
     least, most = min(waits, default=0), max(waits, default=0)
-    large = [u for u, size in _UNITS.items() if most >= 2 * size and least >= 0.75 * size and most < 10_000 * size]
+    large = [u for u, size in UNITS.items() if most >= 2 * size and least >= 0.75 * size and most < 10_000 * size]
     return next(iter(large), _one_unit(waits))
 
 
 def times(seconds: Sequence[float | int | None], unit: str | None = None) -> list[str]:
     """Spans of time in one unit, by default the one in which they read best."""
     some = [abs(value) for value in seconds if value]
-    unit = unit or _one_unit(some)
-    size = _UNITS[unit]
+    unit = unit or unit_of(seconds)
+    size = UNITS[unit]
     digits = 1 if min(some, default=0) >= 2 * size or max(some, default=0) < 0.005 * size else 2
     return [NONE if value is None else _in_unit(value / size, digits, unit) for value in seconds]
 
 
 def brief(seconds: float, unit: str) -> str:
     """A span of time in this unit to two digits or so, for where many stand together."""
-    value = seconds / _UNITS[unit]
+    value = seconds / UNITS[unit]
     return _in_unit(value, 0 if abs(value) >= 9.95 else 1, unit)
 
 
 def span(seconds: float, unit: str) -> str:
     """A span of time within a sentence: in this unit, or in a smaller one where it is short."""
-    if abs(seconds) < max(0.1 * _UNITS[unit], 2):
+    if abs(seconds) < max(0.1 * UNITS[unit], 2):
         return span_text(seconds * SECOND)
     if unit == "s":
         return f"{seconds:,.0f} s"
-    return brief(seconds, unit) if abs(seconds) >= 100 * _UNITS[unit] else times([seconds], unit)[0]
+    return brief(seconds, unit) if abs(seconds) >= 100 * UNITS[unit] else times([seconds], unit)[0]
 
 
 def _in_unit(value: float, digits: int, unit: str) -> str:
@@ -117,12 +117,17 @@ def _in_unit(value: float, digits: int, unit: str) -> str:
     return f"{value:,.{digits}f} {unit}" if value else f"0 {unit}"
 
 
+def unit_of(seconds: Sequence[float | int | None]) -> str:
+    """The unit in which these spans of time read best, those that there are."""
+    return _one_unit([abs(value) for value in seconds if value])
+
+
 def _one_unit(some: Sequence[float]) -> str:
     """The unit in which all of these read well, or else the largest one that the longest of them has ten of."""
     if not some:
         return "s"
     least, most = min(some), max(some)
-    return _unit(least, most) or next((unit for unit, size in _UNITS.items() if most >= 10 * size), "s")
+    return _unit(least, most) or next((unit for unit, size in UNITS.items() if most >= 10 * size), "s")
 
 
 def number(value: float) -> str:
@@ -135,7 +140,7 @@ def _times(seconds: Sequence[float | int | None]) -> list[str]:
     unit = _unit(min(some), max(some)) if some else None
     if unit is None:
         return [NONE if value is None else span_text(value * SECOND) for value in seconds]
-    size = _UNITS[unit]
+    size = UNITS[unit]
     digits = 1 if min(some) >= 2 * size else 2
     return [NONE if value is None else f"{value / size:,.{digits}f} {unit}" if value else "0 s" for value in seconds]
 
@@ -143,9 +148,9 @@ def _times(seconds: Sequence[float | int | None]) -> list[str]:
 def _unit(least: float, most: float) -> str | None:
     """The unit for times of this range: the largest of which all have two, or one, and none a thousand; else that of
     the longest if the shortest has two digits in it."""
-    units = [unit for unit, size in _UNITS.items() if most >= 2 * size or size == 1]
-    full = [u for floor in (2, 1) for u in units if least >= floor * _UNITS[u] and most < 1000 * _UNITS[u]]
-    return next(iter(full), units[0] if least >= 0.095 * _UNITS[units[0]] else None)
+    units = [unit for unit, size in UNITS.items() if most >= 2 * size or size == 1]
+    full = [u for floor in (2, 1) for u in units if least >= floor * UNITS[u] and most < 1000 * UNITS[u]]
+    return next(iter(full), units[0] if least >= 0.095 * UNITS[units[0]] else None)
 
 
 def grouped(text: str) -> str:
