@@ -24,7 +24,7 @@ def test_the_chart_begins_with_why_jobs_started_and_says_how_sites_and_gangs_are
 JOINED = """() => {
     const canvas = document.querySelector('#gantt canvas.front'), scale = canvas.width / canvas.clientWidth;
     const all = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data, longest = [];
-    for (let x = 0; x < canvas.width - 1; x++) {
+    for (let x = Math.round(70 * scale); x < canvas.width - 2 * scale; x++) {  // beside the axis and the frame
         let run = 0, most = 0;
         for (let y = 0; y < canvas.height; y++) {
             const at = 4 * (y * canvas.width + x);

@@ -6,9 +6,10 @@ from typing import Any
 from backfill.report.chart import names_chart
 from backfill.report.values import NONE, cut, times, unit_of
 
+AGAINST = "later_share"  # what is told of it is told against the first kind
 FIGURES = (  # metric, title, what it says
     ("mean_wait_s", "Mean wait", "Of all jobs."),
-    ("later_share", "Jobs that start later", "The share of the jobs that start later than under {first}."),
+    ("later_share", "Jobs that start later", "The share of the jobs that start later than under"),
     ("broken_share", "Promises that slip", "The share of the promised jobs that start later than promised."),
     ("mean_slip_s", "How far they slip", "The mean of start - promise of the jobs that start later than promised."),
 )
@@ -37,7 +38,7 @@ def swept(sweep: Mapping[str, Any], unit: str) -> dict[str, Any]:
     return {
         "first": kinds[0],
         "figures": [
-            {"title": title, "says": says.format(first=kinds[0]), **drawn}
+            {"title": title, "says": says, "against": metric == AGAINST, **drawn}
             for metric, title, says in FIGURES
             if (drawn := _figure(metric, kinds, by_policy, unit))
         ],
@@ -52,8 +53,8 @@ def swept(sweep: Mapping[str, Any], unit: str) -> dict[str, Any]:
 def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], unit: str) -> dict[str, Any]:
     """A line for each policy that has a value under some kind; empty where none has."""
     lines = {policy: [row[metric] for row in rows] for policy, rows in by_policy.items()}
-    lines = {policy: values for policy, values in lines.items() if any(value is not None for value in values)}
-    if not lines:
+    known = {policy for policy, values in lines.items() if any(value is not None for value in values)}
+    if not known:
         return {}
     told = "; ".join(
         f"{cut(policy)}: "
@@ -61,10 +62,11 @@ def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], un
             f"{text} under {row['estimates']}" for row, text in zip(rows, _texts(metric, rows, unit), strict=True)
         )
         for policy, rows in by_policy.items()
-        if policy in lines
+        if policy in known
     )
     own = "%" if metric.endswith("_share") else _unit(metric, [v for values in lines.values() for v in values], unit)
-    return {"policies": list(lines), "chart": names_chart(kinds, list(lines.values()), own), "told": told}
+    notes = ["" if policy in known else "promises no starts" for policy in lines]
+    return {"chart": names_chart(kinds, list(lines.values()), own), "told": told, "notes": notes}
 
 
 def _unit(metric: str, values: Sequence[float | None], unit: str) -> str:
