@@ -10,7 +10,7 @@ from tests.differential import test_events, test_twins
 from tests.reference import world
 from tests.reference.grid import simulate
 from tests.reference.words import Job, Node, Platform
-from tests.reference.workloads import grid_cases, grids_with_events, plain_grid_cases
+from tests.reference.workloads import cases_with_events, grid_cases, grids_with_events, plain_grid_cases
 
 GRID = [name for name in world.POLICIES if name.startswith("gang")]
 every_gang_policy = pytest.mark.parametrize("name", GRID)
@@ -27,6 +27,13 @@ def test_every_start_equals_the_twin(name, options, case):
 @every_gang_policy
 @given(happening=grids_with_events())
 def test_with_events_every_start_equals_the_twin(name, options, happening):
+    test_events.compare(happening, name, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"overrun": "extend"}], ids=["kill", "extend"])
+@every_gang_policy
+@given(happening=cases_with_events(grid_cases(), kinds=("window", "window", "walltime")))
+def test_with_announced_windows_every_start_equals_the_twin(name, options, happening):
     test_events.compare(happening, name, **options)
 
 

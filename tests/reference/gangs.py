@@ -127,6 +127,7 @@ class Pass:
             self.grid.waiting.remove(gang)
         for p in gang.holds:
             self.grid.processors[p].gang = None
+        gang.holds = []
 
     def somewhere(self, job: Job) -> bool:
         gangs = [*self.grid.bound, *self.grid.waiting]
@@ -172,13 +173,13 @@ class Pass:
         return self.view.now if self.idle(p) else max(self.until[p], self.view.now)
 
     def open(self, job: Job, p: int, t: Time) -> bool:
-        """Do windows that are announced leave it room from t on?"""
+        """Do windows that are announced leave it room if it starts at t, from the instant on at which p is idle?"""
         slots = node_slots(self.view.platform, p)
         untils = [begin for begin, _ in self.view.capacity[1:]] + [inf]
         return all(
             room[slot] >= asked
             for (begin, room), until in zip(self.view.capacity, untils, strict=True)
-            if begin < t + max(job.estimate, 1) and until > t
+            if begin < t + max(job.estimate, 1) and until > self.idle_from(p)
             for slot, asked in zip(slots, job.demand, strict=True)
         )
 
@@ -219,10 +220,12 @@ class Pass:
         if not self.idle(p):
             return
         if gang and self.all_idle(gang):
+            held = gang.holds
             if not self.start_gang(gang):
                 self.send_back(gang)
-                for each in gang.holds:
-                    self.serve_local(each)
+                for each in held:
+                    if self.idle(each):  # else a job that a window stopped elsewhere has come there
+                        self.serve_local(each)
             return
         self.serve_local(p)
 

@@ -196,8 +196,8 @@ def _ends_before_windows(state, job):
 
 
 @verb(within=True)
-def is_open(state, job, node, t):
-    """Whether announced windows leave a node room for a task of a job from t on, as long as it may run.
+def is_open(state, job, node, begin, end):
+    """Whether announced windows leave a node room for a task of a job on [begin, end).
 
     It says nothing of what else runs there.
     """
@@ -205,7 +205,7 @@ def is_open(state, job, node, t):
     if machine.windows == 0:
         return True
     for k in range(machine.resources):
-        if least_there(state, node, k, t, t + span(state, job)) < state.jobs.demand[job, k]:
+        if least_there(state, node, k, begin, end) < state.jobs.demand[job, k]:
             return False
     return True
 

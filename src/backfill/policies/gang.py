@@ -187,7 +187,7 @@ def some_idle(state, job, site, waited):
             node = machine.site_node[i]
             if (own.gang[node] + own.length[node] > 0) != waited or not is_idle(state, node):
                 continue
-            if not suits(state, job, node) or not is_open(state, job, node, state.now):
+            if not suits(state, job, node) or not is_left(state, job, node, state.now):
                 continue
             if own.gang[node] > 0:
                 if own.gang[node] != passed:
@@ -221,7 +221,7 @@ def shortest(state, job, site, is_free_of_windows):
             length = own.length[node] + (own.gang[node] > 0)
             if (chosen and length != least) or not suits(state, job, node):
                 continue
-            if is_free_of_windows and not is_open(state, job, node, idle_from(state, node)):
+            if is_free_of_windows and not is_left(state, job, node, idle_from(state, node)):
                 continue
             if not chosen:
                 if count == 0 or length < least:
@@ -262,6 +262,14 @@ def idle_from(state, node):
     if run < 0 or is_idle(state, node):
         return state.now
     return max(state.runs.limit[run], state.now)
+
+
+@kernel()
+def is_left(state, job, node, t):
+    """Whether announced windows leave a processor to a job that starts at t, from the instant on at which it is idle."""
+    if state.machine.windows == 0:
+        return True
+    return is_open(state, job, node, idle_from(state, node), t + max(state.jobs.walltime[job], 1))
 
 
 @kernel(inline=True)
@@ -363,7 +371,8 @@ def serve(state, node):
         nodes = held_by(state, gang)
         send_back(state, gang)
         for held in nodes:
-            serve_local(state, held)
+            if is_idle(state, held):  # else a job that a window stopped elsewhere has come there
+                serve_local(state, held)
 
 
 @kernel()
@@ -391,7 +400,7 @@ def is_open_somewhere(state, job, site):
     machine = state.machine
     for i in range(machine.site_first[site], machine.site_first[site + 1]):
         node = machine.site_node[i]
-        if suits(state, job, node) and is_open(state, job, node, idle_from(state, node)):
+        if suits(state, job, node) and is_left(state, job, node, idle_from(state, node)):
             return True
     return False
 
@@ -472,7 +481,7 @@ def dispatch(state, gang, cross):
             node = machine.site_node[i]
             if takes(state, gang, node, False):
                 empty[place] += 1
-                idle[place] += is_idle(state, node) and is_open(state, job, node, state.now)
+                idle[place] += is_idle(state, node) and is_left(state, job, node, state.now)
     found = np.sum(idle) if cross == IDLE else np.sum(empty)
     place = some_site(state, idle, size, np.zeros(sites, np.int64))
     if place < 0:
@@ -525,7 +534,7 @@ def soonest(state, gang, site, idle):
                 if idle_from(state, node) > t:
                     later = min(later, idle_from(state, node))
                 else:
-                    count += is_open(state, job, node, t)
+                    count += is_left(state, job, node, t)
         if count >= state.own.size[gang]:
             return t
         t = later
@@ -565,7 +574,7 @@ def bind(state, gang, site, idle):
     for node in range(machine.nodes):
         if (site == ANYWHERE or machine.site[node] == site) and takes(state, gang, node, idle):
             then = idle_from(state, node)
-            if not windows or (then <= t and is_open(state, job, node, t)):
+            if not windows or (then <= t and is_left(state, job, node, t)):
                 nodes[count], key[count] = node, -1 if is_idle(state, node) else then
                 count += 1
     order = np.argsort(key[:count], kind="mergesort")
@@ -783,7 +792,7 @@ def take_stock(state, which):
     if machine.windows > 0:
         for node in range(machine.nodes):
             gang = own.gang[node] - 1
-            if gang >= 0 and not is_open(state, longest(state, gang), node, known_start(state, gang)):
+            if gang >= 0 and not is_left(state, longest(state, gang), node, known_start(state, gang)):
                 send_back(state, gang)
     count_empty(state)
     own.gangs[1] = 0
