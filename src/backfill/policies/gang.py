@@ -266,7 +266,7 @@ def idle_from(state, node):
 
 @kernel()
 def is_left(state, job, node, t):
-    """Whether announced windows leave a processor to a job that starts at t, from the instant on at which it is idle."""
+    """Whether announced windows leave a processor to a job that starts at t, from when the processor is idle."""
     if state.machine.windows == 0:
         return True
     return is_open(state, job, node, idle_from(state, node), t + max(state.jobs.walltime[job], 1))
