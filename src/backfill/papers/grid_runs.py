@@ -22,7 +22,7 @@ BLOCK = 1_000  # completions of a point of the warm-up check
 RT, SLD, WRT, WSLD, COMPLETED = "RT", "SLD", "WRT", "WSLD", "completion"
 GANGS, LATE = "gangs", "late gangs"  # with a promised start, and started after it
 WAIT, JOBS, OTHER = "wait", "jobs", "other waits"  # without gangs; OTHER: than those of a reference simulation
-CUT = "cut of MSER-5"  # completions
+CUTS = {"local jobs": "cut of MSER-5, local", "gangs": "cut of MSER-5, gangs"}  # completions
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,9 @@ def _numbers(log: Workload, spec: RunSpec, blocks: bool) -> Numbers:
         **_promises(schedule),
     }
     if blocks:
-        found |= _by_block(over, site, response) | {CUT: _cut(over, site, response)}
+        found |= _by_block(over, site, response)
+        for name, mine in zip(CUTS.values(), (site[over] >= 0, site[over] < 0), strict=True):
+            found[name] = _cut(response[over], np.flatnonzero(mine))
     return found
 
 
@@ -100,11 +102,9 @@ def _by_block(over: Ints, site: Any, response: Any) -> Numbers:
     return found
 
 
-def _cut(over: Ints, site: Any, response: Any) -> float:
-    """How many completions MSER-5 would leave out at the begin, by the responses of local jobs."""
-    local = np.flatnonzero(site[over] >= 0)
-    cut = mser_5(response[over[local]])
-    return float(local[cut] if cut < len(local) else len(over))
+def _cut(response: Floats, mine: Ints) -> float:
+    """How many completions MSER-5 would leave out at the begin, by the responses of some of them."""
+    return float(mine[mser_5(response[mine])])
 
 
 def mser_5(values: Floats) -> int:
