@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "papers": {"executors", "api", "spec", "report", *BELOW},
     "queue": {"loading", "policies", "worlds", "core", "model"},
     "package": {"estimate_sweep", "comparison", "api", *BELOW},
-    "estimate_sweep": {"comparison", "executors", "spec", *BELOW},
+    "estimate_sweep": {"comparison", "executors", "spec", "report", *BELOW},
     "comparison": {"runs", "executors", "api", "spec", "report", *BELOW},
     "runs": {"executors", "api", "spec", *BELOW},
     "executors": {"model"},

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
 from backfill.analysis.groups import Fairness, fairness
 from backfill.analysis.metrics import Counted, Metrics, in_common
@@ -13,6 +14,9 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.spec import Chosen, Given, Params, RunSpec
 from backfill.worlds.estimates import Estimates
+
+if TYPE_CHECKING:
+    from backfill.report.outcome import Outcome
 
 METRICS = ("mean_wait_s", "mean_bounded_slowdown", "utilization", "mean_slip_s", "max_slip_s")
 
@@ -100,10 +104,29 @@ class EstimateSweep:
                 row: dict[str, Any] = {"policy": name, "estimates": text} | {m: metrics.get(m) for m in METRICS}
                 row["broken_share"] = broken_share(metrics)
                 told = self.hurt(kind, policy)
-                row |= {"jobs_later": told.later, "worst_class": told.worst_class, "worst_class_s": told.worst_class_s,
-                        "worst_user": told.worst_user, "worst_user_s": told.worst_user_s}  # fmt: skip
+                row |= {"jobs_later": told.later, "later_share": told.later_share, "users": told.users,
+                        "users_longer": told.users_longer, "worst_class": told.worst_class,
+                        "worst_class_s": told.worst_class_s, "worst_user": told.worst_user,
+                        "worst_user_s": told.worst_user_s}  # fmt: skip
                 found.append(row)
         return found
+
+    def outcome(self, command: str = "") -> "Outcome":
+        """What a page tells and a folder keeps: the comparison under the first kind, and what becomes of it."""
+        found = self.comparisons[0].outcome(command)
+        return replace(found, told={**found.told, "sweep": {"kinds": list(self.kinds), "rows": self.rows()}})
+
+    def report(self, path: str | Path, command: str = "") -> None:
+        """Write all of it as one HTML page. command: what a reader can type to get it again."""
+        from backfill.report.write import write_report
+
+        write_report(path, self.outcome(command))
+
+    def save(self, folder: str | Path, command: str = "") -> None:
+        """Write it into a folder, from which `backfill report` makes the page again."""
+        from backfill.report.saved import save
+
+        save(folder, self.outcome(command))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of `compare --sweep --json`.

@@ -61,6 +61,15 @@ def test_a_workload_that_is_none_of_a_grid_has_none_of_them():
     assert gang_metrics(log, Platform.pool(8), schedule, np.arange(5), np.ones(5, np.bool_)) == {}
 
 
+def test_local_jobs_alone_are_a_grid_too():
+    log, schedule = by_hand()
+    jobs = log.jobs.replace(tasks=np.ones(5, np.int64), site=Labels(np.zeros(5, np.int32), log.jobs.site.names))
+    found = gang_metrics(log.with_jobs(jobs), GRID, schedule, np.arange(5), np.ones(5, np.bool_))
+    assert (found["local_jobs"], found["gangs"]) == (5, 0)
+    assert found["mean_local_response_s"] == pytest.approx(np.mean((schedule.end - log.jobs.submit) / SECOND))
+    assert [found[name] for name in ("weighted_response_s", "weighted_slowdown", "completed_gangs")] == [None] * 3
+
+
 def test_promises_kept_and_broken_and_by_how_much():
     _, schedule = by_hand()
     promise = np.array([0, 0, 3 * SECOND, 3 * SECOND, NO_TIME])

@@ -127,7 +127,7 @@ def test_a_sweep_from_python_is_checked_as_a_comparison_is():
         (["--sweep", "exact"], "two or more different kinds"),
         (["--sweep", "exact,sometimes"], "expected requested, exact"),
         (["--sweep", "exact,over:1", "--estimates", "exact"], "leave out --estimates"),
-        (["--sweep", "exact,over:1", "--report", "x.html"], "--report shows one kind"),
+        (["--sweep", "exact,over:1", "--verify"], "--verify shows one kind"),
         (["--figures", "x"], "--figures can only be used with --sweep"),
     ],
 )

@@ -6,30 +6,29 @@ import pytest
 from backfill.papers import grid
 from backfill.papers.asked import Asked
 from backfill.papers.grid_claims import SITE, SPAN, policy
-from backfill.papers.grid_runs import COMPLETED, LATE, REFERENCE, RT, WAIT, WRT, Cell, run
-from backfill.papers.waiting_lines import join_shortest_queue, mean_wait
+from backfill.papers.grid_runs import COMPLETED, JOBS, LATE, OTHER, RT, WAIT, WRT, Cell, run
 from backfill.papers.write import write
 from backfill.workloads.grid import POWERS, UNIFORM
 
 
-def test_erlangs_formula_for_one_server_and_for_two():
-    assert mean_wait(0.5, 1, 1) == pytest.approx(1)
-    assert mean_wait(1, 1, 2) == pytest.approx(1 / 3)
-
-
-def test_one_server_is_a_queue_in_order_of_arrival():
-    assert join_shortest_queue([0, 1, 2], [5, 1, 4], 1, 0) == [0, 4, 4]
-    assert join_shortest_queue([0, 1, 2, 3], [5, 5, 1, 1], 2, 0)[:2] == [0, 0]
-
-
 @pytest.mark.parametrize("name", [SITE, SPAN])
-def test_without_gangs_sites_join_the_shortest_queue(name):
-    """The waits differ by who is drawn among equals alone; with one server by nothing."""
-    found = run(Cell.of([name], seed=1, local=12, gangs=0))[name]
-    assert found[WAIT] == pytest.approx(found[REFERENCE], rel=0.1)
-    assert found[WAIT] > mean_wait(12, 1, 16) * 0.9
-    single = run(Cell.of([name], seed=1, local=0.7, gangs=0, processors=1))[name]
-    assert single[WAIT] == single[REFERENCE]
+def test_without_gangs_every_wait_is_that_of_a_reference_simulation(name):
+    for given in ({"local": 12}, {"local": 0.7, "processors": 1}):
+        found = run(Cell.of([name], seed=1, gangs=0, **given))[name]
+        assert found[OTHER] == 0
+        assert found[JOBS] == 22_500
+    assert found[WAIT] > 1
+
+
+@pytest.mark.parametrize("reading", grid.READINGS)
+def test_every_second_reading_changes_something(reading):
+    both, more = grid.READINGS[reading]
+    usual = run(Cell.of([SPAN], seed=1, jobs=4000, local=12, gangs=0.5))[SPAN]
+    other = run(Cell.of(both, seed=1, jobs=4000, local=12, gangs=0.5, **more))[both[1]]
+    assert other[RT] != usual[RT]
+    assert other[WRT] != usual[WRT]
+    if "estimates" in more:
+        assert other[LATE] > 0
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,8 @@ def test_the_page_has_all_figures_and_claims(tmp_path, monkeypatch):
     found = grid.reproduce(Asked(replications=2, quick=True, sensitivity=True))
     second = [claim.id for claim in found.claims if "," in claim.id]
     assert second[:3] == ["F2.2, cross=idle", "F2.4a, cross=idle", "F2.5a, cross=idle"]
-    assert len(second) == 6
+    assert len(second) == 3 * len(grid.READINGS)
+    assert "MSER-5" in " ".join(found.setting)
     assert [claim.id for claim in found.claims if "," not in claim.id] == [
         "F2.1", "F2.2", "F2.3", "F2.4a", "F2.4b", "F2.5a", "F2.5b", "F2.6a", "F2.6b", "F2.7a", "F2.7b", "F2.7c"
     ]  # fmt: skip

@@ -1,339 +1,224 @@
-"""Gangs on a grid of sites: one queue per processor, at most one waiting gang in each, local jobs behind it.
+"""Gangs and local jobs on a grid, as a queueing network: customers, queues, servers, one event after another.
 
-Source: Dimitriadou and Karatza, CISIS 2010: gang_site is its approach 1, gang_span approach 2.
+Written from the papers (Dimitriadou and Karatza, CISIS 2010; docs/decisions/0026-grid-readings.md), not from the
+policies: there is no view and no pass here, and no outage. An empty queue is one in which nobody waits; the processor
+itself may be busy. E is the time until a gang could start.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import groupby
 from math import inf
 
 from backfill.model.units import SECOND
 
-from .placement import may_use, node_slots
-from .words import Decision, Job, Placement, Policy, Reservation, Start, Time, View
-
-
-def gang_site(tolerance: float = 0, delay: str = "current") -> Policy:
-    return lambda view: Pass(view, grid_of(view), tolerance, delay, span=False, cross="empty").decide()
-
-
-def gang_span(tolerance: float = 0, delay: str = "current", cross: str = "empty") -> Policy:
-    return lambda view: Pass(view, grid_of(view), tolerance, delay, span=True, cross=cross).decide()
+from .chance import Chance
+from .words import Job, Platform, Time
+from .world import Row, Stay
 
 
 @dataclass(eq=False)
-class Gang:
-    """A job, or jobs of one task each that came together as one project. Its size is the number of processors."""
+class Customer:
+    """A local job, or a gang: of one job, or of jobs of one task each that end by themselves."""
 
     jobs: list[Job]
-    wide: bool = False  # it may use several sites
-    holds: list[int] = field(default_factory=list)  # processors; none while it waits at the grid scheduler
-    known: Time = 0  # when it was expected to start, as it was given its processors
+    site: int | None  # of a local job
+    processors: list["Processor"] = field(default_factory=list)  # in whose queues a gang is
+    first_start: Time = 0  # of a gang, as it was known when it was put there
 
     @property
     def size(self) -> int:
-        return len(self.jobs) if len(self.jobs) > 1 else self.jobs[0].tasks
+        return sum(job.tasks for job in self.jobs)
 
     @property
-    def age(self) -> tuple[Time, int]:
-        return self.jobs[0].submit, self.jobs[0].row
+    def service(self) -> Time:
+        """Of a local job, as far as known."""
+        return self.jobs[0].estimate
 
 
 @dataclass(eq=False)
 class Processor:
+    number: int
     site: int
-    gang: Gang | None = None
-    local: list[Job] = field(default_factory=list)  # those that wait, behind the gang
+    queue: list[Customer] = field(default_factory=list)  # a gang can only be in front
+    limit: Time | None = None  # when what runs here should end; None: idle
 
     @property
-    def empty(self) -> bool:
-        return self.gang is None and not self.local
-
-
-@dataclass(eq=False)
-class Grid:
-    """What the schedulers remember between two passes."""
-
-    processors: list[Processor]
-    waiting: list[Gang] = field(default_factory=list)  # at the grid scheduler
-    draws: int = 0
+    def idle(self) -> bool:
+        return self.limit is None
 
     @property
-    def bound(self) -> list[Gang]:
-        return list({id(p.gang): p.gang for p in self.processors if p.gang}.values())
-
-    @property
-    def sites(self) -> list[int]:
-        """In the order of their first processors."""
-        return list(dict.fromkeys(p.site for p in self.processors))
-
-    def of_site(self, site: int) -> list[int]:
-        return [p for p, each in enumerate(self.processors) if each.site == site]
-
-    def pick(self, n: int) -> int:
-        """A random number below n, from splitmix64 with seed 0."""
-        if n == 1:
-            return 0
-        self.draws += 1
-        word, mask = self.draws * 0x9E3779B97F4A7C15, 2**64 - 1
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-            word &= mask
-            word = (word ^ (word >> shift)) * factor
-        return ((word & mask) >> 32) * n >> 32
+    def gang(self) -> Customer | None:
+        return self.queue[0] if self.queue and self.queue[0].site is None else None
 
 
-def grid_of(view: View) -> Grid:
-    return view.memory.setdefault("grid", Grid([Processor(node.site) for node in view.platform.nodes]))
-
-
-def asks(job: Job) -> tuple[object, ...]:
-    """Jobs that ask for the same may be one gang."""
-    return job.project, job.tasks, job.demand, job.site, job.constraint, job.partition
-
-
-class Pass:
-    """What happens at one instant."""
-
-    def __init__(self, view: View, grid: Grid, tolerance: float, delay: str, span: bool, cross: str):
-        self.view, self.grid, self.delay, self.span, self.cross = view, grid, delay, span, cross
+class Network:
+    def __init__(
+        self, jobs: list[Job], platform: Platform, approach: int, tolerance: float, delay: str, cross: str, overrun: str
+    ) -> None:
+        self.processors = [Processor(number, node.site) for number, node in enumerate(platform.nodes)]
+        self.sites = list(dict.fromkeys(p.site for p in self.processors))
+        self.approach, self.delay, self.cross, self.overrun = approach, delay, cross, overrun
         self.tolerance = inf if tolerance == inf else round(tolerance * SECOND)
-        self.free, self.decision = list(view.free), Decision()
-        self.until: dict[int, Time] = {}  # processor -> limit of what runs there
-        for r in view.running:
-            self.until.update({node: r.limit for node, _ in r.placement})
+        self.chance, self.now = Chance(), 0
+        self.rows = [Row(job.name, eligible=job.submit) for job in jobs]
+        self.arrivals = customers(jobs)
+        self.waiting: list[Customer] = []  # gangs at the grid scheduler, oldest first
+        self.ends: list[tuple[Time, int, list[Processor]]] = []  # heap; the second is the number of the start
+        self.starts = 0
 
-    def decide(self) -> Decision:
-        queue = {job.row: job for job in self.view.queue}
-        self.refresh(queue)
-        if self.view.changed:
-            self.take_stock()
-            served = list(range(len(self.grid.processors)))
-        else:
-            served = [node for r in self.view.over for node, _ in r.placement]
-        for p in served:
-            self.serve(p)
-        if served:
-            self.serve_gangs()
-        for job in queue.values():
-            if not self.somewhere(job) and job.row not in self.started:
-                self.receive(job, list(queue.values()))
-        for gang in self.grid.bound:
-            for job in gang.jobs:
-                self.decision.promises[job.row] = Reservation(gang.known, ())
-        return self.decision
+    def run(self) -> list[Row]:
+        while self.arrivals or self.ends:
+            self.now = min([c.jobs[0].submit for c in self.arrivals[:1]] + [end for end, *_ in self.ends[:1]])
+            ended: list[Processor] = []
+            while self.ends and self.ends[0][0] == self.now:
+                ended += heappop(self.ends)[2]
+            for p in ended:
+                p.limit = None
+            for p in ended:
+                self.becomes_idle(p)
+            if ended:
+                self.serve_waiting_gangs()
+            while self.arrivals and self.arrivals[0].jobs[0].submit == self.now:
+                customer = self.arrivals.pop(0)
+                if customer.site is not None:
+                    self.local_job_arrives(customer)
+                elif not self.allocate(customer):
+                    self.waiting.append(customer)
+        return self.rows
 
-    def refresh(self, queue: dict[int, Job]) -> None:
-        """Jobs as they are now; those that went away leave their queues, and their gangs with them."""
-        for processor in self.grid.processors:
-            processor.local = [queue[job.row] for job in processor.local if job.row in queue]
-        for gang in [*self.grid.bound, *self.grid.waiting]:
-            if all(job.row in queue for job in gang.jobs):
-                gang.jobs = [queue[job.row] for job in gang.jobs]
-            else:
-                self.dissolve(gang)
+    def one_of(self, processors: list[Processor]) -> Processor:
+        return processors[self.chance.pick(len(processors))]
 
-    def dissolve(self, gang: Gang) -> None:
-        if gang in self.grid.waiting:
-            self.grid.waiting.remove(gang)
-        for p in gang.holds:
-            self.grid.processors[p].gang = None
-
-    def somewhere(self, job: Job) -> bool:
-        gangs = [*self.grid.bound, *self.grid.waiting]
-        rows = {each.row for gang in gangs for each in gang.jobs}
-        return job.row in rows | {each.row for p in self.grid.processors for each in p.local}
-
-    @property
-    def started(self) -> set[int]:
-        return {start.job.row for start in self.decision.starts}
-
-    def take_stock(self) -> None:
-        """Who waits at a processor where it cannot run any more goes back to its scheduler."""
-        for gang in self.grid.bound:
-            if not all(self.suits(gang.jobs[0], p) for p in gang.holds):
-                self.dissolve(gang)
-        for p, processor in enumerate(self.grid.processors):
-            processor.local = [job for job in processor.local if self.suits(job, p)]
-        for gang in list(self.grid.waiting):
-            gang.wide = self.is_wide(gang)
-            if len(gang.jobs) > 1 and not self.enough(gang.jobs[0], gang.size):
-                self.grid.waiting.remove(gang)
-
-    # a processor
-
-    def there(self, p: int) -> list[int]:
-        return [self.view.capacity[0][1][slot] for slot in node_slots(self.view.platform, p)]
-
-    def idle(self, p: int) -> bool:
-        there = self.there(p)
-        return there[0] > 0 and there == [self.free[slot] for slot in node_slots(self.view.platform, p)]
-
-    def suits(self, job: Job, p: int) -> bool:
-        there = self.there(p)
-        enough = all(asked <= amount for asked, amount in zip(job.demand, there, strict=True))
-        return there[0] > 0 and enough and may_use(self.view.platform, p, job)
-
-    def idle_from(self, p: int) -> Time:
-        return self.view.now if self.idle(p) else max(self.until[p], self.view.now)
-
-    # what starts
-
-    def start(self, job: Job, processors: list[int], reason: str) -> bool:
-        """False where a window that is announced is in the way."""
-        if any(self.short(job, p) for p in processors):
-            return False
-        placement: Placement = tuple((p, 1) for p in processors)
-        self.decision.starts.append(Start(job, placement, reason))
+    def start(self, job: Job, processors: list[Processor], reason: str) -> None:
+        killed = self.overrun == "kill" and job.runtime > job.walltime
+        end = self.now + (job.walltime if killed else job.runtime)
         for p in processors:
-            for slot, amount in zip(node_slots(self.view.platform, p), job.demand, strict=True):
-                self.free[slot] -= amount
-            self.until[p] = self.view.now + job.estimate
-        return True
+            p.limit = self.now + job.estimate
+        self.starts += 1
+        heappush(self.ends, (end, self.starts, processors))
+        row = self.rows[job.row]
+        row.state, row.reason = "TIMEOUT" if killed else "COMPLETED", reason
+        row.start, row.end, row.nodes = self.now, end, tuple((p.number, 1) for p in processors)
+        row.runs = [Stay(row.start, end, row.nodes, row.state)]
 
-    def short(self, job: Job, p: int) -> bool:
-        """Will a window that begins before the job ends leave it too little?"""
-        now = self.view.capacity[0][1]
-        end = self.view.now + max(job.estimate, 1)
-        for t, room in self.view.capacity[1:]:
-            for slot, amount in zip(node_slots(self.view.platform, p), job.demand, strict=True):
-                if t < end and room[slot] - (now[slot] - self.free[slot]) < amount:
-                    return True
-        return False
+    # the local schedulers
 
-    def start_gang(self, gang: Gang) -> bool:
-        if not all(self.idle(p) for p in gang.holds):
-            return False
-        if len(gang.jobs) == 1:
-            if not self.start(gang.jobs[0], gang.holds, "gang"):
-                return False
+    def local_job_arrives(self, customer: Customer) -> None:
+        here = [p for p in self.processors if p.site == customer.site]
+        if alone := [p for p in here if p.idle and not p.queue]:
+            self.start(customer.jobs[0], [self.one_of(alone)], "head")
+        elif held := [p for p in here if p.idle and p.gang and self.in_time(customer, p.gang)]:
+            self.start(customer.jobs[0], [self.one_of(held)], "backfill")
         else:
-            if any(self.short(job, p) for job, p in zip(gang.jobs, gang.holds, strict=True)):
-                return False
-            for job, p in zip(gang.jobs, gang.holds, strict=True):
+            fewest = min(len(p.queue) for p in here)
+            self.one_of([p for p in here if len(p.queue) == fewest]).queue.append(customer)
+
+    def becomes_idle(self, p: Processor) -> None:
+        gang = p.gang
+        if not p.idle or (gang and self.start_if_all_idle(gang)):
+            return  # it was served together with another one, or its gang began
+        for customer in p.queue[1 if gang else 0 :]:
+            if gang is None or self.in_time(customer, gang):
+                p.queue.remove(customer)
+                self.start(customer.jobs[0], [p], "backfill" if gang else "head")
+                return
+
+    def in_time(self, customer: Customer, gang: Customer) -> bool:
+        """x <= E + T"""
+        start = gang.first_start if self.delay == "bounded" else self.now + self.elapsed_time(gang)
+        return self.now + customer.service <= start + self.tolerance
+
+    def elapsed_time(self, gang: Customer) -> Time:
+        """E"""
+        return max(self.remaining(p) for p in gang.processors)
+
+    def remaining(self, p: Processor) -> Time:
+        return 0 if p.limit is None else max(p.limit - self.now, 0)
+
+    def start_if_all_idle(self, gang: Customer) -> bool:
+        if not all(p.idle for p in gang.processors):
+            return False
+        for p in gang.processors:
+            p.queue.remove(gang)
+        if len(gang.jobs) == 1:
+            self.start(gang.jobs[0], gang.processors, "gang")
+        else:
+            for job, p in zip(gang.jobs, gang.processors, strict=True):
                 self.start(job, [p], "gang")
-        self.dissolve(gang)
         return True
-
-    # local schedulers
-
-    def serve(self, p: int) -> None:
-        """The processor became idle."""
-        processor = self.grid.processors[p]
-        if not self.idle(p) or (processor.gang and self.start_gang(processor.gang)):
-            return
-        candidates = [j for j in processor.local if self.may_pass(j, processor.gang)] if processor.gang else (
-            processor.local[:1]
-        )  # fmt: skip
-        for job in candidates:
-            if self.start(job, [p], "backfill" if processor.gang else "head"):
-                processor.local.remove(job)
-                return
-
-    def may_pass(self, job: Job, gang: Gang) -> bool:
-        known = gang.known if self.delay == "bounded" else max(self.idle_from(p) for p in gang.holds)
-        return self.view.now + job.estimate <= known + self.tolerance
-
-    def receive_local(self, job: Job, site: int) -> None:
-        here = [p for p in self.grid.of_site(site) if self.suits(job, p)]
-        of = self.grid.processors
-        idle = [p for p in here if of[p].empty and self.idle(p)]
-        held = [p for p in here if of[p].gang and self.idle(p) and self.may_pass(job, of[p].gang)]
-        shortest = None
-        if idle:
-            shortest = idle[self.grid.pick(len(idle))]
-            if self.start(job, [shortest], "head"):
-                return
-        elif held and self.start(job, [held[self.grid.pick(len(held))]], "backfill"):
-            return
-        if shortest is None and here:
-            length = {p: len(of[p].local) + (of[p].gang is not None) for p in here}
-            equals = [p for p in here if length[p] == min(length.values())]
-            shortest = equals[self.grid.pick(len(equals))]
-        if shortest is not None:
-            of[shortest].local.append(job)
 
     # the grid scheduler
 
-    def receive(self, job: Job, queue: list[Job]) -> None:
-        home = self.home(job)
-        if home is not None and job.tasks == 1:
-            self.receive_local(job, home)
-            return
-        gang = Gang(self.gather(job, queue))
-        gang.wide = self.is_wide(gang)
-        if not self.dispatch(gang):
-            self.grid.waiting.append(gang)
+    def allocate(self, gang: Customer) -> bool:
+        """Steps 1, 2 and, under approach 2, 2b; False: it has to wait."""
+        at = {site: [p for p in self.processors if p.site == site and not p.queue] for site in self.sites}
+        idle = {site: [p for p in at[site] if p.idle] for site in self.sites}
+        now = [site for site in self.sites if len(idle[site]) >= gang.size]
+        later = [site for site in self.sites if len(at[site]) >= gang.size]
+        if now:
+            self.put(gang, idle[now[self.chance.pick(len(now))]])
+        elif later:
+            most = max(len(idle[site]) for site in later)
+            best = [site for site in later if len(idle[site]) == most]
+            self.put(gang, at[best[self.chance.pick(len(best))]])
+        elif self.fits_on_several(gang):
+            self.put(gang, self.of_all_sites())
+        else:
+            return False
+        return True
 
-    def home(self, job: Job) -> int | None:
-        sites = {node.site for p, node in enumerate(self.view.platform.nodes) if may_use(self.view.platform, p, job)}
-        return sites.pop() if len(sites) == 1 else None
+    def of_all_sites(self) -> list[Processor]:
+        return [p for p in self.processors if not p.queue and (p.idle or self.cross == "empty")]
 
-    def gather(self, job: Job, queue: list[Job]) -> list[Job]:
-        if job.tasks > 1 or not job.project:
-            return [job]
-        others = [
-            other
-            for other in queue
-            if (other.submit, other.row) > (job.submit, job.row)
-            and asks(other) == asks(job)
-            and self.home(other) is None
-            and not self.somewhere(other)
-            and other.row not in self.started
-        ]
-        return [job, *others] if self.enough(job, 1 + len(others)) else [job]
+    def fits_on_several(self, gang: Customer) -> bool:
+        """A gang that no site could ever take may use several under approach 1, too."""
+        largest = max(sum(p.site == site for p in self.processors) for site in self.sites)
+        return (self.approach == 2 or gang.size > largest) and len(self.of_all_sites()) >= gang.size
 
-    def enough(self, job: Job, size: int) -> bool:
-        return sum(self.suits(job, p) for p in range(len(self.grid.processors))) >= size
-
-    def is_wide(self, gang: Gang) -> bool:
-        job = gang.jobs[0]
-        counts = [sum(self.suits(job, p) for p in self.grid.of_site(site)) for site in self.grid.sites]
-        may = job.tasks == 1 or job.spread == "any"
-        return may and (self.span or gang.size > max(counts))
-
-    def takes(self, gang: Gang, p: int) -> bool:
-        return self.grid.processors[p].empty and self.suits(gang.jobs[0], p)
-
-    def dispatch(self, gang: Gang) -> bool:
-        queues = {site: [p for p in self.grid.of_site(site) if self.takes(gang, p)] for site in self.grid.sites}
-        idle = {site: [p for p in queues[site] if self.idle(p)] for site in queues}
-        at_once = [site for site in queues if len(idle[site]) >= gang.size]
-        later = [site for site in queues if len(queues[site]) >= gang.size]
-        if at_once:
-            self.bind(gang, queues[at_once[self.grid.pick(len(at_once))]])
-            return True
-        if later:
-            best = [site for site in later if len(idle[site]) == max(len(idle[other]) for other in later)]
-            self.bind(gang, queues[best[self.grid.pick(len(best))]])
-            return True
-        over_all = sorted(p for ps in (idle if self.cross == "idle" else queues).values() for p in ps)
-        if gang.wide and len(over_all) >= gang.size:
-            self.bind(gang, over_all)
-            return True
-        return False
-
-    def bind(self, gang: Gang, processors: list[int]) -> None:
-        soonest = sorted(processors, key=lambda p: (not self.idle(p), self.idle_from(p), p))
-        gang.holds = sorted(soonest[: gang.size])
-        for p in gang.holds:
-            self.grid.processors[p].gang = gang
-        gang.known = max(self.idle_from(p) for p in gang.holds)
-        if not self.start_gang(gang):
+    def put(self, gang: Customer, processors: Iterable[Processor]) -> None:
+        """Into the queues of those that are idle, then of those that become idle soonest."""
+        soonest = sorted(processors, key=lambda p: (not p.idle, self.remaining(p)))
+        gang.processors = sorted(soonest[: gang.size], key=lambda p: p.number)
+        for p in gang.processors:
+            p.queue.append(gang)
+        gang.first_start = self.now + self.elapsed_time(gang)
+        if not self.start_if_all_idle(gang):
             for job in gang.jobs:
-                self.decision.given[job.row] = Reservation(gang.known, ())
+                self.rows[job.row].promise = gang.first_start
 
-    def serve_gangs(self) -> None:
-        """The largest that finds enough empty queues at a site, else over all sites; of equals the oldest."""
-        while chosen := self.next_gang():
-            self.grid.waiting.remove(chosen)
-            self.dispatch(chosen)
+    def serve_waiting_gangs(self) -> None:
+        """The largest that finds enough empty queues at a site; else, of all sites together; of equals the oldest."""
+        while True:
+            empty = [sum(p.site == site and not p.queue for p in self.processors) for site in self.sites]
+            some = [gang for gang in self.waiting if gang.size <= max(empty)]
+            some = some or [gang for gang in self.waiting if self.fits_on_several(gang)]
+            if not some:
+                return
+            gang = max(some, key=lambda gang: gang.size)
+            self.waiting.remove(gang)
+            self.allocate(gang)
 
-    def next_gang(self) -> Gang | None:
-        by_rank = sorted(self.grid.waiting, key=lambda gang: (-gang.size, gang.age))
-        for gang in by_rank:
-            if any(sum(self.takes(gang, p) for p in self.grid.of_site(s)) >= gang.size for s in self.grid.sites):
-                return gang
-        for gang in by_rank:
-            here = [p for p in range(len(self.grid.processors)) if self.takes(gang, p)]
-            if gang.wide and sum(self.idle(p) or self.cross == "empty" for p in here) >= gang.size:
-                return gang
-        return None
+
+def customers(jobs: list[Job]) -> list[Customer]:
+    """In the order in which they arrive; jobs of one project, which come together, are one gang."""
+    found = []
+    for _, some in groupby(sorted(jobs, key=lambda job: (job.submit, job.row)), key=lambda job: job.project or job.row):
+        together = list(some)
+        alone = len(together) == 1 and together[0].tasks == 1
+        found.append(Customer(together, together[0].site if alone else None))
+    return found
+
+
+def simulate(
+    jobs: list[Job],
+    platform: Platform,
+    approach: int,
+    tolerance: float = 0,
+    delay: str = "current",
+    cross: str = "empty",
+    overrun: str = "kill",
+) -> list[Row]:
+    """What became of each job. A local job has a site, and a gang has none; all processors are alike."""
+    return Network(jobs, platform, approach, tolerance, delay, cross, overrun).run()

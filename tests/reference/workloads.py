@@ -197,6 +197,28 @@ def grid_case(dice: Dice, jobs_max: int = 24, honest: bool = False, chains: bool
     return Case(jobs, Platform(tuple(nodes)))
 
 
+def plain_grid_case(dice: Dice, jobs_max: int = 24) -> Case:
+    """Local jobs and gangs as the papers have them: processors that are alike, nothing but sizes and times."""
+    sites = dice.between(1, 3)
+    nodes = [Node((1,), site=site) for site in range(sites) for _ in range(dice.between(1, 6 - sites))]
+    seen, horizon, jobs = dice.of(ESTIMATES), dice.of(HORIZONS), []
+    for number in range(dice.between(1, jobs_max)):
+        if len(jobs) >= jobs_max:
+            break
+        told = times(dice, seen, horizon)
+        kinds = ["local", "local", "local", "gang", "tasks" if sites > 1 else "gang"]  # on one site tasks are local
+        kind, size = dice.of(kinds), dice.between(1, len(nodes))
+        common: dict[str, Any] = {"site": dice.below(sites)} if kind == "local" else {}
+        common |= {"tasks": max(size, 2)} if kind == "gang" and len(nodes) > 1 else {}
+        common |= {"project": f"p{number}"} if kind == "tasks" and size > 1 else {}
+        if not common:  # a job of one task that may run anywhere: a gang of one, or on one site a local job
+            common["site"] = 0 if sites == 1 else None
+        for _ in range(size if "project" in common else 1):
+            mine = times(dice, seen, horizon) | {"submit": told["submit"], "deadline": NEVER}
+            jobs.append(Job(row=len(jobs), name=f"j{len(jobs)}", **common, **mine))
+    return Case(jobs, Platform(tuple(nodes)))
+
+
 def limited_case(dice: Dice, chains: bool = True) -> Case:
     """A case of several nodes with partitions, which may share nodes, users, and limits on what runs or is queued."""
     case = general_case(dice, chains=chains)
@@ -247,6 +269,7 @@ thread_cases = partial(drawn, thread_case)
 pool_cases = partial(drawn, pool_case)
 project_cases = partial(drawn, project_case)
 grid_cases = partial(drawn, grid_case)
+plain_grid_cases = partial(drawn, plain_grid_case)
 general_cases = partial(drawn, general_case)
 rich_pool_cases = partial(drawn, rich_pool_case)
 wide_cases = partial(drawn, wide_case)

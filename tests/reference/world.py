@@ -13,7 +13,7 @@ from .farm import Weights, bf_mod, bf_unmod
 from .fcfs import fcfs
 from .flexible import Weights as Priorities
 from .flexible import flexible
-from .grid import gang_site, gang_span
+from .gangs import gang_site, gang_span
 from .lanes import FUTURE
 from .limits import is_full, with_accounts
 from .machine import Machine

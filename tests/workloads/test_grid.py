@@ -27,6 +27,14 @@ def test_streams_and_sizes_have_the_published_distributions():
     assert (size.min(), size.max(), size.mean()) == (2, 13, pytest.approx(7.5, rel=0.03))
 
 
+def test_no_run_is_shorter_than_the_unit_of_time_and_much_shorter_means_are_refused():
+    short = grid(20_000, service=1e-3).jobs
+    assert short.runtime.min() == short.walltime.min() == 1
+    assert short.runtime.mean() == pytest.approx(1000, rel=0.03)
+    with pytest.raises(UsageError, match=r"grid: service is 1e-06; expected 0\.001 to 1e\+09"):
+        grid(10, service=1e-6)
+
+
 def test_weights_of_sizes():
     jobs = grid(20_000, gangs=10, sizes="16:1,2:3", seed=1).jobs
     size = jobs.tasks[jobs.site.codes < 0]

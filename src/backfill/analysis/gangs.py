@@ -61,9 +61,8 @@ def _gang_of(workload: Workload, rows: Ints) -> Ints:
 
 
 def is_grid(workload: Workload, platform: Platform) -> bool:
-    """Whether a platform has several sites, and the workload both local jobs and gangs."""
-    local = is_local(workload)
-    return len(platform.sites) > 1 and bool(local.any() and not local.all())
+    """Whether a platform has several sites, and the workload local jobs; there need not be gangs."""
+    return len(platform.sites) > 1 and bool(is_local(workload).any())
 
 
 def gang_metrics(

@@ -102,7 +102,7 @@ def compare(
     if sweep is not None:
         from backfill.cli.sweep import check_sweep
 
-        check_sweep(specs, sweep, figures, options, {"report": report, "save": save, "verify": check})
+        check_sweep(specs, sweep, figures, options, {"verify": check})
     elif figures is not None:
         raise UsageError("--figures can only be used with --sweep")
     else:
@@ -117,8 +117,10 @@ def compare(
         if sweep is not None:
             from backfill.cli.sweep import compare_under
 
-            if missing := compare_under(drawn, platform, specs, sweep, replications, where, as_json, figures):
-                say.note(missing)
+            swept = compare_under(drawn, platform, specs, sweep, replications, where, as_json, figures)
+            keep(swept, report, save)
+            if swept.interrupted:
+                say.note(swept.interrupted)
                 raise typer.Exit(INTERRUPTED)
             return
         found = compare_all(drawn, platform, specs, replications, where)

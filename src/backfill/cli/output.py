@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from backfill.analysis.metrics import Metrics
     from backfill.api import Result
     from backfill.comparison import Comparison
+    from backfill.estimate_sweep import EstimateSweep
 
 USUAL = ("fcfs", "easy", "easy-sjbf", "conservative")  # what is compared where nobody says what
 
@@ -67,7 +68,7 @@ def print_compared(found: "Comparison") -> None:
         print(line)
 
 
-def keep(found: "Result | Comparison", report: str | None, save: str | None) -> None:
+def keep(found: "Result | Comparison | EstimateSweep", report: str | None, save: str | None) -> None:
     """Write the page of what was found, and the folder from which it can be made again."""
     if report is not None:
         found.report(report, say.command())

@@ -56,8 +56,8 @@ def compare_under(
     where: "Where",
     as_json: bool,
     figures: str | None,
-) -> str:
-    """Run it, print it, draw it. Returns what is missing where it was interrupted."""
+) -> "EstimateSweep":
+    """Run it, print it, draw it."""
     from backfill.cli.run import compile_one, engine
 
     engine()
@@ -76,7 +76,7 @@ def compare_under(
         _print(found)
     if figures is not None:
         _draw(found, Path(figures))
-    return found.interrupted
+    return found
 
 
 def _print(found: "EstimateSweep") -> None:

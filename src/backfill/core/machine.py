@@ -10,6 +10,7 @@ import numpy as np
 from numba import int8, int64
 from numpy.typing import NDArray
 
+from backfill.core.kernel import apart
 from backfill.core.record import SMALL, column, record, zeros
 from backfill.core.shapes import ShapesT
 from backfill.model.platform import Platform
@@ -99,3 +100,22 @@ def new_free(platform: Platform, shapes: Any) -> Any:
 def new_placed(nodes: int) -> Any:
     """Nothing was placed yet."""
     return Placed(pairs=zeros(nodes, 2), count=0, job=-1, may=-1)
+
+
+@apart()
+def least_there(state, node, k, begin, end):
+    """The least that there is of a resource of a node on [begin, end), as far as windows are announced."""
+    machine, least = state.machine, state.machine.base[node, k]
+    for i in range(-1, machine.windows):
+        t = begin if i < 0 else machine.window[i, 3]
+        if i >= 0 and (machine.window[i, 0] != node or t <= begin or t >= end):
+            continue
+        there = machine.base[node, k]
+        for j in range(machine.windows):
+            if machine.window[j, 0] == node and machine.window[j, 3] <= t < machine.window[j, 4]:
+                if machine.window[j, 1] < 0:
+                    there = 0
+                elif machine.window[j, 1] == k:
+                    there = max(there - machine.window[j, 2], 0)
+        least = min(least, there)
+    return np.int64(least)

@@ -37,6 +37,7 @@ from backfill.core.gangs import may_run_on
 from backfill.core.heaps import push_timer
 from backfill.core.journal import PREEMPT, RESERVE, WAKE, WITHDRAW, note, note_run
 from backfill.core.kernel import apart, kernel
+from backfill.core.machine import least_there
 from backfill.core.placement import NODE, SITE, holds, licences_free, place_gang
 from backfill.core.profile import FUTURE, GIVE, least_over
 from backfill.core.promises import GIVEN, NO_TIME, OVERRUN, RENEWED, end_of, note_promise
@@ -187,22 +188,27 @@ def _ends_before_windows(state, job):
     machine, placed = state.machine, state.placed
     for pair in range(placed.count):
         node, tasks = placed.pairs[pair, 0], placed.pairs[pair, 1]
-        for i in range(machine.windows):
-            begin = machine.window[i, 3]
-            if machine.window[i, 0] != node or begin <= state.now or begin >= state.now + span(state, job):
-                continue
-            for k in range(machine.resources):
-                there = machine.base[node, k]
-                for j in range(machine.windows):
-                    if machine.window[j, 0] == node and machine.window[j, 3] <= begin < machine.window[j, 4]:
-                        if machine.window[j, 1] < 0:
-                            there = 0
-                        elif machine.window[j, 1] == k:
-                            there = max(there - machine.window[j, 2], 0)
-                held = machine.capacity[node, k] - state.free.nodes[node, k]
-                if there - held < tasks * state.jobs.demand[job, k]:
-                    return np.int64(0)
+        for k in range(machine.resources):
+            held = machine.capacity[node, k] - state.free.nodes[node, k]
+            there = least_there(state, node, k, state.now, state.now + span(state, job))
+            if there - held < tasks * state.jobs.demand[job, k]:
+                return np.int64(0)
     return np.int64(1)
+
+
+@verb(within=True)
+def is_open(state, job, node, begin, end):
+    """Whether announced windows leave a node room for a task of a job on [begin, end).
+
+    It says nothing of what else runs there.
+    """
+    machine = state.machine
+    if machine.windows == 0:
+        return True
+    for k in range(machine.resources):
+        if least_there(state, node, k, begin, end) < state.jobs.demand[job, k]:
+            return False
+    return True
 
 
 @verb(inline=True)

@@ -5,6 +5,7 @@ docs/decisions/0026-grid-readings.md has the readings taken where the paper is s
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from backfill import __version__
 from backfill.papers import grid_claims
@@ -50,9 +51,14 @@ NAMES = APPROACHES
 LOGS = ()  # it needs none
 GANGS = 0.5  # per second
 SINGLE = (0.5, 0.7)  # local jobs per second at sites of one processor
-READINGS = {  # second ones, of gang-site and gang-span
-    "cross=idle": (SITE, f"{SPAN}:cross=idle"),
-    "T = 0.5, delay=bounded": tuple(f"{each}:tolerance=0.5,delay=bounded" for each in APPROACHES),
+READINGS: dict[
+    str, tuple[tuple[str, ...], dict[str, Any]]
+] = {  # second ones: gang-site and gang-span, and what else is not as usual
+    "cross=idle": ((SITE, f"{SPAN}:cross=idle"), {}),
+    "T = 0.5, delay=bounded": (tuple(f"{each}:tolerance=0.5,delay=bounded" for each in APPROACHES), {}),
+    "coallocation_overhead=0.25": (APPROACHES, {"coallocation_overhead": 0.25}),
+    "per_task=1": (APPROACHES, {"per_task": 1}),
+    "estimates within:0.5": (APPROACHES, {"estimates": "within:0.5"}),
 }
 X = "local jobs per second at each site"
 DRAWN = (
@@ -83,16 +89,16 @@ def reproduce(asked: Asked) -> Reproduction:
     })  # fmt: skip
     second = {
         reading: plan.add({
-            local: [Cell.of(both, seed=seed, local=local, gangs=GANGS, sizes=POWERS) for seed in asked.seeds]
+            local: [Cell.of(both, seed=seed, local=local, gangs=GANGS, sizes=POWERS, **more) for seed in asked.seeds]
             for local in HIGH
         })
-        for reading, both in (READINGS if asked.sensitivity else {}).items()
+        for reading, (both, more) in (READINGS if asked.sensitivity else {}).items()
     }  # fmt: skip
     done = plan.carry_out()
     found = {sizes: Sweep(done(places)) for sizes, places in by_sizes.items()}
     claims = grid_claims.claims_of(found, Sweep(done(alone)), Sweep(done(single)))
     for reading, places in second.items():
-        claims += grid_claims.in_another_reading(reading, _as_defaults(done(places), READINGS[reading]))
+        claims += grid_claims.in_another_reading(reading, _as_defaults(done(places), READINGS[reading][0]))
     figures = [
         *(_completion(number, sizes, sweep) for number, (sizes, sweep) in enumerate(found.items(), 2)),
         *(_both(found, *each) for each in DRAWN),
@@ -100,7 +106,8 @@ def reproduce(asked: Asked) -> Reproduction:
         *(_starvation(approach, found[POWERS]) for approach in APPROACHES),
         _warm_up(found),
     ]
-    return Reproduction(TITLE, _sentences(asked), claims, figures, {"version": f"backfill {__version__}"})
+    setting = [*_sentences(asked), grid_claims.warm_up_is_over(found), *asked.caveat(REPLICATIONS)]
+    return Reproduction(TITLE, setting, claims, figures, {"version": f"backfill {__version__}"})
 
 
 def _as_defaults(found: Mapping[float, list[dict[str, Numbers]]], both: tuple[str, ...]) -> Sweep:
@@ -191,15 +198,14 @@ def _texts(values: Iterable[float]) -> list[str]:
 
 def _sentences(asked: Asked) -> Sequence[str]:
     """What was run."""
-    told = [
+    return [
         f"Two sites of 16 processors; service times of mean 1 s, {GANGS:g} gangs per second; {asked.replications} "
         "replications, the same jobs for all policies. Intervals by Student's t; ratios are those of means over the "
         "same seeds (delta method).",
         f"Each run has {ARRIVALS:,} arrivals. Means are over {COMPLETIONS:,} completions after the first {WARMUP:,}; "
-        "the figure of the warm-up shows why so many. Completion is the share of all gangs that ended by the last "
+        "the figure of the warm-up shows those too. Completion is the share of all gangs that ended by the last "
         "arrival.",
         "The paper's rates and tolerances are lost, so these are ours. Service times are exponential, so 1 / service "
         "time has no finite mean: SLD and WSLD grow with the number of jobs, and only values of equally long runs "
         "compare.",
     ]
-    return [*told, *asked.caveat(REPLICATIONS)]

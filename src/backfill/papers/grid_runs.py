@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from backfill.analysis.gangs import Gangs, completed
+from backfill.analysis.gangs import Gangs, completed, is_local
 from backfill.model.schedule import NO_TIME, Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
 from backfill.papers.sweep import Numbers
-from backfill.papers.waiting_lines import join_shortest_queue
+from backfill.papers.waiting_lines import draws, join_shortest_queue
 from backfill.spec import RunSpec
 from backfill.workloads.grid import grid
 from backfill.worlds.simulated import simulate
@@ -21,7 +21,8 @@ ARRIVALS = 22_500  # so that so many end before the last comes, though some wait
 BLOCK = 1_000  # completions of a point of the warm-up check
 RT, SLD, WRT, WSLD, COMPLETED = "RT", "SLD", "WRT", "WSLD", "completion"
 GANGS, LATE = "gangs", "late gangs"  # with a promised start, and started after it
-WAIT, REFERENCE = "wait", "wait, reference"
+WAIT, JOBS, OTHER = "wait", "jobs", "other waits"  # without gangs; OTHER: than those of a reference simulation
+CUTS = {"local jobs": "cut of MSER-5, local", "gangs": "cut of MSER-5, gangs"}  # completions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,14 @@ class Cell:
 
     arguments: Mapping[str, Any]  # of the grid model
     specs: Mapping[str, RunSpec]  # by policy
-    blocks: bool = False  # also the mean local response of each block of completions
+    blocks: bool = False  # also the mean local response of each block of completions, and what MSER-5 would cut
 
     @classmethod
-    def of(cls, policies: Iterable[str], *, seed: int, blocks: bool = False, **arguments: Any) -> "Cell":
+    def of(
+        cls, policies: Iterable[str], *, seed: int, blocks: bool = False, estimates: str = "requested", **arguments: Any
+    ) -> "Cell":
         """With policies by their texts."""
-        specs = {text: RunSpec.of(text, seed=seed) for text in policies}
+        specs = {text: RunSpec.of(text, seed=seed, estimates=estimates) for text in policies}
         return cls({"jobs": ARRIVALS, "seed": seed, **arguments}, specs, blocks)
 
 
@@ -52,7 +55,7 @@ def block(number: int) -> str:
 
 def _numbers(log: Workload, spec: RunSpec, blocks: bool) -> Numbers:
     schedule = simulate(log, log.platform, spec.policy, spec.params, spec.options).schedule
-    if not (log.jobs.tasks > 1).any():
+    if is_local(log).all():
         return _against_reference(log, schedule, spec.options.seed)
     stop = int(log.jobs.submit.max())
     over = np.flatnonzero(schedule.ran & (schedule.end <= stop))
@@ -75,6 +78,8 @@ def _numbers(log: Workload, spec: RunSpec, blocks: bool) -> Numbers:
     }
     if blocks:
         found |= _by_block(over, site, response)
+        for name, mine in zip(CUTS.values(), (site[over] >= 0, site[over] < 0), strict=True):
+            found[name] = _cut(response[over], np.flatnonzero(mine))
     return found
 
 
@@ -97,12 +102,28 @@ def _by_block(over: Ints, site: Any, response: Any) -> Numbers:
     return found
 
 
+def _cut(response: Floats, mine: Ints) -> float:
+    """How many completions MSER-5 would leave out at the begin, by the responses of some of them."""
+    return float(mine[mser_5(response[mine])])
+
+
+def mser_5(values: Floats) -> int:
+    """How many values at the begin to leave out, so that the mean of the rest has the least standard error.
+
+    Of means of 5 values each, and at most half of all. White, Cobb and Spratt, WSC 2000: MSER-5.
+    """
+    batches = values[: len(values) // 5 * 5].reshape(-1, 5).mean(axis=1)
+    left = np.arange(len(batches), 0, -1)
+    total, squares = (np.cumsum(each[::-1])[::-1] for each in (batches, batches**2))
+    error = (squares - total**2 / left) / left**2
+    return 5 * int(np.argmin(error[: len(batches) // 2 + 1]))
+
+
 def _against_reference(log: Workload, schedule: Schedule, seed: int) -> Numbers:
-    """The mean wait, and that of a reference simulation of each site; without gangs."""
-    jobs, total = log.jobs, 0
-    for site in range(len(jobs.site.names)):
-        rows = np.flatnonzero(jobs.site.codes == site)
-        servers = int((log.platform.site == site).sum())
-        total += sum(join_shortest_queue(jobs.submit[rows].tolist(), jobs.runtime[rows].tolist(), servers, seed))
-    mine = (schedule.start - jobs.submit).astype(np.float64).mean() / SECOND
-    return {WAIT: float(mine), REFERENCE: total / len(jobs.submit) / SECOND}
+    """The mean wait, and how many waits are not those of a reference simulation with the same random numbers."""
+    jobs = log.jobs
+    waits = schedule.start - jobs.submit
+    servers = np.bincount(log.platform.site).tolist()
+    columns = (jobs.submit.tolist(), jobs.runtime.tolist(), jobs.site.codes.tolist())
+    expected = join_shortest_queue(*columns, servers, draws(seed, len(log)))
+    return {WAIT: float(waits.mean() / SECOND), JOBS: float(len(log)), OTHER: float((waits != expected).sum())}

@@ -1,40 +1,62 @@
-"""What queueing theory says of a site without gangs: a simulation that knows nothing of the scheduler, and formulas."""
+"""What queueing theory says of sites without gangs: a simulation that knows nothing of the scheduler, and formulas."""
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
-from random import Random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from backfill.core.random import FIRST, GOLDEN, SECOND
 
 
-def join_shortest_queue(submit: Sequence[int], service: Sequence[int], servers: int, seed: int) -> list[int]:
-    """The wait of each customer, of which each goes to an idle server or, without one, to the shortest queue.
+def join_shortest_queue(
+    submit: Sequence[int],
+    service: Sequence[int],
+    site: Sequence[int],
+    servers: Sequence[int],
+    draw: Callable[[int], int],
+) -> list[int]:
+    """The wait of each customer. Each goes to an idle server of its site or, without one, to the shortest queue.
 
-    Ties are broken at random. submit: ascending.
+    submit: ascending. servers: how many there are at each site. draw(n): a number below n, where n servers are equal.
     """
-    random = Random(seed)
-    queues: list[deque[int]] = [deque() for _ in range(servers)]
-    idle = [True] * servers
-    ends: list[tuple[int, int]] = []  # heap of (time, server)
+    queues: list[list[deque[int]]] = [[deque() for _ in range(many)] for many in servers]
+    idle = [[True] * many for many in servers]
+    ends: list[tuple[int, int, int, int]] = []  # heap of (time, customer, site, server)
     waits = [0] * len(submit)
     for customer, now in enumerate([*submit, None]):
         while ends and (now is None or ends[0][0] <= now):
-            then, server = heapq.heappop(ends)
-            idle[server] = not queues[server]
-            if queues[server]:
-                following = queues[server].popleft()
+            then, _, here, server = heapq.heappop(ends)
+            queue = queues[here][server]
+            idle[here][server] = not queue
+            if queue:
+                following = queue.popleft()
                 waits[following] = then - submit[following]
-                heapq.heappush(ends, (then + service[following], server))
+                heapq.heappush(ends, (then + service[following], following, here, server))
         if now is None:
             break
-        free = [server for server in range(servers) if idle[server]]
+        here = site[customer]
+        free = [server for server, each in enumerate(idle[here]) if each]
         if free:
-            server = random.choice(free)
-            idle[server] = False
-            heapq.heappush(ends, (now + service[customer], server))
-        else:
-            shortest = min(map(len, queues))
-            queues[random.choice([s for s in range(servers) if len(queues[s]) == shortest])].append(customer)
+            server = free[draw(len(free))] if len(free) > 1 else free[0]
+            idle[here][server] = False
+            heapq.heappush(ends, (now + service[customer], customer, here, server))
+            continue
+        lengths = [len(queue) for queue in queues[here]]
+        shortest = min(lengths)
+        equal = [server for server, length in enumerate(lengths) if length == shortest]
+        queues[here][equal[draw(len(equal))] if len(equal) > 1 else equal[0]].append(customer)
     return waits
+
+
+def draws(seed: int, most: int) -> Callable[[int], int]:
+    """What gives the random numbers that a policy draws with this seed, at most so many: draw(n) is below n."""
+    with np.errstate(over="ignore"):
+        z = np.uint64(seed) + np.arange(1, most + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)
+    words = iter(((z ^ (z >> np.uint64(31))) >> np.uint64(32)).tolist())
+    return lambda n: next(words) * n >> 32
 
 
 def mean_wait(rate: float, service: float, servers: int) -> float:

@@ -13,10 +13,11 @@ from backfill.core.errors import NONE
 from backfill.core.kernel import kernel
 from backfill.core.placement import ANY
 from backfill.core.policy import Param, Policy, policy
+from backfill.core.profile import FUTURE
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import following, rewind
 from backfill.core.random import pick
-from backfill.core.verbs import BACKFILL, GANG, HEAD, place_on, reserve, start, withdraw
+from backfill.core.verbs import BACKFILL, GANG, HEAD, is_open, place_on, reserve, start, withdraw
 from backfill.model.units import SECOND
 
 SOURCE = "Dimitriadou and Karatza, CISIS 2010"
@@ -158,21 +159,23 @@ def receive(state, job, which, cross):
 def receive_local(state, job, site):
     """A local job starts on an idle processor, also one held for a gang; else it waits where fewest do."""
     node = some_idle(state, job, site, False)
-    reason = HEAD
+    if node >= 0 and start_on(state, job, node, HEAD):
+        return
+    node = some_idle(state, job, site, True)
+    if node >= 0 and start_on(state, job, node, BACKFILL):
+        return
+    node = shortest(state, job, site, True)
     if node < 0:
-        node, reason = some_idle(state, job, site, True), BACKFILL
-    if node < 0 or not start_on(state, job, node, reason):
-        if reason == BACKFILL or node < 0:
-            node = shortest(state, job, site)
-        if node >= 0:
-            wait_at(state, job, node)
+        node = shortest(state, job, site, False)
+    if node >= 0:
+        wait_at(state, job, node)
 
 
 @kernel()
-def some_idle(state, job, site, held):
-    """An idle processor of a site where nobody waits, each as likely as the others; -1 none.
+def some_idle(state, job, site, waited):
+    """An idle processor of a site on which a job may start, each as likely as the others; -1 none.
 
-    held: one that is held for a gang which the job may pass.
+    waited: one for which others wait whom the job may pass: a gang, or jobs that a window keeps from starting.
     """
     machine, own, count = state.machine, state.own, 0
     for chosen in range(2):
@@ -184,11 +187,11 @@ def some_idle(state, job, site, held):
         passed, may_pass_it = np.int64(0), False
         for i in range(machine.site_first[site], machine.site_first[site + 1]):
             node = machine.site_node[i]
-            if (own.gang[node] > 0) != held or (not held and own.length[node] > 0) or not is_idle(state, node):
+            if (own.gang[node] + own.length[node] > 0) != waited or not is_idle(state, node):
                 continue
-            if not suits(state, job, node):
+            if not suits(state, job, node) or not is_left(state, job, node, state.now):
                 continue
-            if held:
+            if own.gang[node] > 0:
                 if own.gang[node] != passed:
                     passed, may_pass_it = own.gang[node], may_pass(state, job, own.gang[node] - 1)
                 if not may_pass_it:
@@ -203,27 +206,34 @@ def some_idle(state, job, site, held):
 
 
 @kernel()
-def shortest(state, job, site):
-    """The processor of a site where fewest wait, a gang counts as one; each of equals as likely. -1 none."""
-    machine, own = state.machine, state.own
-    least, count = np.int64(0), np.int64(0)
-    for i in range(machine.site_first[site], machine.site_first[site + 1]):
-        node = machine.site_node[i]
-        if suits(state, job, node):
+def shortest(state, job, site, is_free_of_windows):
+    """The processor of a site where fewest wait, a gang counts as one; each of equals as likely. -1 none.
+
+    is_free_of_windows: only one that announced windows leave to the job, once it is idle.
+    """
+    machine, own, least, count = state.machine, state.own, np.int64(0), np.int64(0)
+    for chosen in range(2):
+        left = np.int64(0)
+        if chosen:
+            if count == 0:
+                return NONE
+            left = pick(state, count) if count > 1 else np.int64(0)
+        for i in range(machine.site_first[site], machine.site_first[site + 1]):
+            node = machine.site_node[i]
             length = own.length[node] + (own.gang[node] > 0)
-            if count == 0 or length < least:
-                least, count = length, np.int64(1)
-            elif length == least:
-                count += 1
-    if count == 0:
-        return NONE
-    left = pick(state, count) if count > 1 else np.int64(0)
-    for i in range(machine.site_first[site], machine.site_first[site + 1]):
-        node = machine.site_node[i]
-        if own.length[node] + (own.gang[node] > 0) == least and suits(state, job, node):
-            if left == 0:
+            if (chosen and length != least) or not suits(state, job, node):
+                continue
+            if is_free_of_windows and not is_left(state, job, node, idle_from(state, node)):
+                continue
+            if not chosen:
+                if count == 0 or length < least:
+                    least, count = length, np.int64(1)
+                elif length == least:
+                    count += 1
+            elif left == 0:
                 return node
-            left -= 1
+            else:
+                left -= 1
     return NONE
 
 
@@ -254,6 +264,14 @@ def idle_from(state, node):
     if run < 0 or is_idle(state, node):
         return state.now
     return max(state.runs.limit[run], state.now)
+
+
+@kernel()
+def is_left(state, job, node, t):
+    """Whether announced windows leave a processor to a job that starts at t, from when the processor is idle."""
+    if state.machine.windows == 0:
+        return True
+    return is_open(state, job, node, idle_from(state, node), t + max(state.jobs.walltime[job], 1))
 
 
 @kernel(inline=True)
@@ -341,22 +359,52 @@ def leave_queue(state, job, before, node):
 
 @kernel()
 def serve(state, node):
-    """A processor may be idle: its gang starts, or the first job behind that may pass it; without a gang the first."""
-    own = state.own
+    """A processor may be idle: its gang starts, if it was the last one; else one of those behind, or without a gang.
+
+    A gang that a window keeps from starting gives its processors back.
+    """
     if not is_idle(state, node):
         return
+    own = state.own
     gang = own.gang[node] - 1
-    if gang >= 0 and start_gang(state, gang):
-        return
-    job, before = own.first[node] - 1, NONE
+    if gang < 0 or not all_idle(state, gang):
+        serve_local(state, node)
+    elif not start_gang(state, gang):
+        nodes = held_by(state, gang)
+        send_back(state, gang)
+        for held in nodes:
+            if is_idle(state, held):  # else a job that a window stopped elsewhere has come there
+                serve_local(state, held)
+
+
+@kernel()
+def serve_local(state, node):
+    """The first job starts that may; behind a gang one that may pass it. Whom a window stops goes where none does."""
+    own, site = state.own, state.machine.site[node]
+    gang, job, before = own.gang[node] - 1, own.first[node] - 1, NONE
     while job >= 0:
-        passes = gang < 0 or may_pass(state, job, gang)
-        if passes and start_on(state, job, node, HEAD if gang < 0 else BACKFILL):
+        behind = own.after[job] - 1
+        first = gang < 0 and before < 0
+        if (gang < 0 or may_pass(state, job, gang)) and start_on(state, job, node, HEAD if first else BACKFILL):
             leave_queue(state, job, before, node)
             return
-        if gang < 0:
-            return
-        before, job = job, own.after[job] - 1
+        if gang < 0 and is_open_somewhere(state, job, site):
+            leave_queue(state, job, before, node)
+            receive_local(state, job, site)
+        else:
+            before = job
+        job = behind
+
+
+@kernel()
+def is_open_somewhere(state, job, site):
+    """Whether windows leave to a local job some processor of its site, once that is idle."""
+    machine = state.machine
+    for i in range(machine.site_first[site], machine.site_first[site + 1]):
+        node = machine.site_node[i]
+        if suits(state, job, node) and is_left(state, job, node, idle_from(state, node)):
+            return True
+    return False
 
 
 # The grid scheduler
@@ -425,23 +473,28 @@ def is_wide(state, gang, which):
 def dispatch(state, gang, cross):
     """Choose processors for a gang, where there are enough, and start it if all are idle. Returns whether it did."""
     machine, own = state.machine, state.own
-    size, sites = own.size[gang], len(machine.sites)
+    size, sites, job = own.size[gang], len(machine.sites), longest(state, gang)
     idle, empty = np.zeros(sites, np.int64), np.zeros(sites, np.int64)
     for place in range(sites):
         site = machine.sites[place]
         if own.empty[site] < size and not own.wide[gang]:
             continue
         for i in range(machine.site_first[site], machine.site_first[site + 1]):
-            if takes(state, gang, machine.site_node[i], False):
+            node = machine.site_node[i]
+            if takes(state, gang, node, False):
                 empty[place] += 1
-                idle[place] += is_idle(state, machine.site_node[i])
+                idle[place] += is_idle(state, node) and is_left(state, job, node, state.now)
+    found = np.sum(idle) if cross == IDLE else np.sum(empty)
     place = some_site(state, idle, size, np.zeros(sites, np.int64))
     if place < 0:
+        for other in range(sites):
+            if empty[other] >= size and soonest(state, gang, machine.sites[other], False) == FUTURE:
+                empty[other] = 0
         place = some_site(state, empty, size, idle)
     if place >= 0:
         bind(state, gang, machine.sites[place], False)
         return True
-    if own.wide[gang] and (np.sum(idle) if cross == IDLE else np.sum(empty)) >= size:
+    if own.wide[gang] and found >= size and soonest(state, gang, ANYWHERE, cross == IDLE) < FUTURE:
         bind(state, gang, ANYWHERE, cross == IDLE)
         return True
     return False
@@ -454,6 +507,40 @@ def takes(state, gang, node, idle):
     if own.gang[node] > 0 or own.length[node] > 0 or not suits(state, gang, node):
         return False
     return not idle or is_idle(state, node)
+
+
+@kernel()
+def longest(state, gang):
+    """The job of a gang with the longest walltime: it has to end before windows begin, on whichever processor."""
+    found, job = gang, next_member(state, gang, gang)
+    while job >= 0:
+        if state.jobs.walltime[job] > state.jobs.walltime[found]:
+            found = job
+        job = next_member(state, gang, job)
+    return found
+
+
+@kernel()
+def soonest(state, gang, site, idle):
+    """When enough processors of a site (or ANYWHERE) that a gang may hold are idle together, and no announced window
+    begins too early on them; now without windows, and FUTURE where that is never known to be.
+    """
+    machine = state.machine
+    if machine.windows == 0:
+        return state.now
+    job, t = longest(state, gang), state.now
+    while t < FUTURE:
+        count, later = 0, FUTURE
+        for node in range(machine.nodes):
+            if (site == ANYWHERE or machine.site[node] == site) and takes(state, gang, node, idle):
+                if idle_from(state, node) > t:
+                    later = min(later, idle_from(state, node))
+                else:
+                    count += is_left(state, job, node, t)
+        if count >= state.own.size[gang]:
+            return t
+        t = later
+    return t
 
 
 @kernel()
@@ -479,13 +566,19 @@ def some_site(state, have, size, rank):
 
 @kernel()
 def bind(state, gang, site, idle):
-    """Hold processors of a site (or ANYWHERE) for a gang, idle ones first, then those that are idle soonest."""
+    """Hold processors of a site (or ANYWHERE) for a gang, idle ones first, then those that are idle soonest.
+
+    Where windows are announced: of those on which it may start at the soonest instant at which there are enough.
+    """
     machine, own, size = state.machine, state.own, state.own.size[gang]
     nodes, key, count = np.empty(machine.nodes, np.int64), np.empty(machine.nodes, np.int64), 0
+    t, job, windows = soonest(state, gang, site, idle), longest(state, gang), machine.windows > 0
     for node in range(machine.nodes):
         if (site == ANYWHERE or machine.site[node] == site) and takes(state, gang, node, idle):
-            nodes[count], key[count] = node, -1 if is_idle(state, node) else idle_from(state, node)
-            count += 1
+            then = idle_from(state, node)
+            if not windows or (then <= t and is_left(state, job, node, t)):
+                nodes[count], key[count] = node, -1 if is_idle(state, node) else then
+                count += 1
     order = np.argsort(key[:count], kind="mergesort")
     chosen = np.sort(nodes[order[:size]])
     own.where[gang], own.first_node[gang] = BOUND, chosen[0] + 1
@@ -495,7 +588,7 @@ def bind(state, gang, site, idle):
         own.next_node[node] = chosen[i + 1] + 1 if i + 1 < size else 0
         own.empty[machine.site[node]] -= 1
     own.known[gang] = known_start(state, gang)
-    if not start_gang(state, gang):
+    if not all_idle(state, gang) or not start_gang(state, gang):
         promise(state, gang, own.known[gang])
 
 
@@ -521,22 +614,37 @@ def next_member(state, gang, job):
 
 
 @kernel()
-def start_gang(state, gang):
-    """Start a gang on the processors that it holds, if all are idle. Returns whether it did."""
-    own, node, count = state.own, state.own.first_node[gang] - 1, 0
-    nodes = np.empty(own.size[gang], np.int64)
+def all_idle(state, gang):
+    """Whether all processors that a gang holds are idle."""
+    node = state.own.first_node[gang] - 1
     while node >= 0:
         if not is_idle(state, node):
             return False
-        nodes[count] = node
-        count += 1
+        node = state.own.next_node[node] - 1
+    return True
+
+
+@kernel()
+def held_by(state, gang):
+    """The processors that a gang holds, in order."""
+    own, node = state.own, state.own.first_node[gang] - 1
+    nodes = np.empty(own.size[gang], np.int64)
+    for i in range(len(nodes)):
+        nodes[i] = node
         node = own.next_node[node] - 1
-    if state.jobs.tasks[gang] > 1 or count == 1:
+    return nodes
+
+
+@kernel()
+def start_gang(state, gang):
+    """Start a gang on the processors that it holds, all idle. Returns whether it did; a window may prevent it."""
+    own, nodes = state.own, held_by(state, gang)
+    if state.jobs.tasks[gang] > 1 or len(nodes) == 1:
         if not place_on(state, gang, nodes):
             return False
         start(state, gang, GANG)
-        for i in range(count):
-            own.run[nodes[i]] = state.runs.last[gang] + 1
+        for node in nodes:
+            own.run[node] = state.runs.last[gang] + 1
     else:
         job, i = gang, 0
         while job >= 0:
@@ -550,19 +658,19 @@ def start_gang(state, gang):
             own.run[nodes[i]] = state.runs.last[job] + 1
             job, i = next_member(state, gang, job), i + 1
     let_go(state, gang)
+    scatter(state, gang)
     return True
 
 
 @kernel()
 def let_go(state, gang):
-    """A gang holds its processors no more, and its jobs wait nowhere."""
+    """A gang holds its processors no more."""
     own, node = state.own, state.own.first_node[gang] - 1
     while node >= 0:
         own.gang[node] = 0
         if own.length[node] == 0 and state.machine.capacity[node, 0] > 0:
             own.empty[state.machine.site[node]] += 1
         node = own.next_node[node] - 1
-    scatter(state, gang)
 
 
 @kernel()
@@ -649,15 +757,15 @@ def largest(state, most, wide, cross):
 @kernel()
 def finds_enough(state, gang, wide, cross):
     """Whether a site has enough processors that a gang may hold; wide: whether all sites together have."""
-    machine, size, found = state.machine, state.own.size[gang], 0
+    machine, size, idle, found = state.machine, state.own.size[gang], wide and cross == IDLE, 0
     for site in machine.sites:
         if not wide:
             found = 0
             if state.own.empty[site] < size:
                 continue
         for i in range(machine.site_first[site], machine.site_first[site + 1]):
-            found += takes(state, gang, machine.site_node[i], wide and cross == IDLE)
-            if found == size:
+            found += takes(state, gang, machine.site_node[i], idle)
+            if found == size and soonest(state, gang, ANYWHERE if wide else site, idle) < FUTURE:
                 return True
     return False
 
@@ -683,6 +791,11 @@ def take_stock(state, which):
             else:
                 leave_queue(state, job, before, node)
             job = behind
+    if machine.windows > 0:
+        for node in range(machine.nodes):
+            gang = own.gang[node] - 1
+            if gang >= 0 and not is_left(state, longest(state, gang), node, known_start(state, gang)):
+                send_back(state, gang)
     count_empty(state)
     own.gangs[1] = 0
     for size in range(machine.nodes):
@@ -709,6 +822,20 @@ def count_empty(state):
 
 @kernel()
 def release(state, gang):
+    """A gang loses the processors that it holds, and the start that it was promised; its jobs wait nowhere."""
+    take_back(state, gang)
+    scatter(state, gang)
+
+
+@kernel()
+def send_back(state, gang):
+    """A gang gives its processors back, and waits at the grid scheduler."""
+    take_back(state, gang)
+    wait_at_grid(state, gang)
+
+
+@kernel()
+def take_back(state, gang):
     """A gang loses the processors that it holds, and the start that it was promised."""
     job = gang
     while job >= 0:

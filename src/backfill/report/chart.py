@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from backfill.analysis.series import Binned
-from backfill.model.spans import span
+from backfill.model.spans import UNITS, span
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats
 from backfill.report.dates import Dates
@@ -123,6 +123,26 @@ def tail_chart(samples: Sequence[Floats], seconds: bool, unit: str = "d") -> Cha
         y_ticks=[Tick(100 * (1 - i / decades), f"{share:g}%") for i, share in enumerate(_SHARES[: lowest + 1])],
         logarithmic=True,
         scale=f"tail {top:.10g} {decades:g} {'s' if seconds else '1'}",
+    )
+
+
+def names_chart(names: Sequence[str], lines: Sequence[Sequence[float | None]], unit: str) -> Chart:
+    """A point for each name at equal distances, 0 at the bottom; lines break where there is no value.
+
+    unit: `%` for shares, else one of time for spans in seconds.
+    """
+    size = 0.01 if unit == "%" else UNITS[unit]
+    heights = [np.array([np.nan if value is None else value / size for value in line]) for line in lines]
+    highest = max((float(np.fmax.reduce(line, initial=0)) for line in heights), default=0) or 1.0
+    step = _nice(highest / 4)
+    top = _top(highest, step)
+    middles = (np.arange(len(names)) + 0.5) / len(names)
+    return Chart(
+        paths=[_path(middles, line / top) for line in heights],
+        x_ticks=[Tick(100 * at, name) for at, name in zip(middles.tolist(), names, strict=True)],
+        x_unit="",
+        y_ticks=_ticks(top, step, f"{{:,.10g}}{'' if unit == '%' else ' '}{unit}".format),
+        scale=f"names {top:.10g} {unit} {' '.join(names)}",
     )
 
 

@@ -33,6 +33,7 @@ from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.rows import licence_lanes
 from backfill.report.sentences import chance, one_by_one
 from backfill.report.shown import Shown
+from backfill.report.swept import swept
 from backfill.report.templating import templates
 from backfill.report.values import EXPLAINED, columns, cut, heading, headline, wait_unit
 from backfill.traces.files import written
@@ -45,6 +46,7 @@ SCRIPTS = ("data", "rows", "raster", "colours", "front", "use", "chart", "hand",
 CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
     "summary": ("all policies", "headline"),
     "losers": ("who waits longer", "groups"),
+    "estimates": ("wrong estimates", "sweep"),
     "projects": ("projects", "projects"),
     "gantt": ("every job", "gantt"),
     "distributions": ("waits and slowdowns", "lines"),
@@ -55,7 +57,7 @@ CONTENTS = {  # id of a section -> its name, and the value without which the pag
     "metrics": ("all metrics", None),
     "provenance": ("where this comes from", None),
 }
-_NOTHING_FOUND: dict[str, Any] = {"pairs": (), "gaps": (), "groups": (), "reality": None, "first": None}
+_NOTHING_FOUND: dict[str, Any] = {"sweep": None, "pairs": (), "gaps": (), "groups": (), "reality": None, "first": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,7 @@ class Page:
     explained: Sequence[Mapping[int, str]] = ()  # of each run: row of the workload -> why that job waited
     asked: int | None = None  # the row of the job that the chart tells of at first
     projects: Projects | None = None  # where policies promised them departures
+    sweep: Mapping[str, Any] | None = None  # kinds of estimates, and a row for each policy under each
 
     @classmethod
     def of(
@@ -112,6 +115,7 @@ class Page:
         explained: Sequence[Mapping[int, str]] = (),
         asked: int | None = None,
         projects: Projects | None = None,
+        sweep: Mapping[str, Any] | None = None,
     ) -> "Page":
         """The page of runs over one workload; without workload, platform or schedules it has tables only.
 
@@ -121,7 +125,7 @@ class Page:
         schedules = [(run.policy, run.schedule) for run in runs if run.schedule is not None]
         if workload is None or platform is None or len(schedules) < len(runs):
             found = findings or Findings([], [])
-            return cls(title, runs, provenance, found, sentences, reality=reality, projects=projects)
+            return cls(title, runs, provenance, found, sentences, reality=reality, projects=projects, sweep=sweep)
         span = window(*(schedule for _, schedule in schedules))
         shown = [
             Shown.of(workload, platform, schedule, Counted.of(workload, schedule, *trims), span)
@@ -129,7 +133,8 @@ class Page:
         ]
         found = findings or Findings.of(workload, schedules, *trims)
         both = (workload, platform)
-        return cls(title, runs, provenance, found, sentences, shown, both, reality, events, explained, asked, projects)
+        chart = (both, reality, events, explained, asked)
+        return cls(title, runs, provenance, found, sentences, shown, *chart, projects, sweep)
 
 
 def write_page(path: str | Path, page: Page) -> None:
@@ -230,6 +235,7 @@ def _found(page: Page, unit: str) -> dict[str, Any]:
         "reality": page.reality,
         "replays": replay_rows(page.reality, unit) if page.reality else [],
         "replay_classes": class_rows(page.reality, unit) if page.reality else [],
+        "sweep": None if page.sweep is None else swept(page.sweep, unit),
         "long_waits": losers.long_waits(found.waits, unit),
     }
 

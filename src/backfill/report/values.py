@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from backfill.analysis.metrics import Metrics
-from backfill.model.spans import NONE, UNITS, one_unit, times
+from backfill.model.spans import NONE, UNITS, times, unit_of
 
 HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization", "max_queue")
 FARM = ("out_deadline", "licence_usage", "mean_project_turnaround_s")  # told where a workload or platform has them
@@ -79,7 +79,7 @@ def wait_unit(metrics: Sequence[Metrics]) -> str:
     waits = [value for each in metrics for name in ("mean_wait_s", "p95_wait_s") if (value := each.get(name))]
     least, most = min(waits, default=0), max(waits, default=0)
     large = [u for u, size in UNITS.items() if most >= 2 * size and least >= 0.75 * size and most < 10_000 * size]
-    return next(iter(large), one_unit(waits))
+    return next(iter(large), unit_of(waits))
 
 
 def number(value: float) -> str:

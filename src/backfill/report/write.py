@@ -49,6 +49,7 @@ def page_of(outcome: Outcome) -> Page:
     schedules: Sequence[Schedule | None] = details.schedules if details else [None] * len(results)
     runs = [PolicyRun(*each) for each in zip(names, metrics, schedules, strict=True)]
     said: dict[str, Any] = {"findings": Findings.told(told), "sentences": told.get("sentences", []), "reality": real}
+    said["sweep"] = told.get("sweep")
     said["projects"] = Projects.of(names, results, replicated=bool(means))
     if details is None:
         return Page.of(title, runs, made, **said)

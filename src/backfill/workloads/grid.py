@@ -20,8 +20,9 @@ from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload
 from backfill.workloads.uniform import Uniform
 
-VERSION = 2  # raise it whenever the same arguments give other jobs
+VERSION = 3  # raise it whenever the same arguments give other jobs
 MOST = 10**7  # jobs
+SHORTEST = 1e-3  # mean run time in seconds: a thousand times as long as the unit of time
 POWERS, UNIFORM = "2,4,8,16", "2-13"  # the two distributions of the paper, both of mean 7.5
 GANGS = 0  # the number of the stream of gangs; those of local jobs count from 1
 GAP, SERVICE, SIZE = range(3)  # random numbers of a stream
@@ -47,7 +48,7 @@ def grid(
     seed:       >= 0.
     local:      local jobs per second, at each site.
     gangs:      gangs per second, at all sites together.
-    service:    mean run time of a local job, and of a gang.
+    service:    mean run time of a local job, and of a gang, at least 1 ms; no run is shorter than 1 us.
     sizes:      of gangs: `2-13` for whole numbers that are equally likely, or a list of these, `2,4,8,16`, maybe each
                 with a weight, `2:3,16:1`.
     per_task:   1: each task of a gang has a run time of its own, and ends by itself. Then a gang is a project of jobs
@@ -70,7 +71,7 @@ def grid(
     for each in range(sites + 1):
         mine, columns = stream == each, width if each == GANGS else 1
         drawn = -np.log(Uniform(seed, each, SERVICE)(int(mine.sum()) * columns)) * service
-        times = np.rint(np.minimum(drawn, TIME_MAX / SECOND / (1 + coallocation_overhead)) * SECOND)
+        times = np.maximum(np.rint(np.minimum(drawn, TIME_MAX / SECOND / (1 + coallocation_overhead)) * SECOND), 1)
         runtime[(first[mine][:, None] + np.arange(columns)).ravel()] = times
     copies = np.where(gang, size, 1) if per_task else np.ones(jobs, np.int64)
     row = np.repeat(np.arange(jobs), copies)
@@ -132,7 +133,7 @@ def _check(
     for name, value, low, high in (
         ("jobs", jobs, 1, MOST), ("sites", sites, 1, 1000), ("processors", processors, 1, 100_000),
         ("per_task", per_task, 0, 1), ("coallocation_overhead", overhead, 0, 1000),
-        ("local", local, 0, 1e6), ("gangs", gangs, 0, 1e6), ("service", service, 1e-6, 1e9),
+        ("local", local, 0, 1e6), ("gangs", gangs, 0, 1e6), ("service", service, SHORTEST, 1e9),
     ):  # fmt: skip
         if not low <= value <= high:
             raise UsageError(f"grid: {name} is {value}; expected {low:g} to {high:g}")

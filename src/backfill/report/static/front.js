@@ -145,12 +145,32 @@ function sitesOf(chart, context, view) {
   }
 }
 
+// Where the pieces of each gang lie: of a job of several tasks, or of the jobs of one project that started together.
+function gangsOf(data, schedule) {
+  if (schedule.gangs) return schedule.gangs;
+  const { pieces } = schedule, gangs = schedule.gangs = new Map();
+  for (let k = 0; k < pieces.count; k++) {
+    const key = gangKey(data, schedule, pieces.job[k]), at = (pieces.low[k] + pieces.high[k]) / 2, gang = gangs.get(key);
+    if (!key) continue;
+    if (gang) [gang.low, gang.high] = [Math.min(gang.low, at), Math.max(gang.high, at)];
+    else gangs.set(key, { low: at, high: at });
+  }
+  return gangs;
+}
+
+// What the boxes of one gang have in common; nothing for a box that did not start as one of a gang.
+function gangKey(data, schedule, box) {
+  const job = schedule.jobOf(box);
+  if (data.words[schedule.why[box] >> 2] !== "gang") return "";
+  const tied = data.project && data.project[job] >= 0 && data.procs[job] === data.each[job];
+  return tied ? `${data.project[job]} at ${schedule.start[box]}` : `${box}`;
+}
+
 // Where sites share gangs: a line from processor to processor of a gang, and a corner in the box of a backfilled job.
 function gangOf(chart, context, view, job, at) {
-  const { data, schedule, scale, ink } = chart, { pieces } = schedule;
-  const word = data.words[schedule.why[job] >> 2];
+  const { data, schedule, scale, ink } = chart;
   context.fillStyle = ink.text;
-  if (word === "backfill" && at.wide > 6) {
+  if (data.words[schedule.why[job] >> 2] === "backfill" && at.wide > 6) {
     const side = Math.min(7, at.tall - 1);
     context.beginPath();
     context.moveTo(at.x, at.y);
@@ -158,12 +178,9 @@ function gangOf(chart, context, view, job, at) {
     context.lineTo(at.x, at.y + side);
     context.fill();
   }
-  if (word !== "gang") return;
-  const first = pieces.of[job], y = (k) => ((pieces.low[k] + pieces.high[k]) / 2 * view.perRow - view.top) / scale;
-  let last = first;
-  while (last + 1 < pieces.count && pieces.job[last + 1] === job) last++;
-  if (last === first) return;
-  context.fillRect(at.x + 2, y(first), 1.5, y(last) - y(first));
+  const gang = gangsOf(data, schedule).get(gangKey(data, schedule, job));
+  if (!gang || gang.low === gang.high) return;
+  context.fillRect(at.x + 2, (gang.low * view.perRow - view.top) / scale, 1.5, (gang.high - gang.low) * view.perRow / scale);
   context.beginPath();
   context.arc(at.x + 2.75, at.y + at.tall / 2, Math.min(3, at.tall / 3), 0, 2 * Math.PI);
   context.fill();

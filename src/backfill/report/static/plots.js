@@ -85,6 +85,7 @@ class Plot {
       const value = this.numbers[0] ** share;
       return this.numbers[2] === "s" ? `wait above ${waitSpan(value)}` : `bounded slowdown above ${shortNumber(value)}`;
     }
+    if (this.kind === "names") return this.numbers[2 + Math.min(Math.floor(share * (this.numbers.length - 2)), this.numbers.length - 3)];
     const [, begin, length] = this.numbers.map(Number);
     return CALENDAR ? instant(begin + share * length, false, CALENDAR.epoch) : instant(share * length, false);
   }
@@ -97,6 +98,7 @@ class Plot {
     const i = nearest(line, share), top = Number(this.numbers[0]);
     if (i < 0 || Math.abs(line[i][0] - share) > 0.02) return "-";
     const up = Math.max(line[i][1], 0);
+    if (this.kind === "names") return `${shortNumber(up * top)}${this.numbers[1] === "%" ? "" : " "}${this.numbers[1]}`;
     if (this.kind === "share") return `${(100 * up * top).toFixed(1)}%`;
     if (this.kind === "ratio") return (1 + up * top).toFixed(2);
     return shortNumber(this.kind === "log" ? Math.expm1(up * Math.log1p(top)) : up * top);

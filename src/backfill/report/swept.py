@@ -1,0 +1,94 @@
+"""The section of a page about estimates that get worse: who waits longer, and how far promised starts slip."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from backfill.model.spans import NONE, times, unit_of
+from backfill.report.chart import names_chart
+from backfill.report.values import cut
+
+AGAINST = "later_share"  # what is told of it is told against the first kind
+FIGURES = (  # metric, title, what it says
+    ("mean_wait_s", "Mean wait", "Of all jobs."),
+    ("later_share", "Jobs that start later", "The share of the jobs that start later than under"),
+    ("broken_share", "Promises that slip", "The share of the promised jobs that start later than promised."),
+    ("mean_slip_s", "How far they slip", "The mean of start - promise of the jobs that start later than promised."),
+)
+COLUMNS = {
+    "mean_wait_s": "mean wait",
+    "mean_bounded_slowdown": "bounded slowdown",
+    "later_share": "jobs that start later",
+    "users_longer": "users who wait longer",
+    "broken_share": "promises that slip",
+    "mean_slip_s": "mean slip",
+    "max_slip_s": "max slip",
+}
+Rows = Sequence[Mapping[str, Any]]
+
+
+def swept(sweep: Mapping[str, Any], unit: str) -> dict[str, Any]:
+    """The figures and the table of a sweep: its kinds of estimates, and a row for each policy under each.
+
+    unit: of waits.
+    """
+    kinds, rows = sweep["kinds"], sweep["rows"]
+    by_policy: dict[str, Rows] = {}
+    for row in rows:
+        by_policy[row["policy"]] = [*by_policy.get(row["policy"], ()), row]
+    columns = [_texts(metric, rows, unit) for metric in COLUMNS]
+    return {
+        "first": kinds[0],
+        "figures": [
+            {"title": title, "says": says, "against": metric == AGAINST, **drawn}
+            for metric, title, says in FIGURES
+            if (drawn := _figure(metric, kinds, by_policy, unit))
+        ],
+        "heads": list(COLUMNS.values()),
+        "rows": [
+            (row["policy"], row["estimates"], cells, _hurt(row, unit) if row["estimates"] != kinds[0] else [])
+            for row, *cells in zip(rows, *columns, strict=True)
+        ],
+    }
+
+
+def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], unit: str) -> dict[str, Any]:
+    """A line for each policy that has a value under some kind; empty where none has."""
+    lines = {policy: [row[metric] for row in rows] for policy, rows in by_policy.items()}
+    known = {policy for policy, values in lines.items() if any(value is not None for value in values)}
+    if not known:
+        return {}
+    told = "; ".join(
+        f"{cut(policy)}: "
+        + ", ".join(
+            f"{text} under {row['estimates']}" for row, text in zip(rows, _texts(metric, rows, unit), strict=True)
+        )
+        for policy, rows in by_policy.items()
+        if policy in known
+    )
+    own = "%" if metric.endswith("_share") else _unit(metric, [v for values in lines.values() for v in values], unit)
+    notes = ["" if policy in known else "promises no starts" for policy in lines]
+    return {"chart": names_chart(kinds, list(lines.values()), own), "told": told, "notes": notes}
+
+
+def _unit(metric: str, values: Sequence[float | None], unit: str) -> str:
+    return unit if "wait" in metric else unit_of(values)
+
+
+def _texts(metric: str, rows: Rows, unit: str) -> list[str]:
+    if metric == "users_longer":
+        return [NONE if not row["users"] else f"{row[metric]:,} of {row['users']:,}" for row in rows]
+    values = [row[metric] for row in rows]
+    if metric.endswith("_share"):
+        return [NONE if value is None else f"{value:.1%}" for value in values]
+    if metric.endswith("_s"):
+        return times(values, _unit(metric, values, unit))
+    return [NONE if value is None else f"{value:,.1f}" for value in values]
+
+
+def _hurt(row: Mapping[str, Any], unit: str) -> list[str]:
+    """Whose mean wait grew most, by class and by user."""
+    return [
+        f"{of}{cut(row[f'worst_{who}'])}, {times([row[f'worst_{who}_s']], unit)[0]}"
+        for who, of in (("class", ""), ("user", "user "))
+        if row[f"worst_{who}"]
+    ]
