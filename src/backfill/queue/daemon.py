@@ -51,7 +51,7 @@ class Daemon:
         self.folder = folder
         self.config = Config(folder)
         self.store = Store(folder / "store.db")
-        self.clock = QueueClock(self.store.last_t())
+        self.clock = QueueClock(self.store.last_t(), self.store.clock())
         log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.launcher = LocalLauncher(
             folder, self._settled, self.config.pinned, {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
@@ -85,6 +85,8 @@ class Daemon:
         workers = [loop.create_task(self._sweep())]
         for licence in self.config.synced:
             workers.append(loop.create_task(self._sync(licence)))
+        for worker in workers:
+            worker.add_done_callback(_ended)
         await self._stopped.wait()
         self.engine.stop()
         server.close()
@@ -204,7 +206,9 @@ class Daemon:
                 some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
                 self.launcher.sweep(some)
                 for job in some:
-                    self.launcher.guard(job, self.clock.now())
+                    self.launcher.guard(job)
+                if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
+                    self._tick()
                 quiet += SWEEP_S
                 if self._kept and quiet >= QUIET_S:
                     quiet = 0.0
@@ -358,6 +362,14 @@ async def _answer(answers: "asyncio.Queue[asyncio.Future[Facts] | None]", writer
         writer.transport.abort()  # and so ends what reads from it
         while await answers.get() is not None:
             pass
+
+
+def _ended(worker: asyncio.Task[None]) -> None:
+    """A worker that fails ends the daemon: the next one begins with what is on the disk."""
+    if not worker.cancelled() and worker.exception() is not None:
+        traceback.print_exception(worker.exception())
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _give(answer: asyncio.Future[Facts], told: Facts) -> None:

@@ -59,6 +59,21 @@ def boot_id() -> str:
         return ""
 
 
+def boot_us() -> int:
+    """Microseconds since the boot, suspends included."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
+
+
+def wall_us() -> int:
+    """Microseconds since 1970, as the machine believes now."""
+    return time.time_ns() // 1000
+
+
+def instant() -> Record:
+    """Now: by the clock of this boot, which nobody sets, and by the calendar for who reads it after another boot."""
+    return {"boot": boot_id(), "boottime": boot_us(), "wall": wall_us()}
+
+
 def begun(pid: int) -> int:
     """When a process began, in clock ticks since the boot; 0 if there is none."""
     try:
@@ -264,9 +279,10 @@ class Supervisor:
         self.wakes = wake_pipe(signal.SIGUSR1)
         self.start()
         status, used = self.watch()
+        ended = instant()
         self.reap()
         fault("before-exit-record")
-        record = {"status": status, "cause": self.cause, "detail": self.detail, "by": "supervisor",
+        record = {"status": status, "cause": self.cause, "detail": self.detail, "by": "supervisor", **ended,
                   "maxrss": used.ru_maxrss * 1024, "cpu": int((used.ru_utime + used.ru_stime) * 1e6)}  # fmt: skip
         write_whole(self.path("exit.json"), record)
         fault("after-exit-record")
@@ -283,7 +299,8 @@ class Supervisor:
         os.close(go)
         os.close(errors)
         record = {"boot": boot_id(), "pid": self.pid, "begun": begun(self.pid),
-                  "supervisor": os.getpid(), "supervisor_begun": begun(os.getpid())}  # fmt: skip
+                  "supervisor": os.getpid(), "supervisor_begun": begun(os.getpid()),
+                  "since": time.monotonic()}  # fmt: skip
         write_whole(self.path("proc.json"), record)
         fault("processes-known")
         os.close(os.open(self.path("released"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -520,8 +537,8 @@ class Keeper:
             return
         status = found.si_status << 8 if found.si_code == os.CLD_EXITED else found.si_status
         stop = read_json(os.path.join(run, "stop")) or {}
-        record = {"status": status, "cause": stop.get("cause"), "detail": None, "by": "keeper", "maxrss": None,
-                  "cpu": None}  # fmt: skip
+        record = {"status": status, "cause": stop.get("cause"), "detail": None, "by": "keeper", **instant(),
+                  "maxrss": None, "cpu": None}  # fmt: skip
         write_whole(os.path.join(run, "exit.json"), record)
 
 

@@ -79,17 +79,17 @@ class LocalLauncher:
                 self._kill_at.pop(key, None)
         self.settled(job, attempt, verdict)
 
-    def guard(self, job: Job, now: int) -> None:
-        """An orphan has no supervisor that ends it at its limit or on request; so the daemon does."""
+    def guard(self, job: Job) -> None:
+        """An orphan has no supervisor that ends it at its limit or on request: the daemon does, by the same clock."""
         key = (job.id, job.attempt)
         run = self._run(*key)
-        if key in self._watched or job.start is None or job.state == STARTING:
-            return
-        late = now > (job.spawned or job.start) + job.walltime
-        if not late and job.state != ENDING:
+        if key in self._watched or job.state == STARTING:
             return
         verdict = attempts.settle(run)
         if verdict.kind != "orphan":
+            return
+        late = time.monotonic() > verdict.record["since"] + job.walltime / 1e6
+        if not late and job.state != ENDING:
             return
         attempts.ask_to_stop(run, "limit" if late and not job.cause else job.cause)
         first = key not in self._kill_at
@@ -212,7 +212,7 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         "BACKFILL_ATTEMPT": str(job.attempt),
         "BACKFILL_CPUS": str(job.need["cpus"]),
         "BACKFILL_WALLTIME_S": f"{walltime:g}",
-        "BACKFILL_END_TIME": str(((job.start or 0) + job.walltime) // 1_000_000),
+        "BACKFILL_END_TIME": str(int(time.time() + walltime)),
     }
     env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
     if job.index is not None:

@@ -29,7 +29,8 @@ SCHEMA = [
     CREATE INDEX event_capacity ON event(seq) WHERE kind = 'capacity';
     CREATE TRIGGER event_stays BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
     CREATE TRIGGER event_kept BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-    """
+    """,
+    "CREATE INDEX event_up ON event(seq) WHERE kind = 'up';",
 ]  # one step each from version to version; a released one is never edited
 
 
@@ -192,6 +193,11 @@ class Store:
     def last_t(self) -> int:
         """The last instant of the log; 0 where nothing has happened."""
         return self._last("t_us")
+
+    def clock(self) -> dict[str, Any]:
+        """What the last daemon wrote down of its clock; empty where there was none."""
+        row = self._db.execute("SELECT data FROM event WHERE kind = 'up' ORDER BY seq DESC LIMIT 1").fetchone()
+        return json.loads(row[0]) if row else {}
 
     def _last(self, column: str) -> int:
         row = self._db.execute(f"SELECT {column} FROM event ORDER BY seq DESC LIMIT 1").fetchone()
