@@ -6,12 +6,10 @@ import json
 import os
 import signal
 import socket
-import struct
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from backfill.queue.book import Facts
 from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Refused
 from backfill.queue.config import Config, program
+from backfill.queue.connection import Connection
 from backfill.queue.engine import Engine
 from backfill.queue.home import SOCKET, home, network_type
 from backfill.queue.keeper import read_json
@@ -29,15 +28,11 @@ from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
 from backfill.queue.shown import queue_rows, story
 from backfill.queue.states import HOLDING
-from backfill.queue.store import Store, StoreError, StoreLost
+from backfill.queue.store import Store, StoreError, StoreLost, encode
 from backfill.queue.words import Unreadable
 
-LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
-CONNECTIONS = 256
 ANY = 2**62  # copies of a licence of which nobody has said yet how many there are
-PIPELINED = 10_000  # requests of one connection that may wait for their answers
 STOP_S = 0.05
-PATIENCE_S = 10.0  # with a client that does not read
 SWEEP_S, QUIET_S = 0.5, 30.0
 PROTOCOL = 1
 RUNNING_ALREADY = 75
@@ -58,13 +53,13 @@ class Daemon:
         )
         self.link = PlannerLink(self.poke, log)
         self.engine = Engine(
-            self.store, self.clock, self.launcher, self.link, self.config.defaults, self._fault, json.dumps
+            self.store, self.clock, self.launcher, self.link, self.config.defaults, self._fault, encode
         )
         self.link.engine = self.engine
         self._poked = False
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
-        self._connections = 0
+        self.connections: set[Connection] = set()
         self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
         self._stopped = asyncio.Event()
 
@@ -80,7 +75,7 @@ class Daemon:
         path = self.folder / SOCKET
         with suppress(FileNotFoundError):
             path.unlink()
-        server = await asyncio.start_unix_server(self._serve, near(path), limit=LINE)
+        server = await loop.create_unix_server(lambda: Connection(self), near(path))
         path.chmod(0o600)
         workers = [loop.create_task(self._sweep())]
         for licence in self.config.synced:
@@ -90,6 +85,9 @@ class Daemon:
         await self._stopped.wait()
         self.engine.stop()
         server.close()
+        self._flush()
+        for client in [*self.connections]:
+            client.close()
         await asyncio.sleep(STOP_S)  # answers are on their way
         for worker in workers:
             worker.cancel()
@@ -125,6 +123,8 @@ class Daemon:
             os._exit(1)
         while self.engine.notes:
             print(self.engine.notes.pop(0), file=sys.stderr, flush=True)
+        for client in [*self.connections]:
+            client.send()
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -244,34 +244,8 @@ class Daemon:
 
     # ------------------------------------------------------------------ clients
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not _may(writer) or self._connections >= CONNECTIONS:
-            writer.close()
-            return
-        self._connections += 1
-        answers: asyncio.Queue[asyncio.Future[Facts] | None] = asyncio.Queue(PIPELINED)
-        answering = asyncio.get_running_loop().create_task(_answer(answers, writer))
-        try:
-            while line := await reader.readline():
-                answer: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
-                self._hear(line, partial(_give, answer))
-                self.poke()
-                await answers.put(answer)
-        except (ValueError, asyncio.LimitOverrunError):
-            refused: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
-            refused.set_result(Refused(f"the request is longer than {LINE >> 20} MiB", "size").answer())
-            await answers.put(refused)
-        except OSError:
-            answering.cancel()  # the client is gone
-        finally:
-            self._connections -= 1
-            if not answering.done():
-                await answers.put(None)
-            await asyncio.wait([answering], timeout=PATIENCE_S)
-            answering.cancel()  # what it waits for, nobody will read
-            writer.close()
-
-    def _hear(self, line: bytes, reply: Callable[[Facts], None]) -> None:
+    def hear(self, line: bytes, reply: Callable[[Facts], None]) -> None:
+        """Take a request. What only asks is answered at once, the rest when it is on the disk."""
         try:
             message = json.loads(line)
             if not isinstance(message, dict):
@@ -351,39 +325,12 @@ class Daemon:
         return commands.chosen(message, self.engine.context())
 
 
-async def _answer(answers: "asyncio.Queue[asyncio.Future[Facts] | None]", writer: asyncio.StreamWriter) -> None:
-    """Give answers in the order of the requests, until there are no more or the client does not read them."""
-    try:
-        while (answer := await answers.get()) is not None:
-            writer.write(json.dumps(await answer, separators=(",", ":")).encode() + b"\n")
-            if answers.empty():
-                await asyncio.wait_for(writer.drain(), PATIENCE_S)
-    except (TimeoutError, OSError):
-        writer.transport.abort()  # and so ends what reads from it
-        while await answers.get() is not None:
-            pass
-
-
 def _ended(worker: asyncio.Task[None]) -> None:
     """A worker that fails ends the daemon: the next one begins with what is on the disk."""
     if not worker.cancelled() and worker.exception() is not None:
         traceback.print_exception(worker.exception())
         sys.stderr.flush()
         os._exit(1)
-
-
-def _give(answer: asyncio.Future[Facts], told: Facts) -> None:
-    if not answer.done():  # the client may be gone
-        answer.set_result(told)
-
-
-def _may(writer: asyncio.StreamWriter) -> bool:
-    """Whether the one at the other end owns this queue."""
-    sock = writer.get_extra_info("socket")
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return uid in (os.getuid(), 0)
 
 
 def alone(folder: Path) -> int:

@@ -102,6 +102,7 @@ class Engine:
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
         self.ready = False  # a planner is there
         self.said: list[feed.Message] = []  # what it will be told next
+        self._stirred = False  # something of that may lead to a decision
         self.failures: list[str] = []  # of planners, since one answered
         self.notes: list[str] = []  # what the operator should know
         self.stopping = False  # no starts any more
@@ -363,7 +364,7 @@ class Engine:
         if self._wanted is not None and self.asked is None:
             self._make_planner()
         elif asks is not None:
-            messages, self.said = self.said, []
+            messages, self.said, self._stirred = self.said, [], False
             self._disturbed.clear()
             self.link.ask(asks, messages)
             self.fault("asked")
@@ -414,10 +415,11 @@ class Engine:
         self.book.apply([event])
         self._events.append(event)
         if event.kind == "epoch":
-            self.said = []
+            self.said, self._stirred = [], False
             return
         for message in feed.messages(event):
             self.said.append(message)
+            self._stirred |= message[0] != "submit"
             if message[0] in ("gone", "wait", "change"):
                 self._disturbed.add(message[1])
         if event.kind == "stop":
@@ -473,7 +475,7 @@ class Engine:
         if self.wake is not None and self.wake <= now:
             # A little late is on time: the pass counts for the instant that the policy asked for.
             now = self.wake if now - self.wake < SECOND else now
-        elif not any(message[0] != "submit" for message in self.said):
+        elif not self._stirred:
             return None
         now = max(now, last)
         self.wake, self.asked, self._last_pass = None, now, now
@@ -488,6 +490,7 @@ class Engine:
         book = self.book
         self._wanted = None
         self._history, self.said = feed.passes(self.store.events(book.epoch_seq))
+        self._stirred = any(message[0] != "submit" for message in self.said)
         self._last_pass = max([self._last_pass, *(one.now for one in self._history[-1:])])
         self._disturbed.clear()
         self.plan.clear()

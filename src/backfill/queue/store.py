@@ -13,6 +13,8 @@ from typing import Any
 from backfill.queue.book import Book, Event, Job
 from backfill.queue.states import OVER
 
+encode = json.JSONEncoder(separators=(",", ":")).encode
+
 APPLICATION = 0x62_66_51_31  # bfQ1
 SCHEMA = [
     """
@@ -95,7 +97,7 @@ class Store:
             for event in events:
                 found = run(
                     "INSERT INTO event (batch, t_us, wall_us, kind, job, data) VALUES (?, ?, ?, ?, ?, ?)",
-                    (self.batch, event.t, wall, event.kind, event.job, _text(event.data)),
+                    (self.batch, event.t, wall, event.kind, event.job, encode(event.data)),
                 )
                 event.seq = found.lastrowid or 0
             self._db.executemany(
@@ -112,7 +114,7 @@ class Store:
                         job.submit,
                         job.start,
                         job.end,
-                        _text(job.facts()),
+                        encode(job.facts()),
                     )
                     for job in jobs
                 ),
@@ -245,7 +247,3 @@ class Store:
         except sqlite3.Error:
             return False
         return int(busy) == 0
-
-
-def _text(data: Any) -> str:
-    return json.dumps(data, separators=(",", ":"))
