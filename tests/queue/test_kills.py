@@ -13,7 +13,7 @@ import time
 import pytest
 
 from backfill.queue import keeper
-from backfill.queue.store import Store
+from backfill.queue.deep import check_deep
 
 KILLS = int(os.environ.get("BACKFILL_KILLS", "0"))
 JOBS = 6
@@ -46,9 +46,7 @@ def check(live, numbers, unknown=()):
         assert counts[number] <= 1, f"job {number} ran {counts[number]} times"
         assert state in unknown or (state, counts[number]) == ("COMPLETED", 1), (number, state, counts[number])
     live.run("serve", "--stop")
-    store = Store(live.folder / "store.db", readonly=True)
-    assert store.differences() == []
-    store.close()
+    assert check_deep(live.folder) == []
 
 
 @pytest.mark.parametrize("point", ["before-commit", "after-commit", "asked"])

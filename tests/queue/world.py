@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backfill.queue.attempts import Verdict
+from backfill.queue.deep import judge
 from backfill.queue.engine import Engine
 from backfill.queue.states import HOLDING, OVER
-from backfill.queue.store import Store, StoreError
+from backfill.queue.store import Store, StoreError, StoreLost
 
 SECOND = 1_000_000
 CAPACITY = {"resources": {"cpus": 4, "memory": 0, "gpus": 1, "matlab": 2}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": [0]}
@@ -53,8 +54,14 @@ class FlakyStore(Store):
     def __init__(self):
         super().__init__(Path(":memory:"))
         self.full = False
+        self.sync_fails = ""  # and what was written is there after all, or is not
 
     def commit(self, events, jobs, wall):
+        if self.sync_fails:
+            if self.sync_fails == "there":
+                super().commit(events, jobs, wall)
+            self.sync_fails = ""
+            raise StoreLost("disk I/O error")
         if self.full:
             self._db.execute("ROLLBACK") if self._db.in_transaction else None
             raise StoreError("database or disk is full")
@@ -331,8 +338,9 @@ class World:
                 "crash",
                 "tick",
                 "clock",
+                "sync",
             ],
-            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5],
+            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3],
         )[0]
         if what == "submit":
             self.submit(*self.new_job())
@@ -366,6 +374,8 @@ class World:
             self.crash_at = random.choice(POINTS)
         elif what == "tick":
             engine.tick()
+        elif what == "sync":
+            self.store.sync_fails = random.choice(["there", "not there"])
         elif what == "clock":
             self.step_clock()
         self.flush()
@@ -408,7 +418,7 @@ class World:
             self.survive(self.step)
             self.check()
         self.store.full, self.greed = False, 0.0
-        self.crash_at = ""
+        self.crash_at = self.store.sync_fails = ""
         for token, request in [*self.open.items()]:
             self.survive(lambda token=token, request=request: (self.submit(token, request), self.flush()))
         for _ in range(3000):
@@ -437,11 +447,14 @@ class World:
                     f"job {job.id} ended at {one.record['at']}, by the record at {job.end}"
                 )
         assert self.store.differences() == []
+        assert judge(self.store.events()) == []
         self.check()
 
     def survive(self, action):
         """Do something; if the daemon dies of it, another one comes."""
-        try:
-            action()
-        except Crash:
-            self.start()
+        while True:
+            try:
+                action()
+                return
+            except (Crash, StoreLost):
+                action = self.start

@@ -23,7 +23,7 @@ from backfill.queue.connection import Connection
 from backfill.queue.engine import Engine
 from backfill.queue.home import SOCKET, home, network_type
 from backfill.queue.keeper import read_json
-from backfill.queue.launcher import LocalLauncher, attempt_spec, near
+from backfill.queue.launcher import LocalLauncher, attempt_spec, near, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
 from backfill.queue.shown import queue_rows, story
@@ -119,10 +119,10 @@ class Daemon:
         try:
             self.engine.flush()
         except StoreLost as error:  # only a new process can find out what is on the disk
-            print(f"{error}; the daemon ends", file=sys.stderr, flush=True)
+            note(f"{error}; the daemon ends")
             os._exit(1)
         while self.engine.notes:
-            print(self.engine.notes.pop(0), file=sys.stderr, flush=True)
+            note(self.engine.notes.pop(0))
         for client in [*self.connections]:
             client.send()
         self._set_timer()
@@ -214,7 +214,7 @@ class Daemon:
                     quiet = 0.0
                     self._forget()
             except OSError as error:  # a full disk, for instance: look again
-                print(f"{error.filename}: {error.strerror}", file=sys.stderr, flush=True)
+                note(f"{error.filename}: {error.strerror}")
 
     async def _sync(self, licence: Licence) -> None:
         """Follow what the server of a licence says."""
@@ -224,7 +224,7 @@ class Daemon:
 
         def told() -> None:
             if licence.failures:
-                print(f"licence {licence.name}: {licence.problem}", file=sys.stderr, flush=True)
+                note(f"licence {licence.name}: {licence.problem}")
                 return
             self.engine.most[licence.name] = licence.copies - licence.margin
             if self.engine.book.capacity[licence.name] != licence.ours:
@@ -270,7 +270,7 @@ class Daemon:
         except Refused as error:
             told = error.answer()
         except (ValueError, TypeError, KeyError) as error:
-            traceback.print_exc()
+            note(traceback.format_exc())
             told = Refused(f"{message.get('do')}: {error!r}", "internal").answer()
         if told is not None:
             reply(told)
@@ -328,8 +328,7 @@ class Daemon:
 def _ended(worker: asyncio.Task[None]) -> None:
     """A worker that fails ends the daemon: the next one begins with what is on the disk."""
     if not worker.cancelled() and worker.exception() is not None:
-        traceback.print_exception(worker.exception())
-        sys.stderr.flush()
+        note("".join(traceback.format_exception(worker.exception())))
         os._exit(1)
 
 

@@ -44,7 +44,7 @@ class LocalLauncher:
             attempts.prepare(self.home, *key, told)
             self._send(attempts.name(*key).encode())
         except OSError as error:
-            print(f"launch of job {job.label}: {error}", file=sys.stderr, flush=True)
+            note(f"launch of job {job.label}: {error}")
             self._launched.pop(key)
 
     def stop(self, job: Job) -> None:
@@ -176,6 +176,12 @@ class LocalLauncher:
             return None
         door.settimeout(START_S)
         return door
+
+
+def note(text: str) -> None:
+    """A line in the log of the daemon; on a disk that is full nobody can be told."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def near(path: Path) -> str:
