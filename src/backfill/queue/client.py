@@ -454,6 +454,13 @@ def serve(words: Sequence[str]) -> int:
         while time.monotonic() < end and os.path.exists(f"/proc/{pid}"):
             time.sleep(0.02)
         return 0
+    if "backup" in given:
+        from backfill.queue.backups import back_up
+
+        told = back_up(home(), given["backup"])
+        if told:
+            raise Problem(told, FAILED)
+        return 0
     if given.get("detach"):
         Queue(home()).ask("ping")
         return 0

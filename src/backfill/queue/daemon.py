@@ -15,6 +15,7 @@ from typing import Any
 
 from backfill.queue import attempts, commands
 from backfill.queue.attempts import Verdict
+from backfill.queue.backups import keep_backups
 from backfill.queue.book import Facts
 from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Refused
@@ -77,7 +78,7 @@ class Daemon:
             path.unlink()
         server = await loop.create_unix_server(lambda: Connection(self), near(path))
         path.chmod(0o600)
-        workers = [loop.create_task(self._sweep())]
+        workers = [loop.create_task(self._sweep()), loop.create_task(keep_backups(self.folder))]
         for licence in self.config.synced:
             workers.append(loop.create_task(self._sync(licence)))
         for worker in workers:
