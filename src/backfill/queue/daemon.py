@@ -43,20 +43,17 @@ FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this p
 class Daemon:
     """One queue at work."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.config = Config(folder)
+    def __init__(self, folder: Path, config: Config, link: PlannerLink) -> None:
+        self.folder, self.config, self.link = folder, config, link
         self.store = Store(folder / "store.db")
         self.clock = QueueClock(self.store.last_t(), self.store.clock())
-        log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.launcher = LocalLauncher(
             folder, self._settled, self.config.pinned, {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
         )
-        self.link = PlannerLink(self.poke, log)
         self.engine = Engine(
             self.store, self.clock, self.launcher, self.link, self.config.defaults, self._fault, encode
         )
-        self.link.engine = self.engine
+        self.link.engine, self.link.told = self.engine, self.poke
         self._poked = False
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
@@ -363,7 +360,11 @@ def main() -> int:
             return RUNNING_ALREADY
 
         async def run() -> None:
-            await Daemon(folder).work()
+            config = Config(folder)
+            log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            link = PlannerLink(log)
+            await link.warm(config.policy)
+            await Daemon(folder, config, link).work()
 
         asyncio.run(run())
     except (StoreError, Unreadable) as error:
