@@ -89,10 +89,7 @@ class Queue:
 
     def cpu_s(self) -> float:
         """What they and all that they have waited for used so far."""
-        used = 0
-        for pid in (pid for some in self.processes().values() for pid in some):
-            used += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
-        return used / TICKS
+        return sum(_cpu_s(pid) for some in self.processes().values() for pid in some)
 
     def end(self) -> None:
         """Stop it, and its keeper."""
@@ -110,6 +107,10 @@ def _is_keeper(entry: Path, folder: bytes) -> bool:
     except OSError:
         return False
     return b"-I" in words and folder in words
+
+
+def _cpu_s(pid: int) -> float:
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15])) / TICKS
 
 
 def memory_mb(pid: int) -> float:
@@ -244,16 +245,18 @@ def deep(base: Path, quick: bool) -> Rows:
             time.sleep(0.1)
         found = one.processes()
         memory = memory_mb(found["daemon"][0]) + sum(memory_mb(pid) for pid in found["keeper"])
-        answers, passes = [], []
+        answers, passes, daemons, planners = [], [], [], []
         for _ in range(2 if quick else 4):
             os.kill(one.pid, signal.SIGKILL)
             begin = time.perf_counter()
             one.start()
             one.ask("ping")
             answers.append(time.perf_counter() - begin)
+            daemons.append(_cpu_s(one.pid))
             while not one.ask("ping")["planner"]["ready"]:
                 time.sleep(0.005)
             passes.append(time.perf_counter() - begin)
+            planners.append(sum(_cpu_s(pid) for pid in one.processes()["planner"]))
         one.ask("cancel", ids=[first])
         one.ask("wait", ids=[first])
         one.ask("cancel", ids=["all"])
@@ -261,6 +264,8 @@ def deep(base: Path, quick: bool) -> Rows:
         (f"daemon and keeper, {count:,} queued", "MB", memory, 60.0),
         (f"kill -9 with {count:,} queued, first answer", "s", min(answers), 0.5),
         ("first pass", "s", min(passes), 1.5),
+        ("cpu of the daemon until its first answer", "s", min(daemons), None),
+        ("cpu of planners until the first pass", "s", min(planners), None),
     ]
 
 
