@@ -57,8 +57,12 @@ def ask_to_stop(run: Path, cause: str) -> None:
 
 def settle(run: Path) -> Verdict:
     """What is true of an attempt. One that never ran, and has nobody to run it, never will from now on."""
-    run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(run / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        lock = os.open(run / "lock", how, 0o600)
+    except FileNotFoundError:
+        run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(run / "lock", how, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -89,6 +89,13 @@ class Job:
         """As a dict, which `Job(**facts)` reads. It shares lists with the job: write it down at once."""
         return {name: getattr(self, name) for name in self.__slots__}
 
+    def brief(self) -> Facts:
+        """The same without what is usual, which `Job(**brief)` has anyway."""
+        return {name: value for name, usual in USUAL if (value := getattr(self, name)) != usual}
+
+
+USUAL = [*Job(0).facts().items()]
+
 
 @dataclass
 class Book:

@@ -1,6 +1,7 @@
 """Whether the record of a queue is sound: its file, its tables, and what the log says of every job at every instant.
 
-Nothing here asks the code that wrote the log: what was promised (docs/reference/queue-promises.md) is read off the events alone.
+Nothing here asks the code that wrote the log: what was promised (docs/reference/queue-promises.md) is read off the
+events alone.
 """
 
 from collections.abc import Iterable

@@ -29,6 +29,7 @@ class LocalLauncher:
         self, home: Path, settled: Callable[[int, int, Verdict], None], pinned: bool, faults: dict[str, str]
     ) -> None:
         self.home, self.settled, self.pinned, self.faults = home, settled, pinned, faults
+        (home / "log").mkdir(mode=0o700, exist_ok=True)
         self._door: socket.socket | None = None
         self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
         self._launched: dict[tuple[int, int], float] = {}
@@ -209,7 +210,6 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         pattern = spec.get(name)
         return os.path.join(cwd, named(pattern, job)) if pattern else default
 
-    (home / "log").mkdir(mode=0o700, exist_ok=True)
     walltime = job.walltime / 1e6
     env = {
         **spec.get("env", {}),

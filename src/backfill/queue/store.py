@@ -116,7 +116,7 @@ class Store:
                         job.submit,
                         job.start,
                         job.end,
-                        encode(job.facts()),
+                        encode(job.brief()),
                     )
                     for job in jobs
                 ),
