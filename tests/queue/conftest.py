@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill.queue import keeper
+from backfill.queue import client, keeper
 
 PYTHON = [sys.executable, "-m", "backfill"]
 
@@ -35,6 +35,27 @@ class Live:
 
     def submit(self, *words, **env):
         return int(self.run("submit", "--parsable", *words, **env).stdout)
+
+    def request(self, what, **more):
+        """The answer to a request, whatever dies meanwhile; without a process of its own, unless there is no daemon."""
+        while True:
+            try:
+                queue = client.Queue(str(self.folder), start=False)
+            except client.Problem:
+                self.run("serve", "--detach", check=None)
+                continue
+            try:
+                return queue.ask(what, **more)
+            except ConnectionError:
+                pass
+            finally:
+                queue.close()
+
+    def submit_quickly(self, *argv):
+        """Submit a command that runs in the folder."""
+        return self.request("submit", **client.request_of({"cwd": str(self.folder), "walltime": 60_000_000}, [*argv]))[
+            "id"
+        ]
 
     def ask(self, request):
         """The answer to one raw request."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backfill.queue.attempts import Verdict
+from backfill.queue.deep import judge
 from backfill.queue.engine import Engine
 from backfill.queue.states import HOLDING, OVER
-from backfill.queue.store import Store, StoreError
+from backfill.queue.store import Store, StoreError, StoreLost
 
 SECOND = 1_000_000
 CAPACITY = {"resources": {"cpus": 4, "memory": 0, "gpus": 1, "matlab": 2}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": [0]}
@@ -24,16 +25,27 @@ class Crash(BaseException):
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """Stands still until it is moved; the calendar may be set to another time, and the machine may sleep."""
 
     def __init__(self):
+        self.facts = {}
         self.t = 1_700_000_000 * SECOND
+        self.ahead = 12_345
+        self.latest = 0  # that the calendar has ever shown
+        self.sleeps = 0
 
     def now(self):
         return self.t
 
     def wall(self):
-        return self.t + 12_345
+        self.latest = max(self.latest, self.t + self.ahead)
+        return self.t + self.ahead
+
+    def slept(self):
+        return self.sleeps
+
+    def instant(self, record):
+        return record.get("at")
 
 
 class FlakyStore(Store):
@@ -42,8 +54,14 @@ class FlakyStore(Store):
     def __init__(self):
         super().__init__(Path(":memory:"))
         self.full = False
+        self.sync_fails = ""  # and what was written is there after all, or is not
 
     def commit(self, events, jobs, wall):
+        if self.sync_fails:
+            if self.sync_fails == "there":
+                super().commit(events, jobs, wall)
+            self.sync_fails = ""
+            raise StoreLost("disk I/O error")
         if self.full:
             self._db.execute("ROLLBACK") if self._db.in_transaction else None
             raise StoreError("database or disk is full")
@@ -78,6 +96,7 @@ class Machine:
     """What outlives the daemon: run folders and processes."""
 
     random: random.Random
+    clock: Clock
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     executed: dict[int, int] = field(default_factory=dict)
 
@@ -118,7 +137,7 @@ class Machine:
         if one.supervisor or one.keeper:
             status = self.random.choice([0, 0, 0, 256])
             cause = one.stop or self.random.choice([None, None, "limit"])
-            one.record = {"status": 15 if one.stop else status, "cause": cause}
+            one.record = {"status": 15 if one.stop else status, "cause": cause, "at": self.clock.t}
         one.supervisor, one.step = False, "over"
 
     def kill_supervisor(self, one):
@@ -149,6 +168,7 @@ class Launcher:
 
     def launch(self, job, spec):
         assert (job.id, job.attempt) not in self.machine.attempts
+        assert (job.begin or 0) <= self.machine.clock.latest + 2 * SECOND, f"job {job.id} begins before its time"
         self.machine.attempts[job.id, job.attempt] = Attempt(json.loads(json.dumps(job.facts())))
 
     def stop(self, job):
@@ -230,7 +250,8 @@ class World:
     def __init__(self, seed, greed=0.0):
         self.random = random.Random(seed)
         self.greed, self.greedy = greed, False
-        self.clock, self.store, self.machine = Clock(), FlakyStore(), Machine(self.random)
+        self.clock, self.store = Clock(), FlakyStore()
+        self.machine = Machine(self.random, self.clock)
         self.acknowledged, self.refused, self.open = set(), set(), {}
         self.crash_at = ""
         self.tokens = 0
@@ -289,9 +310,9 @@ class World:
             job["after"] = [[kind, random.choice(known)] for _ in range(random.randint(1, 2))]
             job["any_of"] = random.random() < 0.3
         if random.random() < 0.1:
-            job["begin"] = self.clock.t + random.randint(0, 20) * SECOND
+            job["begin"] = self.clock.wall() + random.randint(0, 20) * SECOND
         if random.random() < 0.1:
-            job["deadline"] = self.clock.t + random.randint(60, 90) * SECOND
+            job["deadline"] = self.clock.wall() + random.randint(60, 90) * SECOND
         if random.random() < 0.1:
             job["array"], job["throttle"] = [*range(random.randint(1, 5))], random.randint(0, 2)
         job["singleton"] = random.random() < 0.1
@@ -316,8 +337,10 @@ class World:
                 "full",
                 "crash",
                 "tick",
+                "clock",
+                "sync",
             ],
-            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2],
+            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3],
         )[0]
         if what == "submit":
             self.submit(*self.new_job())
@@ -351,7 +374,21 @@ class World:
             self.crash_at = random.choice(POINTS)
         elif what == "tick":
             engine.tick()
+        elif what == "sync":
+            self.store.sync_fails = random.choice(["there", "not there"])
+        elif what == "clock":
+            self.step_clock()
         self.flush()
+
+    def step_clock(self):
+        """Somebody sets the calendar, or the machine sleeps; the daemon looks sooner or later."""
+        if self.random.random() < 0.6:
+            self.clock.ahead += self.random.choice([-3600, -5, -1, 1, 5, 3600]) * SECOND
+        else:
+            self.clock.sleeps += 900 * SECOND
+            self.clock.t += 900 * SECOND
+        if self.random.random() < 0.7:
+            self.engine.look_at_clock()
 
     def let_answer(self):
         answer, self.link.answer = self.link.answer, None
@@ -381,7 +418,7 @@ class World:
             self.survive(self.step)
             self.check()
         self.store.full, self.greed = False, 0.0
-        self.crash_at = ""
+        self.crash_at = self.store.sync_fails = ""
         for token, request in [*self.open.items()]:
             self.survive(lambda token=token, request=request: (self.submit(token, request), self.flush()))
         for _ in range(3000):
@@ -396,18 +433,28 @@ class World:
             for job in [*self.engine.book.jobs.values()]:
                 if job.state in HOLDING:
                     self.settle(job)
+            self.engine.look_at_clock()
             self.engine.tick()
             self.let_answer()
             self.flush()
         assert not self.engine.book.jobs, f"stuck: {self.engine.book.jobs}"
         assert not self.machine.running()
-        assert all(job.state in OVER for job in self.store.jobs())
+        for job in self.store.jobs():
+            assert job.state in OVER
+            one = self.machine.attempts.get((job.id, job.attempt))
+            if one is not None and one.record is not None and job.state != "NODE_FAIL":
+                assert job.end == one.record["at"], (
+                    f"job {job.id} ended at {one.record['at']}, by the record at {job.end}"
+                )
         assert self.store.differences() == []
+        assert judge(self.store.events()) == []
         self.check()
 
     def survive(self, action):
         """Do something; if the daemon dies of it, another one comes."""
-        try:
-            action()
-        except Crash:
-            self.start()
+        while True:
+            try:
+                action()
+                return
+            except (Crash, StoreLost):
+                action = self.start

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.keeper import begun, boot_id, read_json, sync_folder, write_whole
+from backfill.queue.keeper import begun, boot_id, read_json, sync, write_whole
 
 Record = dict[str, Any]
 
@@ -43,11 +43,10 @@ def numbers(text: str) -> tuple[int, int] | None:
 
 
 def prepare(home: Path, job: int, attempt: int, spec: Record) -> None:
-    """Write down what an attempt is to do. All of it is on the disk afterwards."""
+    """Write down what an attempt is to do. The supervisor sees to it that it is on the disk before the job begins."""
     run = home / "run" / name(job, attempt)
     run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(str(run / "spec.json"), spec)
-    sync_folder(str(run.parent))
+    write_whole(str(run / "spec.json"), spec, durable=False)
 
 
 def ask_to_stop(run: Path, cause: str) -> None:
@@ -58,8 +57,12 @@ def ask_to_stop(run: Path, cause: str) -> None:
 
 def settle(run: Path) -> Verdict:
     """What is true of an attempt. One that never ran, and has nobody to run it, never will from now on."""
-    run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(run / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        lock = os.open(run / "lock", how, 0o600)
+    except FileNotFoundError:
+        run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(run / "lock", how, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -99,7 +102,7 @@ def _revoke(run: Path) -> bool:
         os.close(os.open(run / "claim", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         return False
-    sync_folder(str(run))
+    sync(str(run))
     return True
 
 

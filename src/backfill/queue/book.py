@@ -89,6 +89,13 @@ class Job:
         """As a dict, which `Job(**facts)` reads. It shares lists with the job: write it down at once."""
         return {name: getattr(self, name) for name in self.__slots__}
 
+    def brief(self) -> Facts:
+        """The same without what is usual, which `Job(**brief)` has anyway."""
+        return {name: value for name, usual in USUAL if (value := getattr(self, name)) != usual}
+
+
+USUAL = [*Job(0).facts().items()]
+
 
 @dataclass
 class Book:
@@ -106,6 +113,7 @@ class Book:
     passes: int = 0  # since then
     last_job: int = 0
     last_t: int = 0
+    skew: int = 0  # what the calendar is ahead of the queue clock
     troubles: list[tuple[int, str]] = field(default_factory=list)  # what may break a promise, and when it happened
     dependants: dict[int, set[int]] = field(default_factory=dict)  # of a job; some may be over
     mates: dict[tuple[str, str], set[int]] = field(default_factory=dict)  # open jobs by user and name
@@ -146,13 +154,19 @@ class Book:
             elif event.kind == "declined":
                 self._decline(event)
             elif event.kind in ("up", "clock"):
-                self._trouble(event.t, event.data["trouble"])
+                self._look_up(event)
 
     def settle(self) -> None:
         """What was touched is written down: forget what is over."""
         self.touched.clear()
         self.over.clear()
         self.fresh.clear()
+
+    def _look_up(self, event: Event) -> None:
+        """The daemon was away, the machine slept, or somebody set its clock."""
+        self.skew = event.data.get("skew", self.skew)
+        if event.data.get("trouble"):
+            self._trouble(event.t, event.data["trouble"])
 
     def _trouble(self, t: int, what: str) -> None:
         self.troubles.append((t, what))
@@ -313,10 +327,10 @@ class Book:
     def _end(self, job: Job, event: Event) -> None:
         data, held = event.data, job.start is not None
         if held:
-            if event.t > (job.start or 0) + job.walltime + job.grace:
+            if data.get("ended", event.t) > (job.start or 0) + job.walltime + job.grace:
                 self._trouble(event.t, "overrun-kill-late")
             self._give_back(job)
-        job.end, job.waits, job.reason = event.t, False, data.get("reason", "")
+        job.end, job.waits, job.reason = data.get("ended", event.t), False, data.get("reason", "")
         for name in ("exit", "signal", "maxrss", "cpu"):
             setattr(job, name, data.get(name))
         good = job.state == COMPLETED
@@ -355,12 +369,12 @@ class Book:
             self.review.add(min(mates))
 
     def blocked(self, job: Job, now: int) -> str:
-        """Why a pending job may not be in the policy's queue; empty where it may."""
+        """Why a pending job may not be in the policy's queue; empty where it may. now: by the queue clock."""
         if job.held:
             return job.held
         if job.never:
             return "DependencyNeverSatisfied"
-        if job.begin is not None and job.begin > now:
+        if job.begin is not None and job.begin > now + self.skew:
             return "BeginTime"
         if job.after or (job.singleton and min(self.mates[job.user, job.name]) < job.id):
             return "Dependency"

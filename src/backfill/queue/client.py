@@ -65,6 +65,11 @@ class Queue:
             raise Problem(problem["message"], CODES.get(problem["code"], FAILED))
         return answer
 
+    def close(self) -> None:
+        """Let go of the daemon."""
+        self._file.close()
+        self._sock.close()
+
     def _connected(self) -> socket.socket | None:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path, folder = os.path.join(self.folder, SOCKET), -1
@@ -128,7 +133,11 @@ def persistent(what: str, folder: str, **more: Any) -> Facts:
     end = time.monotonic() + ANSWER_S
     while True:
         try:
-            return Queue(folder).ask(what, **more)
+            queue = Queue(folder)
+            try:
+                return queue.ask(what, **more)
+            finally:
+                queue.close()
         except (ConnectionError, TimeoutError):
             if time.monotonic() > end:
                 raise Problem("the daemon does not answer", UNREACHABLE) from None
@@ -444,6 +453,13 @@ def serve(words: Sequence[str]) -> int:
         end = time.monotonic() + START_S
         while time.monotonic() < end and os.path.exists(f"/proc/{pid}"):
             time.sleep(0.02)
+        return 0
+    if "backup" in given:
+        from backfill.queue.backups import back_up
+
+        told = back_up(home(), given["backup"])
+        if told:
+            raise Problem(told, FAILED)
         return 0
     if given.get("detach"):
         Queue(home()).ask("ping")

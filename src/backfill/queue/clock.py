@@ -1,24 +1,30 @@
-"""The queue clock: wall time when the daemon started, carried on by a clock that counts suspends and never steps."""
+"""The queue clock: wall time when the machine was booted, carried on by a clock that counts suspends and never steps.
+
+Spans are its differences, whatever the calendar does. `wall` is the calendar, for what people ask for and are shown.
+"""
 
 import time
+from typing import Any
 
+from backfill.queue.keeper import boot_id, boot_us, wall_us
 
-def boot_us() -> int:
-    """Microseconds since the boot, suspends included."""
-    which = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime_ns(which) // 1000
-
-
-def wall_us() -> int:
-    """Microseconds since 1970, as the machine believes now."""
-    return time.time_ns() // 1000
+Facts = dict[str, Any]
 
 
 class QueueClock:
-    """Starts at the wall clock, or behind the last instant of the log if that is later."""
+    """Carries on the clock of an earlier daemon in the same boot (`facts` of that), else starts at the wall clock, or
+    behind the last instant of the log if that is later."""
 
-    def __init__(self, last: int) -> None:
-        self._anchor = max(wall_us(), last + 1) - boot_us()
+    def __init__(self, last: int, earlier: Facts) -> None:
+        self.boot = boot_id()
+        same = self.boot != "" and earlier.get("boot") == self.boot
+        first = earlier["anchor"] + boot_us() if same else wall_us()
+        self._anchor = max(first, last + 1) - boot_us()
+
+    @property
+    def facts(self) -> Facts:
+        """What a later daemon needs to carry it on."""
+        return {"boot": self.boot, "anchor": self._anchor}
 
     def now(self) -> int:
         """Now, in microseconds."""
@@ -27,3 +33,14 @@ class QueueClock:
     def wall(self) -> int:
         """What the wall clock says."""
         return wall_us()
+
+    def slept(self) -> int:
+        """How long the machine has slept since its boot."""
+        return boot_us() - time.monotonic_ns() // 1000
+
+    def instant(self, record: Facts) -> int | None:
+        """When something happened that a supervisor wrote down; None where it did not say when."""
+        if "wall" not in record:
+            return None
+        same = self.boot != "" and record["boot"] == self.boot
+        return int(self._anchor + record["boottime"] if same else record["wall"])

@@ -83,7 +83,7 @@ def submit(request: Facts, given: Context) -> Done:
         singleton=bool(asked.get("singleton", False)),
         held=LOWERED if asked.get("held") else "",
     )
-    if job.deadline is not None and max(given.now, job.begin or 0) + walltime > job.deadline:
+    if job.deadline is not None and max(given.now + book.skew, job.begin or 0) + walltime > job.deadline:
         raise Refused("the walltime ends after the deadline, even if the job starts at once", "impossible", "deadline")
     indexes = _indexes(asked)
     if len(book.jobs) + len(indexes) > QUEUED_MAX:
@@ -233,11 +233,11 @@ def _own_part(after: list[tuple[str, Job]], index: int | None, any_of: bool) -> 
     return open_ones, failed > 0
 
 
-def hopeless(job: Job, now: int) -> Event | None:
-    """The end of a pending job that can never start any more."""
+def hopeless(job: Job, wall: int) -> Event | None:
+    """The end of a pending job that can never start any more. wall: now, by the calendar."""
     if job.never:
         return Event("end", job.id, {"state": CANCELLED, "reason": "DependencyNeverSatisfied"})
-    if job.deadline is not None and now + job.walltime > job.deadline:
+    if job.deadline is not None and wall + job.walltime > job.deadline:
         return Event("end", job.id, {"state": DEADLINE, "reason": "DeadLine"})
     return None
 

@@ -6,38 +6,34 @@ import json
 import os
 import signal
 import socket
-import struct
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from backfill.queue import attempts, commands
 from backfill.queue.attempts import Verdict
+from backfill.queue.backups import keep_backups
 from backfill.queue.book import Facts
 from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Refused
 from backfill.queue.config import Config, program
+from backfill.queue.connection import Connection
 from backfill.queue.engine import Engine
 from backfill.queue.home import SOCKET, home, network_type
 from backfill.queue.keeper import read_json
-from backfill.queue.launcher import LocalLauncher, attempt_spec, near
+from backfill.queue.launcher import LocalLauncher, attempt_spec, near, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
 from backfill.queue.shown import queue_rows, story
 from backfill.queue.states import HOLDING
-from backfill.queue.store import Store, StoreError, StoreLost
+from backfill.queue.store import Store, StoreError, StoreLost, encode
 from backfill.queue.words import Unreadable
 
-LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
-CONNECTIONS = 256
 ANY = 2**62  # copies of a licence of which nobody has said yet how many there are
-PIPELINED = 10_000  # requests of one connection that may wait for their answers
 STOP_S = 0.05
-PATIENCE_S = 10.0  # with a client that does not read
 SWEEP_S, QUIET_S = 0.5, 30.0
 PROTOCOL = 1
 RUNNING_ALREADY = 75
@@ -47,24 +43,21 @@ FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this p
 class Daemon:
     """One queue at work."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.config = Config(folder)
+    def __init__(self, folder: Path, config: Config, link: PlannerLink) -> None:
+        self.folder, self.config, self.link = folder, config, link
         self.store = Store(folder / "store.db")
-        self.clock = QueueClock(self.store.last_t())
-        log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.clock = QueueClock(self.store.last_t(), self.store.clock())
         self.launcher = LocalLauncher(
             folder, self._settled, self.config.pinned, {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
         )
-        self.link = PlannerLink(self.poke, log)
         self.engine = Engine(
-            self.store, self.clock, self.launcher, self.link, self.config.defaults, self._fault, json.dumps
+            self.store, self.clock, self.launcher, self.link, self.config.defaults, self._fault, encode
         )
-        self.link.engine = self.engine
+        self.link.engine, self.link.told = self.engine, self.poke
         self._poked = False
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
-        self._connections = 0
+        self.connections: set[Connection] = set()
         self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
         self._stopped = asyncio.Event()
 
@@ -80,14 +73,19 @@ class Daemon:
         path = self.folder / SOCKET
         with suppress(FileNotFoundError):
             path.unlink()
-        server = await asyncio.start_unix_server(self._serve, near(path), limit=LINE)
+        server = await loop.create_unix_server(lambda: Connection(self), near(path))
         path.chmod(0o600)
-        workers = [loop.create_task(self._sweep())]
+        workers = [loop.create_task(self._sweep()), loop.create_task(keep_backups(self.folder))]
         for licence in self.config.synced:
             workers.append(loop.create_task(self._sync(licence)))
+        for worker in workers:
+            worker.add_done_callback(_ended)
         await self._stopped.wait()
         self.engine.stop()
         server.close()
+        self._flush()
+        for client in [*self.connections]:
+            client.close()
         await asyncio.sleep(STOP_S)  # answers are on their way
         for worker in workers:
             worker.cancel()
@@ -119,10 +117,12 @@ class Daemon:
         try:
             self.engine.flush()
         except StoreLost as error:  # only a new process can find out what is on the disk
-            print(f"{error}; the daemon ends", file=sys.stderr, flush=True)
+            note(f"{error}; the daemon ends")
             os._exit(1)
         while self.engine.notes:
-            print(self.engine.notes.pop(0), file=sys.stderr, flush=True)
+            note(self.engine.notes.pop(0))
+        for client in [*self.connections]:
+            client.send()
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -204,13 +204,15 @@ class Daemon:
                 some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
                 self.launcher.sweep(some)
                 for job in some:
-                    self.launcher.guard(job, self.clock.now())
+                    self.launcher.guard(job)
+                if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
+                    self._tick()
                 quiet += SWEEP_S
                 if self._kept and quiet >= QUIET_S:
                     quiet = 0.0
                     self._forget()
             except OSError as error:  # a full disk, for instance: look again
-                print(f"{error.filename}: {error.strerror}", file=sys.stderr, flush=True)
+                note(f"{error.filename}: {error.strerror}")
 
     async def _sync(self, licence: Licence) -> None:
         """Follow what the server of a licence says."""
@@ -220,7 +222,7 @@ class Daemon:
 
         def told() -> None:
             if licence.failures:
-                print(f"licence {licence.name}: {licence.problem}", file=sys.stderr, flush=True)
+                note(f"licence {licence.name}: {licence.problem}")
                 return
             self.engine.most[licence.name] = licence.copies - licence.margin
             if self.engine.book.capacity[licence.name] != licence.ours:
@@ -240,34 +242,8 @@ class Daemon:
 
     # ------------------------------------------------------------------ clients
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not _may(writer) or self._connections >= CONNECTIONS:
-            writer.close()
-            return
-        self._connections += 1
-        answers: asyncio.Queue[asyncio.Future[Facts] | None] = asyncio.Queue(PIPELINED)
-        answering = asyncio.get_running_loop().create_task(_answer(answers, writer))
-        try:
-            while line := await reader.readline():
-                answer: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
-                self._hear(line, partial(_give, answer))
-                self.poke()
-                await answers.put(answer)
-        except (ValueError, asyncio.LimitOverrunError):
-            refused: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
-            refused.set_result(Refused(f"the request is longer than {LINE >> 20} MiB", "size").answer())
-            await answers.put(refused)
-        except OSError:
-            answering.cancel()  # the client is gone
-        finally:
-            self._connections -= 1
-            if not answering.done():
-                await answers.put(None)
-            await asyncio.wait([answering], timeout=PATIENCE_S)
-            answering.cancel()  # what it waits for, nobody will read
-            writer.close()
-
-    def _hear(self, line: bytes, reply: Callable[[Facts], None]) -> None:
+    def hear(self, line: bytes, reply: Callable[[Facts], None]) -> None:
+        """Take a request. What only asks is answered at once, the rest when it is on the disk."""
         try:
             message = json.loads(line)
             if not isinstance(message, dict):
@@ -292,7 +268,7 @@ class Daemon:
         except Refused as error:
             told = error.answer()
         except (ValueError, TypeError, KeyError) as error:
-            traceback.print_exc()
+            note(traceback.format_exc())
             told = Refused(f"{message.get('do')}: {error!r}", "internal").answer()
         if told is not None:
             reply(told)
@@ -347,31 +323,11 @@ class Daemon:
         return commands.chosen(message, self.engine.context())
 
 
-async def _answer(answers: "asyncio.Queue[asyncio.Future[Facts] | None]", writer: asyncio.StreamWriter) -> None:
-    """Give answers in the order of the requests, until there are no more or the client does not read them."""
-    try:
-        while (answer := await answers.get()) is not None:
-            writer.write(json.dumps(await answer, separators=(",", ":")).encode() + b"\n")
-            if answers.empty():
-                await asyncio.wait_for(writer.drain(), PATIENCE_S)
-    except (TimeoutError, OSError):
-        writer.transport.abort()  # and so ends what reads from it
-        while await answers.get() is not None:
-            pass
-
-
-def _give(answer: asyncio.Future[Facts], told: Facts) -> None:
-    if not answer.done():  # the client may be gone
-        answer.set_result(told)
-
-
-def _may(writer: asyncio.StreamWriter) -> bool:
-    """Whether the one at the other end owns this queue."""
-    sock = writer.get_extra_info("socket")
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return uid in (os.getuid(), 0)
+def _ended(worker: asyncio.Task[None]) -> None:
+    """A worker that fails ends the daemon: the next one begins with what is on the disk."""
+    if not worker.cancelled() and worker.exception() is not None:
+        note("".join(traceback.format_exception(worker.exception())))
+        os._exit(1)
 
 
 def alone(folder: Path) -> int:
@@ -404,7 +360,11 @@ def main() -> int:
             return RUNNING_ALREADY
 
         async def run() -> None:
-            await Daemon(folder).work()
+            config = Config(folder)
+            log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            link = PlannerLink(log)
+            await link.warm(config.policy)
+            await Daemon(folder, config, link).work()
 
         asyncio.run(run())
     except (StoreError, Unreadable) as error:

@@ -31,6 +31,7 @@ from backfill.queue.store import Store, StoreError, StoreLost
 
 Reply = Callable[[Facts], None]
 SECOND = 1_000_000
+STEP = 2 * SECOND  # by which clocks may differ before somebody has set them
 LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
 COMPACT = 10_000  # passes after which an epoch may end when nobody waits
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
@@ -46,6 +47,16 @@ class Clock(Protocol):
 
     def wall(self) -> int:
         """What the wall clock says."""
+
+    def slept(self) -> int:
+        """How long the machine has slept."""
+
+    def instant(self, record: Facts) -> int | None:
+        """When something happened that a supervisor wrote down; None where it did not say when."""
+
+    @property
+    def facts(self) -> Facts:
+        """What a later daemon needs to carry it on."""
 
 
 class Launcher(Protocol):
@@ -91,6 +102,7 @@ class Engine:
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
         self.ready = False  # a planner is there
         self.said: list[feed.Message] = []  # what it will be told next
+        self._stirred = False  # something of that may lead to a decision
         self.failures: list[str] = []  # of planners, since one answered
         self.notes: list[str] = []  # what the operator should know
         self.stopping = False  # no starts any more
@@ -104,13 +116,14 @@ class Engine:
         self._waiters: dict[int, list[Reply]] = {}
         self._wanted: Facts | None = None  # an epoch that is to begin
         self._last_pass = 0
+        self._slept = clock.slept()
 
     # ------------------------------------------------------------------ what comes in
 
     def open(self, capacity: Facts, policy: str, program: str) -> None:
         """Begin to work: what the machine has, the policy of the configuration, and what identifies its code."""
         self._opened = (capacity, policy, program)
-        self._happen(Event("up", 0, {"trouble": "daemon-down"}))
+        self._happen(Event("up", 0, {"trouble": "daemon-down", **self.clock.facts, "skew": self._skew()}))
         book = self.book
         if {"resources": book.capacity, "cpu_ids": book.cpu_ids, "gpu_ids": book.gpu_ids} != capacity:
             self._happen(Event("capacity", 0, capacity))
@@ -214,7 +227,11 @@ class Engine:
             if verdict.record and job.spawned is None:
                 self._happen(Event("spawned", number))
         elif verdict.kind == "ended":
-            self._happen(_end(verdict.record, number))
+            end = _end(verdict.record, number)
+            ended = self.clock.instant(verdict.record)
+            if ended is not None:  # the daemon may have been away since then
+                end.data["ended"] = min(max(ended, job.start or 0), self._now())
+            self._happen(end)
         elif verdict.kind == "unstarted" and job.state == ENDING:
             self._happen(Event("end", number, {"state": CANCELLED, "reason": "Cancelled"}))
         elif verdict.kind == "unstarted":
@@ -299,6 +316,26 @@ class Engine:
         while self._timers and self._timers[0][0] <= now:
             self.book.review.add(heapq.heappop(self._timers)[1])
 
+    def look_at_clock(self) -> bool:
+        """Whether the machine slept, or its calendar was set, since the last look. What is to begin or to be over at a
+        time of the calendar still means that; limits and promises are spans, and stay."""
+        slept, skew = self.clock.slept() - self._slept, self._skew()
+        self._slept += slept
+        facts: Facts = {"trouble": "machine-suspended", "slept": slept} if slept > STEP else {}
+        if skew != self.book.skew:
+            facts["skew"] = skew
+            self.notes.append(f"the clock of the machine was set: it is {skew / SECOND:+,.0f} s from that of the queue")
+        if facts:
+            self._happen(Event("clock", 0, facts))
+            self._timers.clear()
+            self.book.review.update(self.book.jobs)
+        return bool(facts)
+
+    def _skew(self) -> int:
+        """What the calendar is ahead of the queue clock; as before, but for a step."""
+        skew = self.clock.wall() - self.clock.now()
+        return skew if abs(skew - self.book.skew) > STEP else self.book.skew
+
     def next_timer(self) -> int | None:
         """When `tick` and `flush` are to be called, if nothing else happens before."""
         some = [self._timers[0][0]] if self._timers else []
@@ -327,7 +364,7 @@ class Engine:
         if self._wanted is not None and self.asked is None:
             self._make_planner()
         elif asks is not None:
-            messages, self.said = self.said, []
+            messages, self.said, self._stirred = self.said, [], False
             self._disturbed.clear()
             self.link.ask(asks, messages)
             self.fault("asked")
@@ -378,10 +415,11 @@ class Engine:
         self.book.apply([event])
         self._events.append(event)
         if event.kind == "epoch":
-            self.said = []
+            self.said, self._stirred = [], False
             return
         for message in feed.messages(event):
             self.said.append(message)
+            self._stirred |= message[0] != "submit"
             if message[0] in ("gone", "wait", "change"):
                 self._disturbed.add(message[1])
         if event.kind == "stop":
@@ -396,8 +434,8 @@ class Engine:
                 job = book.jobs.get(number)
                 if job is None or job.state != PENDING:
                     continue
-                now = self._now()
-                over = commands.hopeless(job, now)
+                now, skew = self._now(), book.skew
+                over = commands.hopeless(job, now + skew)
                 if over is not None:
                     self._happen(over)
                     continue
@@ -409,9 +447,9 @@ class Engine:
                 elif why == "JobArrayTaskLimit":
                     book.park(job)
                 elif why == "BeginTime" and job.begin is not None:
-                    heapq.heappush(self._timers, (job.begin, number))
+                    heapq.heappush(self._timers, (job.begin - skew, number))
                 if job.deadline is not None:
-                    heapq.heappush(self._timers, (job.deadline - job.walltime + 1, number))
+                    heapq.heappush(self._timers, (job.deadline - job.walltime + 1 - skew, number))
 
     def _begin_epoch(self) -> None:
         """An epoch begins: the open jobs are all that its planner will know."""
@@ -437,7 +475,7 @@ class Engine:
         if self.wake is not None and self.wake <= now:
             # A little late is on time: the pass counts for the instant that the policy asked for.
             now = self.wake if now - self.wake < SECOND else now
-        elif not any(message[0] != "submit" for message in self.said):
+        elif not self._stirred:
             return None
         now = max(now, last)
         self.wake, self.asked, self._last_pass = None, now, now
@@ -452,6 +490,7 @@ class Engine:
         book = self.book
         self._wanted = None
         self._history, self.said = feed.passes(self.store.events(book.epoch_seq))
+        self._stirred = any(message[0] != "submit" for message in self.said)
         self._last_pass = max([self._last_pass, *(one.now for one in self._history[-1:])])
         self._disturbed.clear()
         self.plan.clear()

@@ -46,12 +46,31 @@ def fault(point: str) -> None:
 
 def become_subreaper() -> None:
     """Descendants whose parent dies become children of this process."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0)
+    if LIBC is not None:
+        LIBC.prctl(SUBREAPER, 1, 0, 0, 0)
 
 
 def boot_id() -> str:
     """What identifies this boot of the machine."""
+    return BOOT
+
+
+def boot_us() -> int:
+    """Microseconds since the boot, suspends included."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
+
+
+def wall_us() -> int:
+    """Microseconds since 1970, as the machine believes now."""
+    return time.time_ns() // 1000
+
+
+def instant() -> Record:
+    """Now: by the clock of this boot, which nobody sets, and by the calendar for who reads it after another boot."""
+    return {"boot": boot_id(), "boottime": boot_us(), "wall": wall_us()}
+
+
+def _read_boot_id() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return file.read().strip()
@@ -59,10 +78,15 @@ def boot_id() -> str:
         return ""
 
 
+# Read here once: what a fork finds in its memory costs it nothing.
+BOOT = _read_boot_id()
+LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
 def begun(pid: int) -> int:
     """When a process began, in clock ticks since the boot; 0 if there is none."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             return int(file.read().rpartition(b")")[2].split()[19])
     except (OSError, IndexError, ValueError):
         return 0
@@ -103,33 +127,36 @@ def send_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-def sync_folder(path: str) -> None:
-    """What is in a folder is on the disk."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: str) -> None:
+    """What a file holds, or which files a folder has, is on the disk."""
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-def write_whole(path: str, record: Record) -> None:
-    """Write a JSON file that is there whole or not at all; over a `.tmp` that may have room set aside for it."""
+def write_whole(path: str, record: Record, durable: bool = True) -> None:
+    """Write a JSON file that is there whole or not at all; over a `.tmp` that may have room set aside for it. One that
+    need not be durable yet is so after `sync` of it and of its folder."""
     text = json.dumps(record).encode()
     fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.pwrite(fd, text, 0)
         os.ftruncate(fd, len(text))
-        os.fsync(fd)
+        if durable:
+            os.fsync(fd)
     finally:
         os.close(fd)
     os.rename(path + ".tmp", path)
-    sync_folder(os.path.dirname(path))
+    if durable:
+        sync(os.path.dirname(path))
 
 
 def read_json(path: str) -> Any:
     """A JSON file; None if it is not there."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             return json.loads(file.read())
     except (OSError, ValueError):
         return None
@@ -165,7 +192,7 @@ def become_job(spec: Record, go: int, errors: int) -> None:
         os.setsid()
         if os.read(go, 1) != b"g":  # nobody is there to release it
             os.close(os.open(os.path.join(run, "unreleased"), os.O_WRONLY | os.O_CREAT, 0o600))
-            sync_folder(run)
+            sync(run)
             os._exit(125)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1,
@@ -254,7 +281,6 @@ class Supervisor:
             os.close(os.open(self.path("claim"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except OSError:  # another one has it
             return
-        sync_folder(self.run)
         fault("claimed")
         with open(self.path("exit.json.tmp"), "wb") as file:
             if hasattr(os, "posix_fallocate"):
@@ -264,16 +290,17 @@ class Supervisor:
         self.wakes = wake_pipe(signal.SIGUSR1)
         self.start()
         status, used = self.watch()
+        ended = instant()
         self.reap()
         fault("before-exit-record")
-        record = {"status": status, "cause": self.cause, "detail": self.detail, "by": "supervisor",
+        record = {"status": status, "cause": self.cause, "detail": self.detail, "by": "supervisor", **ended,
                   "maxrss": used.ru_maxrss * 1024, "cpu": int((used.ru_utime + used.ru_stime) * 1e6)}  # fmt: skip
         write_whole(self.path("exit.json"), record)
         fault("after-exit-record")
         tell(self.home, self.run)
 
     def start(self) -> None:
-        """Fork the job, write down who it is, release it."""
+        """Fork the job, write down who it is, release it; not before all that the folder says so far is on the disk."""
         go, release = os.pipe2(os.O_CLOEXEC)
         self.errors, errors = os.pipe2(os.O_CLOEXEC)
         self.pid = os.fork()
@@ -283,8 +310,11 @@ class Supervisor:
         os.close(go)
         os.close(errors)
         record = {"boot": boot_id(), "pid": self.pid, "begun": begun(self.pid),
-                  "supervisor": os.getpid(), "supervisor_begun": begun(os.getpid())}  # fmt: skip
+                  "supervisor": os.getpid(), "supervisor_begun": begun(os.getpid()),
+                  "since": time.monotonic()}  # fmt: skip
+        sync(self.path("spec.json"))
         write_whole(self.path("proc.json"), record)
+        sync(os.path.dirname(self.run))
         fault("processes-known")
         os.close(os.open(self.path("released"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         os.write(release, b"g")
@@ -520,8 +550,8 @@ class Keeper:
             return
         status = found.si_status << 8 if found.si_code == os.CLD_EXITED else found.si_status
         stop = read_json(os.path.join(run, "stop")) or {}
-        record = {"status": status, "cause": stop.get("cause"), "detail": None, "by": "keeper", "maxrss": None,
-                  "cpu": None}  # fmt: skip
+        record = {"status": status, "cause": stop.get("cause"), "detail": None, "by": "keeper", **instant(),
+                  "maxrss": None, "cpu": None}  # fmt: skip
         write_whole(os.path.join(run, "exit.json"), record)
 
 

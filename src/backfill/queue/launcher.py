@@ -29,6 +29,7 @@ class LocalLauncher:
         self, home: Path, settled: Callable[[int, int, Verdict], None], pinned: bool, faults: dict[str, str]
     ) -> None:
         self.home, self.settled, self.pinned, self.faults = home, settled, pinned, faults
+        (home / "log").mkdir(mode=0o700, exist_ok=True)
         self._door: socket.socket | None = None
         self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
         self._launched: dict[tuple[int, int], float] = {}
@@ -44,7 +45,7 @@ class LocalLauncher:
             attempts.prepare(self.home, *key, told)
             self._send(attempts.name(*key).encode())
         except OSError as error:
-            print(f"launch of job {job.label}: {error}", file=sys.stderr, flush=True)
+            note(f"launch of job {job.label}: {error}")
             self._launched.pop(key)
 
     def stop(self, job: Job) -> None:
@@ -79,17 +80,17 @@ class LocalLauncher:
                 self._kill_at.pop(key, None)
         self.settled(job, attempt, verdict)
 
-    def guard(self, job: Job, now: int) -> None:
-        """An orphan has no supervisor that ends it at its limit or on request; so the daemon does."""
+    def guard(self, job: Job) -> None:
+        """An orphan has no supervisor that ends it at its limit or on request: the daemon does, by the same clock."""
         key = (job.id, job.attempt)
         run = self._run(*key)
-        if key in self._watched or job.start is None or job.state == STARTING:
-            return
-        late = now > (job.spawned or job.start) + job.walltime
-        if not late and job.state != ENDING:
+        if key in self._watched or job.state == STARTING:
             return
         verdict = attempts.settle(run)
         if verdict.kind != "orphan":
+            return
+        late = time.monotonic() > verdict.record["since"] + job.walltime / 1e6
+        if not late and job.state != ENDING:
             return
         attempts.ask_to_stop(run, "limit" if late and not job.cause else job.cause)
         first = key not in self._kill_at
@@ -178,6 +179,12 @@ class LocalLauncher:
         return door
 
 
+def note(text: str) -> None:
+    """A line in the log of the daemon; on a disk that is full nobody can be told."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
 def near(path: Path) -> str:
     """A path of a socket, short enough for the kernel: by a descriptor of its folder where it is long."""
     text = str(path)
@@ -203,7 +210,6 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         pattern = spec.get(name)
         return os.path.join(cwd, named(pattern, job)) if pattern else default
 
-    (home / "log").mkdir(mode=0o700, exist_ok=True)
     walltime = job.walltime / 1e6
     env = {
         **spec.get("env", {}),
@@ -212,7 +218,7 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         "BACKFILL_ATTEMPT": str(job.attempt),
         "BACKFILL_CPUS": str(job.need["cpus"]),
         "BACKFILL_WALLTIME_S": f"{walltime:g}",
-        "BACKFILL_END_TIME": str(((job.start or 0) + job.walltime) // 1_000_000),
+        "BACKFILL_END_TIME": str(int(time.time() + walltime)),
     }
     env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
     if job.index is not None:

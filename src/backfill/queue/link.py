@@ -25,16 +25,19 @@ ONLY_PLAIN = bool(os.environ.get("NUMBA_DISABLE_JIT"))
 
 
 class PlannerLink:
-    """See engine.Link. `told` is called after each call of the engine, which is set before the first `begin`."""
+    """See engine.Link. The engine is set before the first `begin`; `told` is called after each call of it."""
 
     engine: Any
+    told: Any
 
-    def __init__(self, told: Any, log: int) -> None:
-        self.told, self.log = told, log
+    def __init__(self, log: int) -> None:
+        self.log = log
         self.kind = ""  # of the planner that is asked
         self.policy = ""
         self._made: dict[str, Process] = {}
+        self._coming: set[str] = set()  # whose process is being started
         self._loaded: set[str] = set()
+        self._slow = False  # the compiled one has to compile first
         self._todo: dict[str, Any] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = 0  # in a row
@@ -44,6 +47,12 @@ class PlannerLink:
     def pids(self) -> dict[str, int]:
         """The processes."""
         return {kind: made.pid for kind, made in self._made.items() if made.returncode is None}
+
+    async def warm(self, policy: str) -> None:
+        """Start the planner that will probably be needed, while the store is read."""
+        self.policy = policy
+        self._bring("plain" if ONLY_PLAIN else "compiled")
+        await asyncio.sleep(0)  # so that it is on its way
 
     def begin(self, epoch: Facts, history: list[feed.Pass]) -> None:
         """Let a planner be made that knows this."""
@@ -55,10 +64,9 @@ class PlannerLink:
             self._busy.cancel()
             self._drop(self.kind)
         first = "plain" if ONLY_PLAIN else "compiled"
-        if first not in self._made:
-            self._spawn(self._load(first))
-        elif first not in self._loaded:  # it compiles still
-            self._load_plain()
+        self._bring(first)
+        if self._slow:
+            self._bring("plain")
         self._go_on()
 
     def ask(self, now: int, messages: list[feed.Message]) -> None:
@@ -69,6 +77,8 @@ class PlannerLink:
         """End all planners."""
         for task in [*self._tasks]:
             task.cancel()
+        self._coming.clear()
+        self._slow = False
         for kind in [*self._made]:
             self._drop(kind)
 
@@ -78,9 +88,21 @@ class PlannerLink:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _bring(self, kind: str) -> None:
+        """Let there be a planner of this kind, if there is none yet."""
+        if kind not in self._made and kind not in self._coming:
+            self._coming.add(kind)
+            self._spawn(self._load(kind))
+
     async def _load(self, kind: str) -> None:
         """Start a planner and wait until its policy is compiled; meanwhile another one may take its place."""
-        made = self._made[kind] = await self._start(kind)
+        try:
+            made = self._made[kind] = await self._start(kind)
+        except OSError as error:
+            self._none_comes(f"{type(error).__name__} {error}")
+            return
+        finally:
+            self._coming.discard(kind)
         spare = None
         if kind == "compiled":
             spare = asyncio.get_running_loop().call_later(SLOW_S, self._load_plain)
@@ -94,19 +116,25 @@ class PlannerLink:
             return
         if "error" in told:
             self._drop(kind)
-            if not self._made:
-                self._failed(told["error"])
+            self._none_comes(told["error"])
             return
         self._loaded.add(kind)
+        self._slow = self._slow and kind == "plain"
         if self._todo is not None:
             self._go_on()
         elif kind == "compiled" and self.kind == "plain":
             self.engine.remake()
             self.told()
 
+    def _none_comes(self, why: str) -> None:
+        """A planner could not be loaded; if it was the last hope, the engine has to know."""
+        if not self._made and self._todo is not None:
+            self._failed(why)
+
     def _load_plain(self) -> None:
-        if "plain" not in self._made and "compiled" not in self._loaded:
-            self._spawn(self._load("plain"))
+        if "compiled" not in self._loaded:
+            self._slow = True
+            self._bring("plain")
 
     async def _start(self, kind: str) -> Process:
         env = {**os.environ, **({"NUMBA_DISABLE_JIT": "1"} if kind == "plain" else {})}

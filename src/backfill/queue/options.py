@@ -135,6 +135,7 @@ VERBS = {
         Option("--err", "err", None, "Print standard error, where it has a file of its own."))),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
         Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
+        Option("--backup", "backup", text, "Copy the store, as it is now, to this file.", "FILE"),
         Option("--detach", "detach", None, "Run it in the background."))),
 }  # fmt: skip
 

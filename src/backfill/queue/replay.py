@@ -1,24 +1,24 @@
 """What a queue has recorded, lived again.
 
 Open loop: every pass that is in the log is asked for again; the policy must decide the same. Closed loop: the jobs
-become a workload with the run times that they had, and `simulate` must start each at the very microsecond.
+start when the policy says so, run as long as they did, and must start at the very microsecond (closed.py); where
+nothing but submits and ends happened, `simulate` must say the same.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from backfill.core.policy import Policy
 from backfill.model.errors import InputError
 from backfill.model.schedule import NO_TIME
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.queue import feed
 from backfill.queue.book import Event, Facts
+from backfill.queue.closed import Away, Closed, Life, lives
 from backfill.queue.planner import Planner, load_policy, platform_of
 from backfill.queue.store import Store, StoreError
+from backfill.worlds.options import Options
 from backfill.worlds.simulated import simulate
 
 SHOWN = 5
@@ -31,6 +31,7 @@ class Epoch:
     facts: Facts
     events: list[Event]
     passes: list[feed.Pass] = field(default_factory=list)
+    away: Away = field(default_factory=list)  # spans in which nobody decided, once they are known
 
 
 @dataclass
@@ -41,8 +42,9 @@ class Check:
     starts: int = 0
     open_loop: list[str] = field(default_factory=list)  # differences
     closed_jobs: int = 0  # compared in the closed loop
-    closed_loop: list[str] = field(default_factory=list)
-    left_out: dict[str, int] = field(default_factory=dict)  # why an epoch has no closed loop -> how many
+    simulated_jobs: int = 0  # of these by `simulate`, too
+    closed_loop: list[str] = field(default_factory=list)  # differences
+    left_out: dict[str, int] = field(default_factory=dict)  # why an epoch cannot be simulated -> how many
 
 
 def epochs(folder: Path) -> list[Epoch]:
@@ -71,91 +73,94 @@ def check(some: list[Epoch]) -> Check:
     """Live them again, open and closed loop."""
     result = Check()
     for number, one in enumerate(some, 1):
-        late = _check_open(one, number, result)
-        why = "a pass came late" if late else _cannot_close(one)
+        if not _check_open(one, number, result):
+            continue
+        _check_closed(one, number, result)
+        why = _cannot_simulate(one)
         if why:
             result.left_out[why] = result.left_out.get(why, 0) + 1
         else:
-            _check_closed(one, number, result)
+            _check_simulated(one, number, result)
     return result
 
 
 def _check_open(one: Epoch, number: int, result: Check) -> bool:
-    """Ask for each pass again. Returns whether one of them came later than the policy had asked for."""
-    planner = Planner(one.facts["policy"], one.facts)
+    """Ask for each pass again, and find out in which spans nobody asked although the policy wanted it. Returns whether
+    all decisions are the same."""
+    planner, wake = Planner(one.facts["policy"], one.facts), None
     for place, then in enumerate(one.passes):
-        done = planner.decide(then.now, then.messages)["starts"]
+        if wake is not None and wake < then.now:
+            one.away.append((wake, then.now))
+        told = planner.decide(then.now, then.messages)
+        done, wake = told["starts"], told["wake"]
         result.passes += 1
         result.starts += len(then.decided)
-        last = place + 1 == len(one.passes)
-        if done != then.decided and not (last and not then.decided):  # the last may have had no answer
-            what = f"epoch {number}, pass {place + 1} at {then.now}: {then.decided} in the log, {done} now"
-            result.open_loop.append(what)
-            break
-    return planner.late > 0
+        if done == then.decided:
+            continue
+        if place + 1 == len(one.passes) and not then.decided:  # it may have had no answer
+            del one.passes[-1]
+            return True
+        what = f"epoch {number}, pass {place + 1} at {then.now}: {then.decided} in the log, {done} now"
+        result.open_loop.append(what)
+        return False
+    return True
 
 
-@dataclass
-class _Life:
-    """A job of an epoch: when the policy was told of it, when it started, when it was told of its end."""
-
-    facts: Facts
-    submit: int = 0
-    start: int | None = None
-    why: str = ""
-    end: int | None = None
-
-
-def _lives(one: Epoch) -> Iterator[tuple[int, _Life]]:
-    found: dict[int, _Life] = {}
-    for then in one.passes:
-        for kind, job, *about in then.messages:
-            if kind == "submit":
-                found[job] = _Life(about[0], then.now)
-            elif kind == "gone" and job in found:
-                found[job].end = then.now
-        for job, why in then.decided:
-            found[job].start, found[job].why = then.now, why
-    yield from found.items()
+def _check_closed(one: Epoch, number: int, result: Check) -> None:
+    if not one.passes:
+        return
+    again = Closed(one.facts["policy"], one.facts, one.passes, one.away)
+    again.live(one.passes[-1].now)
+    running = {job: 1 for job, _, start in one.facts["base"] if start is not None}
+    for job, life in again.lives.items():
+        result.closed_jobs += 1
+        starts = life.starts[running.get(job, 0) :]
+        if starts != again.starts[job]:
+            result.closed_loop.append(
+                f"epoch {number}, job {job}: started at {starts}, lived again {again.starts[job]}"
+            )
 
 
-def _cannot_close(one: Epoch) -> str:
-    """Why a simulation of an epoch's jobs does not know all that the policy was told; empty if it does."""
+def _cannot_simulate(one: Epoch) -> str:
+    """Why `simulate` does not know all that the policy was told in an epoch; empty if it does."""
+    if one.away:
+        return "a pass came late"
     if one.facts["base"]:
         return "jobs were open when it began"
     for event in one.events:
         if event.kind in ("hold", "release", "edit", "unstarted", "requeue", "declined", "capacity"):
             return f"it has a {event.kind}"
-    told: set[int] = set()
     for then in one.passes:
         for kind, job, *_ in then.messages:
-            if kind == "submit":
-                told.add(job)
-            elif kind == "wait" and ["submit", job] not in [message[:2] for message in then.messages]:
+            if kind == "wait" and ["submit", job] not in [message[:2] for message in then.messages]:
                 return "a job had to wait for something else than the machine"
-    lives = dict(_lives(one))
-    if any(life.end is not None and life.start is None for life in lives.values()):
+    found, _ = lives([], one.passes)
+    if any(life.steps[-1].message is not None and not life.starts and len(life.steps) > 2 for life in found.values()):
         return "a pending job was cancelled"
-    waits = {job for then in one.passes for kind, job, *_ in then.messages if kind == "wait"}
-    if waits != set(lives):
+    if any(not life.waits for life in found.values()):
         return "a job never came to the queue of the policy"
+    if any(not life.ends for life in found.values()):
+        return "some of its jobs are not over"
     return ""
 
 
-def workload(one: Epoch) -> tuple[Workload, dict[int, _Life]]:
-    """The jobs of an epoch that are over, with the run times that they had.
+def workload(one: Epoch) -> tuple[Workload, dict[int, Life]]:
+    """The jobs of an epoch that ran and are over, with the run times that they had, the last of several.
 
     A job is killed at its walltime and its grace; one that was recorded beyond that ran a little longer.
     """
-    lives = {job: life for job, life in _lives(one) if life.start is not None and life.end is not None}
+    known, _ = lives(one.facts["base"], one.passes)
+    found = {
+        job: life for job, life in known.items() if life.waits and life.starts and len(life.ends) == len(life.starts)
+    }
     names = platform_of(one.facts["resources"]).resources
-    some = [*lives.values()]
+    some = [*found.values()]
     return (
         Workload(
             Jobs(
-                job=np.array([*lives], np.int64),
-                submit=np.array([life.submit for life in some], np.int64),
-                runtime=np.array([(life.end or 0) - (life.start or 0) for life in some], np.int64),
+                job=np.array([*found], np.int64),
+                submit=np.array([life.waits[0] for life in some], np.int64),
+                runtime=np.array([life.ends[-1] - life.starts[-1] for life in some], np.int64),
                 walltime=np.array([life.facts["walltime"] + life.facts["grace"] for life in some], np.int64),
                 demand=np.array(
                     [[life.facts["need"].get(name, 0) for name in names] for life in some], np.int64
@@ -167,32 +172,47 @@ def workload(one: Epoch) -> tuple[Workload, dict[int, _Life]]:
             name="queue",
             resources=names,
         ),
-        lives,
+        found,
     )
 
 
-def _check_closed(one: Epoch, number: int, result: Check) -> None:
-    from backfill.worlds.options import Options
-
-    log, lives = workload(one)
+def _check_simulated(one: Epoch, number: int, result: Check) -> None:
+    log, found = workload(one)
     if not len(log):
-        return
-    if len(lives) < sum(1 for _ in _lives(one)):
-        result.left_out["some of its jobs are not over"] = result.left_out.get("some of its jobs are not over", 0) + 1
         return
     policy, params = load_policy(one.facts["policy"])
     platform = platform_of(one.facts["resources"])
     schedule = simulate(log, platform, policy, params, Options(overrun="extend")).schedule
-    for row, (job, life) in enumerate(lives.items()):
-        result.closed_jobs += 1
+    for row, (job, life) in enumerate(found.items()):
+        result.simulated_jobs += 1
         start = None if schedule.start[row] == NO_TIME else int(schedule.start[row])
-        if start != life.start:
-            result.closed_loop.append(f"epoch {number}, job {job}: started at {life.start}, simulated at {start}")
+        if [start] != life.starts:
+            result.closed_loop.append(f"epoch {number}, job {job}: started at {life.starts}, simulated at {start}")
 
 
-def what_if(one: Epoch, policy: Policy, params: Mapping[str, float | str]) -> Any:
-    """The jobs of an epoch under another policy."""
-    from backfill.worlds.options import Options
+@dataclass
+class WhatIf:
+    """The waits of jobs as they were, and under another policy, in microseconds, in the order of the jobs."""
 
-    log, _ = workload(one)
-    return simulate(log, platform_of(one.facts["resources"]), policy, params, Options(overrun="extend"))
+    jobs: list[int] = field(default_factory=list)
+    was: list[int] = field(default_factory=list)
+    would_be: list[int] = field(default_factory=list)
+
+
+def what_if(some: list[Epoch], policy: str) -> WhatIf:
+    """Each epoch under another policy, with all that people did: the jobs that waited in it and ran. A wait begins when
+    the job may start; jobs that wait for ends of others follow these. Spans without a daemon are not repeated."""
+    load_policy(policy)
+    result = WhatIf()
+    for one in some:
+        jobs = {event.job: (event.t, event.data["job"]) for event in one.events if event.kind == "submit"}
+        submits = {job: t for job, (t, _) in jobs.items()}
+        after = {job: [on for _, on in facts["after"]] for job, (_, facts) in jobs.items() if not facts["any_of"]}
+        again = Closed(policy, one.facts, one.passes, [], submits, after)
+        again.live()
+        for job, life in again.lives.items():
+            if life.waits and life.starts and again.starts[job] and life.starts[0] >= life.waits[0]:
+                result.jobs.append(job)
+                result.was.append(life.starts[0] - life.waits[0])
+                result.would_be.append(again.starts[job][0] - again.waits[job])
+    return result

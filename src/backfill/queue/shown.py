@@ -1,6 +1,6 @@
-"""What clients are shown of the queue, as plain data."""
+"""What clients are shown of the queue, as plain data. Instants are those of the calendar as it is set now."""
 
-from typing import Any
+from functools import partial
 
 from backfill.queue.book import Facts, Job
 from backfill.queue.engine import Engine
@@ -18,6 +18,7 @@ WORDS = {
 
 def row(engine: Engine, job: Job, now: int) -> Facts:
     """One job, times in seconds."""
+    at = partial(_seconds, skew=engine.book.skew)
     facts: Facts = {
         "id": job.id,
         "label": job.label,
@@ -27,17 +28,17 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
         "reason": job.reason or _why(engine, job, now),
         "need": job.need,
         "limit_s": job.walltime / 1e6,
-        "submit_s": job.submit / 1e6,
-        "start_s": _seconds(job.start),
-        "end_s": _seconds(job.end),
+        "submit_s": at(job.submit),
+        "start_s": at(job.start),
+        "end_s": at(job.end),
         "guaranteed_s": None,
         "exit_code": job.exit,
         "signal": job.signal,
     }
     if job.state == PENDING:
         plan = engine.plan.get(job.id)
-        facts["guaranteed_s"] = _seconds(plan if engine.binds else None)
-        facts["planned_s"] = _seconds(plan)
+        facts["guaranteed_s"] = at(plan if engine.binds else None)
+        facts["planned_s"] = at(plan)
     return facts
 
 
@@ -49,7 +50,7 @@ def queue_rows(engine: Engine, store: Store, now: int, ended: int) -> Facts:
     jobs += sorted(book.jobs.values(), key=lambda job: (order[job.state] if job.state == PENDING else 0, job.id))
     return {
         "schema": 1,
-        "now_s": now / 1e6,
+        "now_s": _seconds(now, engine.book.skew),
         "jobs": [row(engine, job, now) for job in jobs],
         "capacity": book.capacity,
         "held": {name: amount for name, amount in book.held.items() if amount},
@@ -65,7 +66,7 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
     return {
         **row(engine, job, now),
         **{name: getattr(job, name) for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
-        "promise_s": _seconds(job.promise),
+        "promise_s": _seconds(job.promise, engine.book.skew),
         "cpu_s": _seconds(job.cpu),
         "cpu_ids": job.cpu_ids,
         "gpu_ids": job.gpu_ids,
@@ -73,7 +74,9 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
         "cwd": spec.get("cwd"),
         "output": spec.get("output"),
         "error": spec.get("error"),
-        "events": [[event.t / 1e6, event.kind, _told(event.data)] for event in store.events(0, job.id)],
+        "events": [
+            [_seconds(event.t, engine.book.skew), event.kind, _told(event.data)] for event in store.events(0, job.id)
+        ],
     }
 
 
@@ -93,5 +96,6 @@ def _why(engine: Engine, job: Job, now: int) -> str:
     return "Priority" if engine.book.fits(job) else "Resources"
 
 
-def _seconds(micros: Any) -> float | None:
-    return None if micros is None else micros / 1e6
+def _seconds(micros: int | None, skew: int = 0) -> float | None:
+    """Seconds, of an instant of the queue clock as the calendar has it."""
+    return None if micros is None else (micros + skew) / 1e6

@@ -5,13 +5,17 @@ What `commit` has returned from is on the disk: WAL, synchronous FULL, one trans
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from backfill.queue.book import Book, Event, Job
+from backfill.queue.keeper import sync
 from backfill.queue.states import OVER
+
+encode = json.JSONEncoder(separators=(",", ":")).encode
 
 APPLICATION = 0x62_66_51_31  # bfQ1
 SCHEMA = [
@@ -29,7 +33,8 @@ SCHEMA = [
     CREATE INDEX event_capacity ON event(seq) WHERE kind = 'capacity';
     CREATE TRIGGER event_stays BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
     CREATE TRIGGER event_kept BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-    """
+    """,
+    "CREATE INDEX event_up ON event(seq) WHERE kind = 'up';",
 ]  # one step each from version to version; a released one is never edited
 
 
@@ -94,7 +99,7 @@ class Store:
             for event in events:
                 found = run(
                     "INSERT INTO event (batch, t_us, wall_us, kind, job, data) VALUES (?, ?, ?, ?, ?, ?)",
-                    (self.batch, event.t, wall, event.kind, event.job, _text(event.data)),
+                    (self.batch, event.t, wall, event.kind, event.job, encode(event.data)),
                 )
                 event.seq = found.lastrowid or 0
             self._db.executemany(
@@ -111,7 +116,7 @@ class Store:
                         job.submit,
                         job.start,
                         job.end,
-                        _text(job.facts()),
+                        encode(job.brief()),
                     )
                     for job in jobs
                 ),
@@ -134,6 +139,13 @@ class Store:
             lost = True
         return (StoreLost if lost else StoreError)(f"{self.path}: {error}")
 
+    def _read(self, statement: str, values: Iterable[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """What a query finds. Raises StoreLost: a store that cannot be read is damaged, or its disk is."""
+        try:
+            yield from self._db.execute(statement, tuple(values))
+        except sqlite3.Error as error:
+            raise StoreLost(f"{self.path}: {error}") from error
+
     def keep_spec(self, body: str) -> int:
         """The number of what a job runs; equal ones have one. It is part of the next commit."""
         digest = hashlib.sha256(body.encode()).digest()
@@ -149,7 +161,7 @@ class Store:
 
     def spec(self, number: int) -> dict[str, Any]:
         """What a job runs."""
-        (body,) = self._db.execute("SELECT body FROM spec WHERE id = ?", (number,)).fetchone()
+        ((body,),) = self._read("SELECT body FROM spec WHERE id = ?", (number,))
         found: dict[str, Any] = json.loads(body)
         return found
 
@@ -162,15 +174,13 @@ class Store:
         return self._one("token = ?", token)
 
     def _one(self, where: str, value: Any) -> Job | None:
-        row = self._db.execute(f"SELECT facts FROM job WHERE {where}", (value,)).fetchone()
-        return Job(**json.loads(row[0])) if row else None
+        found = [*self._read(f"SELECT facts FROM job WHERE {where}", (value,))]
+        return Job(**json.loads(found[0][0])) if found else None
 
     def jobs(self, where: str = "1", values: Iterable[Any] = (), limit: int = -1) -> list[Job]:
         """Jobs in the order of their ids; with a limit the last ones."""
-        found = self._db.execute(
-            f"SELECT facts FROM job WHERE {where} ORDER BY id DESC LIMIT ?", (*values, limit)
-        ).fetchall()
-        return [Job(**json.loads(facts)) for (facts,) in reversed(found)]
+        found = self._read(f"SELECT facts FROM job WHERE {where} ORDER BY id DESC LIMIT ?", (*values, limit))
+        return [Job(**json.loads(facts)) for (facts,) in found][::-1]
 
     def tasks(self, array: int) -> list[Job]:
         """The tasks of an array."""
@@ -183,7 +193,7 @@ class Store:
     def events(self, since: int = 0, job: int | None = None) -> Iterator[Event]:
         """The events behind a place in the log; of one job only those of that."""
         where, more = ("", ()) if job is None else (" AND job = ?", (job,))
-        rows = self._db.execute(
+        rows = self._read(
             f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq", (since, *more)
         )
         for seq, t, kind, number, data in rows:
@@ -193,20 +203,27 @@ class Store:
         """The last instant of the log; 0 where nothing has happened."""
         return self._last("t_us")
 
+    def clock(self) -> dict[str, Any]:
+        """What the last daemon wrote down of its clock; empty where there was none."""
+        found = [*self._read("SELECT data FROM event WHERE kind = 'up' ORDER BY seq DESC LIMIT 1")]
+        return json.loads(found[0][0]) if found else {}
+
     def _last(self, column: str) -> int:
-        row = self._db.execute(f"SELECT {column} FROM event ORDER BY seq DESC LIMIT 1").fetchone()
-        return int(row[0]) if row else 0
+        found = [*self._read(f"SELECT {column} FROM event ORDER BY seq DESC LIMIT 1")]
+        return int(found[0][0]) if found else 0
 
     def load(self) -> Book:
         """The book as the tables have it: the fold of the log, without reading all of that."""
-        book, run = Book(), self._db.execute
+        book, run = Book(), self._read
         book.last_t = self.last_t()
-        book.last_job = run("SELECT coalesce(max(id), 0) FROM job").fetchone()[0]
+        ((book.last_job,),) = run("SELECT coalesce(max(id), 0) FROM job")
         for kind in ("capacity", "epoch"):
-            row = run("SELECT seq, t_us, data FROM event WHERE kind = ? ORDER BY seq DESC LIMIT 1", (kind,)).fetchone()
-            if row:
-                book.apply([Event(kind, 0, json.loads(row[2]), row[1], row[0])])
-        book.passes = run("SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?", (book.epoch_seq,)).fetchone()[0]
+            for seq, t, data in run(
+                f"SELECT seq, t_us, data FROM event WHERE kind = '{kind}' ORDER BY seq DESC LIMIT 1"
+            ):
+                book.apply([Event(kind, 0, json.loads(data), t, seq)])
+        passes = "SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?"
+        ((book.passes,),) = run(passes, (book.epoch_seq,))
         for job in self.jobs("end_us IS NULL"):
             book.restore(job)
         book.settle()
@@ -232,6 +249,30 @@ class Store:
             f"job {number} differs" for number in folded.keys() & kept.keys() if folded[number] != kept[number]
         ]
 
+    def backup(self, path: Path) -> None:
+        """Copy the store as it is now, while it is in use, to a file that is there whole or not at all."""
+        half = path.with_name(path.name + ".tmp")
+        try:
+            half.unlink(missing_ok=True)
+            os.close(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            copy = sqlite3.connect(half)
+            try:
+                self._db.backup(copy)
+                copy.execute("PRAGMA journal_mode=DELETE")
+            finally:
+                copy.close()
+            sync(str(half))
+            half.rename(path)
+            sync(str(path.parent))
+        except (sqlite3.Error, OSError) as error:
+            half.unlink(missing_ok=True)
+            raise StoreError(f"{path}: {error}") from error
+
+    def damage(self) -> list[str]:
+        """What is wrong with the file itself; nothing in a sound store."""
+        told = [line for (text,) in self._read("PRAGMA integrity_check(20)") for line in text.splitlines()]
+        return [line for line in told if line != "ok" and not line.startswith("***")]
+
     def checkpoint(self) -> bool:
         """Move the log of writes into the store; whether all of it is there now."""
         try:
@@ -239,7 +280,3 @@ class Store:
         except sqlite3.Error:
             return False
         return int(busy) == 0
-
-
-def _text(data: Any) -> str:
-    return json.dumps(data, separators=(",", ":"))

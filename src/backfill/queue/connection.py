@@ -1,0 +1,144 @@
+"""One client of the daemon: requests come in, a line each, and are answered in their order, however long each takes."""
+
+import asyncio
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, cast
+
+from backfill.queue.book import Facts
+from backfill.queue.commands import Refused
+from backfill.queue.store import encode
+
+LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
+CONNECTIONS = 256
+PIPELINED = 10_000  # requests of one connection that may wait for their answers
+PATIENCE_S = 10.0  # with a client that does not read, or has gone and left requests behind
+UNREAD = 1 << 20
+
+
+class Server(Protocol):
+    """Who answers."""
+
+    connections: "set[Connection]"
+
+    def hear(self, line: bytes, reply: Callable[[Facts], None]) -> None:
+        """Take a request; `reply` is called when it is answered, at once or later."""
+
+    def poke(self) -> None:
+        """Something came in. When it is dealt with, `Connection.send` is called."""
+
+
+class Connection(asyncio.Protocol):
+    """See above. Answers are sent by `send`, all that are ready together."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._rest = b""  # of a line that is not whole yet
+        self._answers: deque[list[Facts]] = deque()  # of each request, empty until it is answered
+        self._ended = False  # no more requests
+        self._unread = False  # the client does not read its answers
+        self._patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; only with the owner of the queue."""
+        self._transport = cast(asyncio.Transport, transport)
+        if not _is_owner(transport.get_extra_info("socket")) or len(self._server.connections) >= CONNECTIONS:
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(UNREAD)
+        self._server.connections.add(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The client is gone; nobody will read the answers."""
+        self._server.connections.discard(self)
+        self._be_patient(False)
+
+    def data_received(self, data: bytes) -> None:
+        """Take all requests that are whole."""
+        if self._ended:
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n") if b"\n" in data else (self._rest + data,)
+        for line in lines:
+            self._take(line)
+        if len(self._rest) > LINE:
+            self._take(self._rest)
+        if len(self._answers) >= PIPELINED:
+            self._transport.pause_reading()
+        self._server.poke()
+
+    def _take(self, line: bytes) -> None:
+        if self._ended:
+            return
+        answer: list[Facts] = []
+        self._answers.append(answer)
+        if len(line) > LINE:
+            answer.append(Refused(f"the request is longer than {LINE >> 20} MiB", "size").answer())
+            self._end()
+        else:
+            self._server.hear(line, partial(_give, answer))
+
+    def send(self) -> None:
+        """Send the answers that are ready and have no other one before them."""
+        answers, ready = self._answers, []
+        if self._unread:
+            return
+        while answers and answers[0]:
+            ready.append(encode(answers.popleft()[0]))
+        if not ready or self._transport.is_closing():
+            return
+        ready.append("")
+        self._transport.write("\n".join(ready).encode())
+        if self._ended and not answers:
+            self._transport.close()
+        elif len(answers) < PIPELINED and not self._ended and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """No more requests; what is answered is sent."""
+        self._transport.close()
+
+    def eof_received(self) -> bool:
+        """The client asks for nothing more, and may wait for answers still."""
+        self._end()
+        return bool(self._answers)
+
+    def _end(self) -> None:
+        self._ended, self._rest = True, b""
+        self._be_patient(True)
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._unread = True
+        self._transport.pause_reading()
+        self._be_patient(True)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._unread = False
+        self._be_patient(self._ended)
+        self.send()
+        if not self._ended and len(self._answers) < PIPELINED:
+            self._transport.resume_reading()
+
+    def _be_patient(self, with_it: bool) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        later = asyncio.get_running_loop().call_later
+        self._patience = later(PATIENCE_S, self._transport.abort) if with_it else None
+
+
+def _give(answer: list[Facts], told: Facts) -> None:
+    if not answer:
+        answer.append(told)
+
+
+def _is_owner(sock: socket.socket) -> bool:
+    """Whether the one at the other end owns this queue."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return uid in (os.getuid(), 0)

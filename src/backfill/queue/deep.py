@@ -1,0 +1,84 @@
+"""Whether the record of a queue is sound: its file, its tables, and what the log says of every job at every instant.
+
+Nothing here asks the code that wrote the log: what was promised (docs/reference/queue-promises.md) is read off the
+events alone.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from backfill.queue.book import Event, Facts
+from backfill.queue.store import Store, StoreError
+
+SHOWN = 20  # problems of one kind
+
+
+def check_deep(home: Path) -> list[str]:
+    """What is wrong with the record of a queue, a line each; nothing in a sound one. Raises StoreError if there is no
+    store that can be read."""
+    store = Store(home / "store.db", readonly=True)
+    try:
+        damage = store.damage()
+        if damage:
+            return damage[:SHOWN]
+        return [*judge(store.events())[:SHOWN], *store.differences()[:SHOWN]]
+    except StoreError as error:
+        return [str(error)]
+    except (ValueError, KeyError, TypeError, AssertionError) as error:
+        return [f"{store.path}: the log makes no sense: {error!r}"]
+    finally:
+        store.close()
+
+
+def judge(log: Iterable[Event]) -> list[str]:
+    """Where a log breaks a promise: a job that runs twice at once or again without leave, more held than there is, two
+    jobs on one cpu or gpu, an end without a start, time that goes back."""
+    wrong: list[str] = []
+    jobs: dict[int, Facts] = {}
+    running: dict[int, Facts] = {}  # the `start` of each job that holds something
+    runs: dict[int, int] = {}  # attempts that may have run
+    there: Facts = {}
+    last = 0
+    for event in log:
+        number, kind, data = event.job, event.kind, event.data
+        if event.t < last:
+            wrong.append(f"event {event.seq} is dated before the one before it")
+        last = event.t
+        if kind == "capacity":
+            there = data
+        elif kind in ("submit", "adopted"):
+            jobs[number] = dict(data["job"])
+        elif kind == "edit":
+            jobs[number] |= data["to"]
+        if kind == "start" or kind == "adopted":
+            facts = data if kind == "start" else data["job"]
+            wrong += _begins(event, facts, jobs, running, there if kind == "start" else {})
+            running[number] = facts
+            runs[number] = runs.get(number, 0) + 1
+            if runs[number] > 1 and not jobs[number]["requeue"]:
+                wrong.append(f"job {number} is started again at event {event.seq} and may have run before")
+        elif kind in ("end", "requeue", "unstarted"):
+            if running.pop(number, None) is None and (kind != "end" or data["state"] not in ("CANCELLED", "DEADLINE")):
+                wrong.append(f"event {event.seq} ends job {number}, which holds nothing")
+            if kind == "unstarted":
+                runs[number] -= 1
+    return wrong
+
+
+def _begins(event: Event, facts: Facts, jobs: dict[int, Facts], running: dict[int, Facts], there: Facts) -> list[str]:
+    """What is wrong with a start beside all that runs. there: what the machine has; empty for an adopted job, which
+    nobody decides to start."""
+    wrong, need = [], jobs[event.job]["need"]
+    if event.job in running:
+        wrong.append(f"job {event.job} is started at event {event.seq} while it runs")
+    for name, amount in need.items() if there else ():
+        held = amount + sum(jobs[other]["need"].get(name, 0) for other in running)
+        if amount and held > there["resources"].get(name, 0):
+            wrong.append(
+                f"{held} {name} are held from event {event.seq} on; there are {there['resources'].get(name, 0)}"
+            )
+    for ids in ("cpu_ids", "gpu_ids"):
+        used = {one for other in running.values() for one in other[ids]}
+        if there and used & {*facts[ids]}:
+            wrong.append(f"{ids} {sorted(used & {*facts[ids]})} are given twice at event {event.seq}")
+    return wrong

@@ -1,0 +1,159 @@
+"""A disk that is full or read-only, a system that forks no more, clients that misbehave: real processes."""
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backfill.queue import connection
+from tests.queue.conftest import Live
+from tests.queue.test_clock import queue_at
+from tests.queue.world import Clock
+
+SMALL = "6m"
+MANY = 50 if "BACKFILL_KILLS" in os.environ else 12
+
+
+def run_job(live, *words):
+    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran", *words)
+    live.run("wait", number)
+    return number
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A queue on a small disk of its own, which a test may fill or make read-only."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SMALL}", "none", tmp_path]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root can mount a file system, and not everywhere")
+    queue = Live(tmp_path)
+    yield queue
+    queue.end()
+    subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+def test_a_full_disk_refuses_submits_records_ends_and_heals(small_disk):
+    live = small_disk
+    run_job(live)
+    numbers = [live.submit("--wrap", f"sleep {seconds}; exit 3") for seconds in (1, 2)]
+    live.until(lambda: all(live.job(number)["state"] == "RUNNING" for number in numbers))
+    with open(live.folder / "filler", "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            pass
+    refused = live.run("submit", "--", "true", check=None)
+    assert refused.returncode == 1
+    assert "nothing was stored" in refused.stderr
+    for number in numbers:
+        live.until(lambda number=number: (live.folder / "run" / f"{number}.1" / "exit.json").exists())
+    assert len(live.jobs()) == 3
+    (live.folder / "filler").unlink()
+    for number in numbers:
+        live.run("wait", number, check=3)
+    run_job(live)
+
+
+def test_a_disk_that_is_read_only_is_told_and_nothing_is_lost(small_disk):
+    live = small_disk
+    number = live.submit("-H", "--", "true")
+    live.run("serve", "--stop")
+    live.until(lambda: not live.keepers(), 60)
+    subprocess.run(["mount", "-o", "remount,ro", live.folder], check=True)
+    told = live.run("submit", "--", "true", check=4).stderr
+    assert "Read-only file system" in told
+    assert told.count("\n") == 1
+    subprocess.run(["mount", "-o", "remount,rw", live.folder], check=True)
+    assert [job["id"] for job in live.jobs()] == [number]
+    run_job(live)
+
+
+def test_a_keeper_that_can_start_nothing_holds_the_job_and_another_one_runs_it(live):
+    run_job(live)
+    (daemon_keeper,) = live.keepers()
+    resource.prlimit(daemon_keeper, resource.RLIMIT_NOFILE, (9, 9))  # enough for the keeper, not for a supervisor
+    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran")
+    live.until(lambda: live.job(number)["reason"] == "LaunchFailed")
+    assert [kind for _, kind, _ in live.job(number)["events"]].count("unstarted") == 3
+    live.kill(daemon_keeper)
+    live.run("release", number)
+    live.run("wait", number)
+    assert (live.folder / "ran").read_text().split() == ["1", str(number)]
+
+
+def test_many_clients_at_once_get_a_job_each(live):
+    words = [sys.executable, "-m", "backfill", "submit", "--parsable", "-H", "--", "true"]
+    some = [subprocess.Popen(words, env=live.env, stdout=subprocess.PIPE, text=True) for _ in range(MANY)]
+    numbers = [int(one.communicate(timeout=120)[0]) for one in some]
+    assert sorted(numbers) == [*range(1, MANY + 1)]
+
+
+def connected(live):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(str(live.folder / "sock"))
+    return sock
+
+
+def test_clients_that_misbehave_are_shown_the_door_and_others_are_served(live):
+    number = live.submit("-H", "--", "true")
+    with connected(live) as huge, connected(live) as deaf, connected(live) as gone, connected(live) as halved:
+        huge.sendall(b"x" * (connection.LINE + 10))
+        file = huge.makefile("rb")
+        assert "longer than 8 MiB" in json.loads(file.readline())["error"]["message"]
+        assert file.readline() == b""
+        deaf.setblocking(False)
+        request = json.dumps({"do": "show", "ids": [number]}).encode() + b"\n"
+        sent = 0
+        try:
+            for _ in range(50_000):  # and never reads an answer
+                sent += deaf.send(request)
+        except BlockingIOError:
+            pass
+        assert sent
+        gone.sendall(request[:-3])
+        gone.close()
+        halved.sendall(request * 2)
+        halved.shutdown(socket.SHUT_WR)
+        assert len(halved.makefile("rb").readlines()) == 2
+        assert live.ask({"do": "ping"})["pid"] == live.daemon()
+        assert run_job(live) == number + 1
+    memory = (live.folder / "daemon.log").read_text()
+    assert "Traceback" not in memory
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(st.text(max_size=5), some, max_size=3),
+    max_leaves=6,
+)
+JOB = st.dictionaries(
+    st.sampled_from(["need", "name", "walltime", "grace", "priority", "begin", "deadline", "array", "throttle", "after",
+                     "any_of", "singleton", "held", "requeue", "project"]), ANYTHING, max_size=4)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(["submit", "hold", "release", "cancel", "edit", "fly", None, 3]),
+    st.dictionaries(st.sampled_from(["token", "user", "ids", "to", "spec"]), ANYTHING),
+    JOB,
+    st.booleans(),
+)
+def test_whatever_is_asked_there_is_one_answer_and_an_error_leaves_no_trace(verb, more, job, well_formed):
+    engine, got = queue_at(Clock()), []
+    request = {"do": verb, "job": {"need": {"cpus": 1}, **job}, **more}
+    if well_formed:
+        request |= {"token": "t", "user": "ana", "spec": {"argv": ["true"]}}
+    engine.request(request, got.append)
+    engine.flush()
+    (answer,) = got
+    json.dumps(answer)
+    events = [event for event in engine.store.events() if event.job]
+    assert "error" not in answer or not events
+    assert engine.store.differences() == []
