@@ -296,7 +296,7 @@ def queue(words: Sequence[str]) -> int:
     lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", "GUARANTEED", "WHY"]]
     lines += [_line(job, now) for job in found["jobs"]]
     if len(lines) > 1:
-        _table(lines, right=(0, 3, 4, 5, 6, 7))
+        table(lines, right=(0, 3, 4, 5, 6, 7))
     states = [job["state"] for job in found["jobs"]]
     running = sum(state in ("STARTING", "RUNNING", "ENDING") for state in states)
     held = found["held"]
@@ -469,7 +469,8 @@ def safe(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _table(lines: list[list[str]], right: Sequence[int]) -> None:
+def table(lines: list[list[str]], right: Sequence[int]) -> None:
+    """Print a header and rows, some columns flush right."""
     widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
     for line in lines:
         cells = [
