@@ -66,7 +66,8 @@ class Virtual:
         token = f"token-{self.engine.book.last_job}-{self.t}"
         spec = {"argv": ["true"]}
         number = self.request(do="submit", token=token, user=user, job=facts, spec=spec)["id"]
-        self.runtime[number] = (walltime if runtime is None else runtime) * SECOND
+        for task in range(len(job.get("array", [0]))):
+            self.runtime[number + task] = (walltime if runtime is None else runtime) * SECOND
         return number
 
     def until(self, t):

@@ -21,8 +21,10 @@ from backfill.queue.words import (
 )
 
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
+STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 10.0, 60.0
-CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE}
+CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE, "starting": STARTING}
+ASKING = ("eta",)  # verbs of `asking`
 LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
 
 TYPE_CHECKING = False
@@ -337,7 +339,7 @@ def _line(job: Facts, now: int) -> list[str]:
 def show(words: Sequence[str]) -> int:
     """Show all about jobs."""
     given, left, _ = parse("show", words)
-    found = persistent("show", home(), ids=_ids(given, left))
+    found = persistent("show", home(), ids=ids_of(given, left))
     if given.get("json"):
         print(json.dumps({"schema": 1, **found}))
         return 0
@@ -378,7 +380,7 @@ def change(verb: str, words: Sequence[str]) -> int:
     more = {}
     if verb == "edit":
         more["to"] = {name: given[name] for name in ("walltime", "priority") if name in given}
-    found = persistent(verb, home(), ids=_ids(given, left), **more)
+    found = persistent(verb, home(), ids=ids_of(given, left), **more)
     if given.get("json"):
         print(json.dumps({"schema": 1, **found}))
     return 0
@@ -387,7 +389,7 @@ def change(verb: str, words: Sequence[str]) -> int:
 def wait(words: Sequence[str]) -> int:
     """Wait until jobs are over; the code of the job, of several the largest."""
     given, left, _ = parse("wait", words)
-    ids, end = _ids(given, left), None
+    ids, end = ids_of(given, left), None
     if "timeout" in given:
         end = time.monotonic() + given["timeout"] / 1e6
     while True:
@@ -409,7 +411,7 @@ def log(words: Sequence[str]) -> int:
     given, left, _ = parse("log", words)
     if len(left) != 1:
         raise Unreadable("expected one job")
-    folder, ids = home(), _ids(given, left)
+    folder, ids = home(), ids_of(given, left)
     (job, *more) = persistent("show", folder, ids=ids)["jobs"]
     if more:
         raise Unreadable("expected one task of an array, ARRAY_INDEX")
@@ -453,7 +455,8 @@ def serve(words: Sequence[str]) -> int:
     return work()
 
 
-def _ids(given: Facts, left: Sequence[str]) -> list[Any]:
+def ids_of(given: Facts, left: Sequence[str]) -> list[Any]:
+    """The jobs that a command line names, as a request has them."""
     ids: list[Any] = [parse_id(part) for word in left for part in word.split(",")]
     if given.get("all"):
         ids.append("all")
@@ -490,6 +493,10 @@ def main(words: Sequence[str]) -> int:
     try:
         if verb in run:
             return run[verb](rest)
+        if verb in ASKING:
+            from backfill.queue import asking
+
+            return int(getattr(asking, verb)(rest))
         return change(verb, rest)
     except Unreadable as error:
         return _complain(str(error), USAGE)

@@ -22,6 +22,7 @@ from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Refused
 from backfill.queue.config import Config, program
 from backfill.queue.engine import Engine
+from backfill.queue.estimates import Estimates
 from backfill.queue.home import SOCKET, home, network_type
 from backfill.queue.keeper import read_json
 from backfill.queue.launcher import LocalLauncher, attempt_spec, near
@@ -65,6 +66,7 @@ class Daemon:
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
         self._connections = 0
+        self._estimates: Estimates | None = None  # that were told last
         self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
         self._stopped = asyncio.Event()
 
@@ -311,6 +313,26 @@ class Daemon:
 
     def _look_show(self, message: Facts, reply: Any) -> Facts:
         return {"jobs": [story(self.engine, self.store, job, self.clock.now()) for job in self._chosen(message)]}
+
+    def _look_eta(self, message: Facts, reply: Callable[[Facts], None]) -> Facts | None:
+        """Estimates of all pending jobs; the last ones, where nothing has happened since."""
+        known, asked = self._estimates, (self.engine.last_pass, self.engine.book.last_job)
+        if known is not None and known.holds(asked, self.clock.now()):
+            return known.told(self.clock.now())
+
+        def over(told: Facts) -> None:
+            if "error" not in told:
+                self._estimates = estimates = Estimates(asked, told)
+                self.engine.note_shown(estimates.news(known))
+                self.poke()
+                told = estimates.told(self.clock.now())
+            reply(told)
+
+        self._question({"what": "eta"}, over)
+        return None
+
+    def _question(self, what: Facts, reply: Callable[[Facts], None]) -> None:
+        self.link.question(self.folder, {**what, "now": self.clock.now(), "folder": str(self.folder)}, reply)
 
     def _look_find(self, message: Facts, reply: Any) -> Facts:
         return {"ids": [job.id for job in self._chosen(message)]}

@@ -103,7 +103,7 @@ class Engine:
         self._timers: list[tuple[int, int]] = []
         self._waiters: dict[int, list[Reply]] = {}
         self._wanted: Facts | None = None  # an epoch that is to begin
-        self._last_pass = 0
+        self.last_pass = 0
 
     # ------------------------------------------------------------------ what comes in
 
@@ -293,6 +293,11 @@ class Engine:
             self._wanted = {}
             self.ready = False
 
+    def note_shown(self, estimates: list[list[object]]) -> None:
+        """Write down which starts people were told to expect."""
+        if estimates:
+            self._happen(Event("shown", 0, {"estimates": estimates}))
+
     def tick(self) -> None:
         """Time has gone by."""
         now = self._now()
@@ -433,14 +438,14 @@ class Engine:
         """The instant of a pass, if one is due; it is written down before the planner is asked."""
         if not self.ready or self.asked is not None or self._wanted is not None or self.stopping:
             return None
-        now, last = self.clock.now(), max(self.book.last_t, self._last_pass + 1)
+        now, last = self.clock.now(), max(self.book.last_t, self.last_pass + 1)
         if self.wake is not None and self.wake <= now:
             # A little late is on time: the pass counts for the instant that the policy asked for.
             now = self.wake if now - self.wake < SECOND else now
         elif not any(message[0] != "submit" for message in self.said):
             return None
         now = max(now, last)
-        self.wake, self.asked, self._last_pass = None, now, now
+        self.wake, self.asked, self.last_pass = None, now, now
         event = Event("pass", 0, {"now": now})
         event.t = now
         self.book.apply([event])
@@ -452,7 +457,7 @@ class Engine:
         book = self.book
         self._wanted = None
         self._history, self.said = feed.passes(self.store.events(book.epoch_seq))
-        self._last_pass = max([self._last_pass, *(one.now for one in self._history[-1:])])
+        self.last_pass = max([self.last_pass, *(one.now for one in self._history[-1:])])
         self._disturbed.clear()
         self.plan.clear()
         self.asked = -1

@@ -113,8 +113,8 @@ NAMED = Option("--name", "name", text, "The jobs of this name.", "NAME")
 class Verb:
     """A verb of the queue: what it does, what it takes."""
 
-    def __init__(self, help: str, usage: str, options: Sequence[Option] = ()) -> None:
-        self.help, self.usage, self.options = help, usage, options
+    def __init__(self, help: str, usage: str, options: Sequence[Option] = (), examples: Sequence[str] = ()) -> None:
+        self.help, self.usage, self.options, self.examples = help, usage, options, examples
 
 
 VERBS = {
@@ -133,6 +133,9 @@ VERBS = {
     "log": Verb("Print the output of a job.", "[OPTIONS] ID", (
         Option("-f --follow", "follow", None, "Go on until the job is over."),
         Option("--err", "err", None, "Its errors, where they have a file of their own."))),
+    "eta": Verb("Estimate when pending jobs start.", "[ID...]", (
+        NAMED, Option("--accuracy", "accuracy", None, "How right earlier estimates were."), JSON), (
+        "backfill eta", "backfill eta 118", "backfill eta --accuracy")),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
         Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
         Option("--detach", "detach", None, "Run it in the background."))),
@@ -206,4 +209,6 @@ def help_text(verb: str) -> str:
         for option in about.options:
             head = f"  {', '.join(option.each)}{' ' + option.value if option.value else ''}"
             lines += [head, f"      {option.help}"] if len(head) > 28 else [f"{head:<30}{option.help}"]
+    if about.examples:
+        lines += ["", "Examples:", *(f"  {line}" for line in about.examples)]
     return "\n".join(lines) + "\n"

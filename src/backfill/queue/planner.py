@@ -86,7 +86,7 @@ class Planner:
         """What the policy decides at an instant at which this has happened."""
         said = [*self._known, *messages]
         self._known = []
-        needed = self._jobs + sum(message[0] == "submit" for message in said)
+        needed = self.jobs + sum(message[0] == "submit" for message in said)
         if needed > self._room:
             self._begin(2 * needed)
             for past in self._past:
@@ -112,11 +112,11 @@ class Planner:
             recorded=self.policy.booked,
             journal=True,
         )
-        self._view = View(self.state, self.policy.layout)
-        self._arrange = sorter() if self.policy.sorted_for_it else take_in
-        self._room, self._jobs = room, 0
-        self._ids: list[int] = []
-        self._row: dict[int, int] = {}
+        self.view = View(self.state, self.policy.layout)
+        self.arrange = sorter() if self.policy.sorted_for_it else take_in
+        self._room, self.jobs = room, 0
+        self.ids: list[int] = []
+        self.rows: dict[int, int] = {}
         self._grace: dict[int, int] = {}
         self._users: dict[str, int] = {}
         self._projects: dict[str, int] = {}
@@ -148,13 +148,13 @@ class Planner:
         if self._drift:
             self._fit_capacity()
         self._do(DECIDE)
-        self._arrange(state)
+        self.arrange(state)
         if self.policy.compiled:
             decide_once(self.policy.entry, state)
         else:
-            self.policy.decide(self._view)
+            self.policy.decide(self.view)
         if state.trace.error[0] != OK:
-            raise_misuse(self.policy.name, state, np.array(self._ids), self.platform)
+            raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
         return self._read(now)
 
     def _do(self, code: Any, *numbers: int) -> None:
@@ -167,7 +167,7 @@ class Planner:
         getattr(self, f"_hear_{kind}")(*about)
 
     def _hear_submit(self, job: int, facts: dict[str, Any]) -> None:
-        state, row = self.state, self._jobs
+        state, row = self.state, self.jobs
         jobs = state.jobs
         jobs.submit[row] = facts.get("submit", state.now)
         jobs.walltime[row] = facts["walltime"] + facts["grace"]
@@ -178,19 +178,19 @@ class Planner:
         jobs.user[row] = self._users.setdefault(facts["user"], len(self._users))
         project = facts["project"] or f"\0{job}"  # a job without one is a project of its own
         state.projects.of[row] = self._projects.setdefault(project, len(self._projects))
-        self._jobs += 1
-        self._ids.append(job)
-        self._row[job], self._grace[job] = row, facts["grace"]
+        self.jobs += 1
+        self.ids.append(job)
+        self.rows[job], self._grace[job] = row, facts["grace"]
         self._do(SUBMIT, row)
         self._do(ASK, row)
 
     def _hear_wait(self, job: int) -> None:
-        row = self._row[job]
+        row = self.rows[job]
         if not self.state.queue.waits[row] and self._run_of(row) is None:
             self._do(RELEASE, row)
 
     def _hear_gone(self, job: int, how: str) -> None:
-        row = self._row.get(job)
+        row = self.rows.get(job)
         if row is None:
             return
         if self.state.queue.waits[row]:
@@ -202,7 +202,7 @@ class Planner:
             self._do(END, run, STATES.index(how))
 
     def _hear_change(self, job: int, to: dict[str, int]) -> None:
-        row = self._row[job]
+        row = self.rows[job]
         if "walltime" in to:
             self._change(row, WALLTIME, to["walltime"] + self._grace[job], 0.0)
         if "priority" in to:
@@ -242,12 +242,12 @@ class Planner:
         plan: dict[int, int | None] = {}
         for code, job, a, *_ in state.journal.row[: state.journal.rows].tolist():
             if code == START:
-                starts.append([self._ids[job], REASONS[a]])
-                plan[self._ids[job]] = None
+                starts.append([self.ids[job], REASONS[a]])
+                plan[self.ids[job]] = None
             elif code == RESERVE:
-                plan[self._ids[job]] = a
+                plan[self.ids[job]] = a
             elif code in (WITHDRAW, LEAVE):
-                plan[self._ids[job]] = None
+                plan[self.ids[job]] = None
         state.journal.rows = 0
         wake = int(state.batch.timers[0]) if state.batch.timed > 0 else None
         return {"now": now, "starts": starts, "plan": [*plan.items()], "wake": wake, "anew": not self.policy.keeps}
@@ -307,7 +307,13 @@ def serve(text: str) -> None:
             _ = policy.entry
         say({"loaded": True})
         for line in sys.stdin:
-            planner, told = answer(planner, json.loads(line))
+            asked = json.loads(line)
+            if asked["do"] == "question":
+                from backfill.queue.questions import aside  # which few queues ever need
+
+                say({"asked": aside(planner, asked)})
+                continue
+            planner, told = answer(planner, asked)
             say(told)
     except BackfillError as error:
         say({"error": str(error)})
