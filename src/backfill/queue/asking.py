@@ -2,16 +2,38 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.client import FAILED, STARTING, Problem, ids_of, persistent, safe, table
+from backfill.queue.client import FAILED, STARTING, Problem, ids_of, needs_text, persistent, safe, table
 from backfill.queue.home import home
 from backfill.queue.options import parse
-from backfill.queue.words import Unreadable, clock_text, instant_text, time_text
+from backfill.queue.words import Unreadable, clock_text, instant_text, size_text, time_text
 
 Facts = dict[str, Any]
+FIRST = 5  # jobs that went first are told
+CAUSES = {  # why a reservation moved
+    "given": "it was given another one",
+    "renewed": "the policy planned anew",
+    "moved-up": "room appeared when {} ended",
+    "moved": "it made way for another job",
+    "overrun": "a job runs over its limit",
+    "changed": "capacity or walltimes changed",
+}
+PASSED = {  # why a job went first, in the words of `simulate --explain`
+    "elsewhere": "took nothing that it could have used",
+    "in-time": "was to end before its reserved start",
+    "backfill": "was backfilled: it left room for the reserved starts",
+    "head": "was first in the policy's order",
+    "reserved": "had a reserved start of its own",
+    "moved-up": "had a reserved start of its own, which moved up",
+    "fit": "fitted where it did not fit",
+    "gang": "all tasks of its gang could start together",
+    "thread": "its thread's turn had come",
+    "resumed": "was resumed",
+}
 PATIENCE_S = 600.0  # an answer may need a policy to be compiled
 HISTORY = {
     "user and name": "{} ended jobs of the same user and name",
@@ -71,6 +93,139 @@ def eta(words: Sequence[str]) -> int:
     else:
         print("no job is pending")
     return 0
+
+
+def explain(words: Sequence[str]) -> int:
+    """Why a job does not run."""
+    given, left, _ = parse("explain", words)
+    if len(left) != 1:
+        raise Unreadable("expected one job")
+    found = question("explain", ids=ids_of(given, left))
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    for line in explained(found):
+        print(safe(line))
+    return 0
+
+
+def explained(found: Facts) -> Iterator[str]:
+    """An explanation, line by line."""
+    name = f"job {found.get('label', found['id'])}"
+    if found["state"] != "PENDING":
+        state = {"starting": "is being started", "over": "is over"}.get(found["state"])
+        yield f"{name} {state or 'is ' + found['state']}: it waits for nothing"
+        return
+    now = round(found["now_s"] * 1e6)
+
+    def at(seconds: float) -> str:
+        return instant_text(round(seconds * 1e6), now)
+
+    if "lacks" not in found:
+        yield from _kept_back(found, name, at)
+        return
+    for lack in found["lacks"]:
+        needs, free, there = (_amount(lack["resource"], lack[key]) for key in ("needs", "free", "capacity"))
+        yield f"{name} waits for {lack['resource']}: it needs {needs}, free are {free} of {there}"
+    holders = found["holders"]["first"] if found["lacks"] else []
+    for place, one in enumerate(holders):
+        held = needs_text({"cpus": 0, **one["held"]}).removeprefix("0 cpus, ")
+        front = "  held by " if place == 0 else "          "
+        until = f"until {at(one['limit_s'])} at the latest, likely {at(one['likely_s'])}"
+        yield f"{front}{one['label']} {one['name'][:20]}: {held} {until}"
+    if found["holders"]["count"] > len(holders) and holders:
+        yield f"          and {found['holders']['count'] - len(holders)} more jobs"
+    if not found["lacks"]:
+        behind = found["behind"]
+        if behind is None:
+            yield f"{name} would fit now; policy {found['policy']} keeps it behind earlier jobs"
+        else:
+            reserved = f", whose reserved start is {at(behind['reserved_s'])}" if behind["reserved_s"] else ""
+            yield f"{name} would fit now, and waits behind job {behind['label']} {behind['name'][:20]}{reserved}"
+    yield from _reservation(found, at)
+    yield from _overtaken(found, at)
+    yield from _would_help(found, at)
+
+
+def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[str]:
+    """Of a job that the policy does not have in its queue yet."""
+    if found["held"]:
+        hint = f"next: backfill release {found['label']}"
+        why = "it could not be launched three times in a row" if found["held"] == "LaunchFailed" else "it is held"
+        yield f"{name} waits to be released: {why}"
+        yield hint
+        return
+    if found["reason"] == "BeginTime":
+        yield f"{name} waits for its begin time, {at(found['begin_s'])}"
+    elif found["reason"] == "JobArrayTaskLimit":
+        yield f"{name} waits for other tasks of its array: {found['throttle']} may run at once"
+    elif found["reason"] == "Planner":
+        yield f"{name} waits until the policy is started"
+    elif found["after"]:
+        yield f"{name} waits for other jobs"
+    else:
+        yield f"{name} waits: {found['reason']}"
+    for one in found["after"]:
+        yield f"  {one['kind']} {one['id']}, which is {one['state']}" + (" and held" if one["held"] else "")
+
+
+def _reservation(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    if found["reserved_s"] is None:
+        if found["by_walltimes_s"] is not None:
+            told = f"  no start is promised by policy {found['policy']}"
+            yield f"{told}; if all jobs ran until their limits it would start {at(found['by_walltimes_s'])}"
+        return
+    if not found["binds"]:
+        yield f"  planned for {at(found['reserved_s'])}, which policy {found['policy']} does not promise"
+        return
+    first = found["promise_s"]
+    moved = f" (at first {at(first)})" if first is not None and first != found["reserved_s"] else ""
+    yield f"  reserved for {at(found['reserved_s'])}{moved}: it starts then at the latest, unless the machine stops"
+    for before, move in pairwise(found["moves"]):
+        gone = ", ".join(str(number) for number in move["ended"])
+        why = f"made way for job {move['by']}" if move["by"] else CAUSES[move["cause"]].format(gone or "others")
+        yield f"    {at(move['t_s'])}  from {at(before['start_s'])} to {at(move['start_s'])}: {why}"
+
+
+def _overtaken(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    some = found["went_first"]
+    if some:
+        yield f"  {len(some)} job{'s were' if len(some) > 1 else ' was'} submitted later and started first"
+    for one in some[:FIRST]:
+        yield f"    {at(one['start_s'])}  job {one['id']}: {PASSED[one['why']]}"
+
+
+def _would_help(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    if not found["would_help"]:
+        yield "what would help: less time, fewer cpus and the end of one of these jobs make no difference"
+        return
+    yield "what would help"
+    for change in found["would_help"]:
+        if "walltime_s" in change:
+            what = f"edit --time {option_time(change['walltime_s'])} {found['label']}"
+        elif "resource" in change:
+            what = f"submitted again with {_option(change['resource'], change['amount'])}"
+        else:
+            what = f"cancel {change['label']}"
+        when = "would start now" if change["now"] else f"would start {at(change['start_s'])} at the limits of all jobs"
+        yield f"  {what:<40} {when}"
+
+
+def _option(resource: str, amount: int) -> str:
+    names = {"cpus": "--cpus-per-task", "memory": "--mem", "gpus": "--gpus"}
+    if resource not in names:
+        return f"--licenses {resource}:{amount}"
+    return f"{names[resource]} {f'{amount >> 20}M' if resource == 'memory' else amount}"
+
+
+def option_time(seconds: float) -> str:
+    """A walltime as `--time` takes it: minutes as H:M:S."""
+    minutes = round(seconds) // 60
+    return f"{minutes // 60}:{minutes % 60:02}:00"
+
+
+def _amount(resource: str, amount: int) -> str:
+    return (size_text(amount) if amount else "0") if resource == "memory" else str(amount)
 
 
 def _method(found: Facts) -> str:

@@ -28,8 +28,8 @@ from backfill.queue.keeper import read_json
 from backfill.queue.launcher import LocalLauncher, attempt_spec, near
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
-from backfill.queue.shown import queue_rows, story
-from backfill.queue.states import HOLDING
+from backfill.queue.shown import queue_rows, row, story
+from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store, StoreError, StoreLost
 from backfill.queue.words import Unreadable
 
@@ -329,6 +329,18 @@ class Daemon:
             reply(told)
 
         self._question({"what": "eta"}, over)
+        return None
+
+    def _look_explain(self, message: Facts, reply: Callable[[Facts], None]) -> Facts | None:
+        """Why a job does not run."""
+        found = self._chosen(message)
+        if len(found) != 1:
+            raise Refused("expected one job; of an array one task, ARRAY_INDEX", field="ids")
+        job = found[0]
+        told = row(self.engine, job, self.clock.now())
+        if job.state != PENDING:
+            return {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
+        self._question({"what": "explain", "id": job.id, "reason": told["reason"]}, reply)
         return None
 
     def _question(self, what: Facts, reply: Callable[[Facts], None]) -> None:

@@ -216,7 +216,7 @@ def live_on(planner: Planner, runtime: Ints, linked: Links, now: int) -> Ints:
 
 def _padded(values: Any, room: int = SMALL) -> Ints:
     """An array with room for more."""
-    found = zeros(max(len(values), room))
+    found: Ints = zeros(max(len(values), room))
     found[: len(values)] = values
     return found
 
@@ -227,8 +227,8 @@ def drawn(planner: Planner, jobs: Mapping[int, Job], pools: Mapping[int, Pool], 
     A job's chances are spread evenly over the futures, and depend on its number alone: what is asked twice, or of
     another queue, is not answered with other luck.
     """
-    walltime = planner.state.jobs.walltime[: planner.jobs]
-    found = np.repeat(walltime[None, :], samples, axis=0)
+    walltime: Ints = planner.state.jobs.walltime[: planner.jobs]
+    found: Ints = np.repeat(walltime[None, :], samples, axis=0)
     for number, job in jobs.items():
         row = planner.rows[number]
         random = np.random.default_rng([number, samples])

@@ -136,6 +136,8 @@ VERBS = {
     "eta": Verb("Estimate when pending jobs start.", "[ID...]", (
         NAMED, Option("--accuracy", "accuracy", None, "How right earlier estimates were."), JSON), (
         "backfill eta", "backfill eta 118", "backfill eta --accuracy")),
+    "explain": Verb("Tell why a job does not run yet, who went first, and what would help.", "ID", (JSON,), (
+        "backfill explain 118", "backfill explain 12_3 --json")),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
         Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
         Option("--detach", "detach", None, "Run it in the background."))),

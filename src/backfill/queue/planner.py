@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from backfill.core.view import View
 from backfill.loading import load
 from backfill.model.errors import BackfillError, UsageError
 from backfill.model.platform import Platform
+from backfill.model.promises import CAUSES
 from backfill.model.schedule import REASONS, STATES
 from backfill.model.units import NEVER
 from backfill.model.workload import Jobs
@@ -48,6 +50,7 @@ from backfill.queue.feed import Message
 from backfill.worlds.simulated import sorter
 
 ROOM = 256  # jobs for which the first State has room
+MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
 
 Decisions = dict[str, Any]
@@ -86,13 +89,17 @@ class Planner:
         """What the policy decides at an instant at which this has happened."""
         said = [*self._known, *messages]
         self._known = []
-        needed = self.jobs + sum(message[0] == "submit" for message in said)
+        self.make_room(sum(message[0] == "submit" for message in said))
+        self._past.append((now, said))
+        return self._decide(now, said)
+
+    def make_room(self, more: int) -> None:
+        """Have room for so many more jobs."""
+        needed = self.jobs + more
         if needed > self._room:
             self._begin(2 * needed)
             for past in self._past:
                 self._decide(*past)
-        self._past.append((now, said))
-        return self._decide(now, said)
 
     # ------------------------------------------------------------------
 
@@ -117,6 +124,7 @@ class Planner:
         self._room, self.jobs = room, 0
         self.ids: list[int] = []
         self.rows: dict[int, int] = {}
+        self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
         self._users: dict[str, int] = {}
         self._projects: dict[str, int] = {}
@@ -155,7 +163,7 @@ class Planner:
             self.policy.decide(self.view)
         if state.trace.error[0] != OK:
             raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
-        return self._read(now)
+        return self._read(now, [message[1] for message in messages if message[0] == "gone"])
 
     def _do(self, code: Any, *numbers: int) -> None:
         row = zeros(NUMBERS)
@@ -235,22 +243,42 @@ class Planner:
         run = int(runs.last[row])
         return run if run >= 0 and runs.how[run] == RUNNING else None
 
-    def _read(self, now: int) -> Decisions:
+    def _read(self, now: int, gone: list[int]) -> Decisions:
         """What was written down of the pass."""
         state = self.state
         starts: list[list[Any]] = []
         plan: dict[int, int | None] = {}
-        for code, job, a, *_ in state.journal.row[: state.journal.rows].tolist():
+        for code, job, a, b, c, _ in state.journal.row[: state.journal.rows].tolist():
             if code == START:
                 starts.append([self.ids[job], REASONS[a]])
                 plan[self.ids[job]] = None
+                self.moves.pop(self.ids[job], None)
             elif code == RESERVE:
                 plan[self.ids[job]] = a
+                if self.policy.keeps:
+                    self._note_move(self.ids[job], Move(now, a, CAUSES[b], self.ids[c] if c >= 0 else 0, gone[:3]))
             elif code in (WITHDRAW, LEAVE):
                 plan[self.ids[job]] = None
         state.journal.rows = 0
         wake = int(state.batch.timers[0]) if state.batch.timed > 0 else None
         return {"now": now, "starts": starts, "plan": [*plan.items()], "wake": wake, "anew": not self.policy.keeps}
+
+    def _note_move(self, job: int, move: "Move") -> None:
+        """Remember that a job has another start in the plan than before."""
+        known = self.moves.get(job, [])
+        if not known or known[-1].start != move.start:
+            self.moves[job] = [*known[:1], *known[1:][-MOVES:], move]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A start that the policy reserved for a job."""
+
+    t: int
+    start: int
+    cause: str  # of model.promises.CAUSES
+    by: int  # the job for which it made way; 0 none
+    gone: list[int]  # the first jobs that ended at that instant
 
 
 def _held(base: list[list[Any]]) -> dict[str, int]:
