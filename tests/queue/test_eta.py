@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import traceback
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from backfill.queue import feed, planner
 from backfill.queue.book import Event, Job
 from backfill.queue.estimates import accuracy, kept
 from backfill.queue.forecast import Links, RunTimes, links, live_on
-from backfill.queue.questions import answer, snapped
+from backfill.queue.questions import answer
 from backfill.queue.rewind import Present
+from backfill.queue.whatif import snapped
 from tests.queue.virtual import BEGIN, SECOND, Virtual
 
 
@@ -26,6 +28,8 @@ def ask(queue, what, **more):
         try:
             with os.fdopen(there, "w") as out:
                 out.write(json.dumps(answer(queue.planner, json.loads(json.dumps(asked)))))
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(0)
     os.close(there)

@@ -32,12 +32,17 @@ class Queue:
         if asked["messages"]:  # what it would have been told next
             planner.decide(max(self.now, int(planner.state.now) + 1), asked["messages"])
         self.jobs = {number: job for number, job in self.jobs.items() if number in planner.rows}
-        runs = planner.state.runs
+        planner.make_room(1)  # for a job that is asked about
+        self.looked = 0  # futures
+        self.take_stock()
+
+    def take_stock(self) -> None:
+        """The planner is what it is from here on: it is set back to this."""
+        planner, runs = self.planner, self.planner.state.runs
         for number, job in self.jobs.items():
             run = int(runs.last[planner.rows[number]])
             if job.state == PENDING and run >= 0 and runs.how[run] == RUNNING:  # which the store does not know yet
                 job.state, job.waits, job.start = STARTING, False, int(runs.start[run])
-        planner.make_room(1)  # for a job that is asked about
         self.present = Present(planner)
 
     @property
@@ -86,6 +91,7 @@ class Queue:
                 break
             rows.append(live_on(planner, runtimes[sample], linked, self.now))
             self.present.restore()
+        self.looked = len(rows)
         return np.array(rows)
 
     def by_walltimes(self) -> Ints:

@@ -211,6 +211,100 @@ def _would_help(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
         yield f"  {what:<40} {when}"
 
 
+def slots(words: Sequence[str]) -> int:
+    """What fits now, and for how long."""
+    given, left, _ = parse("slots", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}")
+    need = {name: given[name] for name in ("memory", "gpus") if name in given} | given.get("licences", {})
+    found = question("slots", need=need)
+    least = given.get("walltime", 0) / 1e6
+    found["slots"] = [one for one in found["slots"] if one["for_s"] is None or one["for_s"] >= least]
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    beside = needs_text({"cpus": 0, **need}).removeprefix("0 cpus").removeprefix(", ")
+    for one in sorted(found["slots"], key=lambda one: -one["cpus"]):
+        span = "without end" if one["for_s"] is None else f"for {time_text(one['for_s'] * 10**6)}"
+        why = f"  (then job {one['until']} starts)" if one["until"] else ""
+        with_them = f", {beside}" if beside else ""
+        print(f"{one['cpus']} cpu{'' if one['cpus'] == 1 else 's'}{with_them} {span}{why}")
+    if not found["slots"]:
+        span = f" for {time_text(given['walltime'])}" if least else ""
+        print(f"nothing fits now{f' beside {beside}' if beside else ''}{span}; next: backfill submit --test-only")
+    free = [f"{_amount(name, amount)} of {_amount(name, found['capacity'][name])} {name}" for name, amount in
+            found["free"].items() if found["capacity"][name]]  # fmt: skip
+    print(f"free: {', '.join(free)}. policy {found['policy']}")
+    return 0
+
+
+def test(request: Facts, given: Facts) -> int:
+    """When a job would start, of a request to submit it; nothing is stored."""
+    found = question("test", **request)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **found}))
+        return 0
+    now = round(found["now_s"] * 1e6)
+    jobs = found["jobs"]
+    kind = f"array of {len(jobs):,} jobs" if found["array"] else "job"
+    print(f"{kind}: {needs_text(found['need'])}, limit {time_text(found['walltime'])}")
+    if found["at_once"] == len(jobs):
+        print("would start now" if len(jobs) == 1 else "all would start now")
+    elif found["at_once"]:
+        print(f"{found['at_once']:,} would start now, the last one {_when(jobs[-1], now)}")
+    elif len(jobs) > 1:
+        print(f"the first would start {_when(jobs[0], now)}; the last {_when(jobs[-1], now)}")
+    else:
+        print(f"would start {_when(jobs[0], now)}")
+    for one in found["delayed"][:FIRST]:
+        before, after = _at(one["before_s"], now), _at(one["after_s"], now)
+        print(f"job {one['label']} would be brought back from {before} to {after}")
+    if len(found["delayed"]) > FIRST:
+        print(f"and {len(found['delayed']) - FIRST:,} more jobs")
+    return 0
+
+
+def _when(row: Facts, now: int) -> str:
+    if row["median_s"] is None:
+        return f"at no time that can be told: {WHY_NOT[row['why_not']]}"
+    bound = f"by {_at(row['guaranteed_s'], now)} (guaranteed), " if row["guaranteed_s"] is not None else ""
+    return f"{bound}likely {_at(row['median_s'], now)}, 90 % {_at(row['p90_s'], now)}"
+
+
+def switch(given: Facts) -> int:
+    """Let another policy take over, or tell what that would change."""
+    policy, dry = given["policy"], bool(given.get("dry"))
+    found = question("switch", policy=policy)
+    fall, stays = found["fall"], not dry and bool(found["fall"]) and not given.get("drop")
+    if given.get("json"):
+        print(json.dumps({**found, "switched": not dry and not stays}))
+    elif dry or stays:
+        _say_switch(found)
+    if stays:
+        some = ", ".join(fall[:FIRST]) + (f" and {len(fall) - FIRST} more" if len(fall) > FIRST else "")
+        told = f"{found['to']} would not keep the starts that were promised to {some}"
+        raise Problem(f"{told}; nothing was changed; --drop-promises lets it take over", FAILED)
+    if not dry:
+        persistent("policy", home(), policy=policy)
+        if not given.get("json"):
+            print(f"policy {found['to']} takes over from {found['from']}, until config.toml names another one")
+    return 0
+
+
+def _say_switch(found: Facts) -> None:
+    now = round(found["now_s"] * 1e6)
+    lines = [["JOB", "NAME", "GUARANTEED", "LIKELY", "90 %", "THEN", "LIKELY", "90 %", ""]]
+    for row in found["jobs"]:
+        old, new = row["before"], row["after"]
+        times = [_at(each[name], now) for each in (old, new) for name in ("guaranteed_s", "median_s", "p90_s")]
+        lines.append([row["label"], safe(row["name"])[:20], *times, "" if row["kept"] else "promise falls"])
+    if len(lines) > 1:
+        table(lines, right=(0, 2, 3, 4, 5, 6, 7))
+    promises = f"promises that fall: {len(found['fall'])}" if found["fall"] else "every promise is kept"
+    changes = f"jobs that likely start earlier: {found['earlier']}, later: {found['later']}"
+    print(f"{found['to']} in place of {found['from']}: {changes}; {promises}")
+
+
 def _option(resource: str, amount: int) -> str:
     names = {"cpus": "--cpus-per-task", "memory": "--mem", "gpus": "--gpus"}
     if resource not in names:

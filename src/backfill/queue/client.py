@@ -24,7 +24,7 @@ FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 10.0, 60.0
 CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE, "starting": STARTING}
-ASKING = ("eta", "explain")  # verbs of `asking`
+ASKING = ("eta", "explain", "slots")  # verbs of `asking`
 LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
 
 TYPE_CHECKING = False
@@ -160,6 +160,10 @@ def submit(words: Sequence[str]) -> int:
                 raise Unreadable(f"{left[0]}: {rest[0]!r} is no option")
             given = {**in_script, **given}
     request = request_of(given, argv, script)
+    if given.get("test"):
+        from backfill.queue.asking import test
+
+        return test(request, given)
     answer = persistent("submit", home(), **request)
     number = answer["id"]
     if given.get("json"):
@@ -441,6 +445,12 @@ def serve(words: Sequence[str]) -> int:
     given, left, _ = parse("serve", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
+    if "policy" in given:
+        from backfill.queue.asking import switch
+
+        return switch(given)
+    if given.get("dry") or given.get("drop"):
+        raise Unreadable("--dry-run and --drop-promises belong to --policy")
     if given.get("stop"):
         pid = Queue(home(), start=False).ask("stop")["pid"]
         end = time.monotonic() + START_S

@@ -11,16 +11,17 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import attempts, commands
+from backfill.queue import attempts, commands, feed
 from backfill.queue.attempts import Verdict
 from backfill.queue.book import Facts
 from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Refused
-from backfill.queue.config import Config, program
+from backfill.queue.config import Config, kept, program
 from backfill.queue.engine import Engine
 from backfill.queue.estimates import Estimates
 from backfill.queue.home import SOCKET, home, network_type
@@ -342,6 +343,43 @@ class Daemon:
             return {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
         self._question({"what": "explain", "id": job.id, "reason": told["reason"]}, reply)
         return None
+
+    def _look_slots(self, message: Facts, reply: Callable[[Facts], None]) -> None:
+        """What fits now, and for how long."""
+        need = {str(name): int(amount) for name, amount in dict(message.get("need", {})).items()}
+        commands.check_need(need, self.engine.context())
+        self._question({"what": "slots", "need": need, "grace": self.config.defaults["grace"]}, reply)
+
+    def _look_test(self, message: Facts, reply: Callable[[Facts], None]) -> None:
+        """When a job would start; nothing of it is stored."""
+        done = commands.submit(message, replace(self.engine.context(), keep=lambda spec: 0))
+        tasks = [event.data["job"] for event in done.events]
+        if not tasks:
+            raise Refused("the job is queued already", "usage", "token")
+
+        def over(told: Facts) -> None:
+            reply(told if "error" in told else {**done.answer, **told})
+
+        self._question({"what": "test", "tasks": tasks}, over)
+
+    def _look_switch(self, message: Facts, reply: Callable[[Facts], None]) -> None:
+        """What another policy would do with those who wait."""
+        book, policy = self.engine.book, self._policy(message)
+        epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": feed.base(book)}
+        self._question({"what": "switch", "policy": policy, "epoch": epoch}, reply)
+
+    def _look_policy(self, message: Facts, reply: Callable[[Facts], None]) -> Facts:
+        """Another policy takes over, until config.toml names another one."""
+        policy = self._policy(message)
+        self.engine.switch(policy, program(), "switched")
+        self.poke()
+        return {"policy": policy}
+
+    def _policy(self, message: Facts) -> str:
+        try:
+            return kept(self.folder, str(message.get("policy")))
+        except Unreadable as error:
+            raise Refused(str(error), "usage", "policy") from None
 
     def _question(self, what: Facts, reply: Callable[[Facts], None]) -> None:
         self.link.question(self.folder, {**what, "now": self.clock.now(), "folder": str(self.folder)}, reply)

@@ -91,6 +91,7 @@ class Engine:
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
         self.ready = False  # a planner is there
         self.said: list[feed.Message] = []  # what it will be told next
+        self._opened: tuple[Facts, str, str] = ({}, "", "")
         self.failures: list[str] = []  # of planners, since one answered
         self.notes: list[str] = []  # what the operator should know
         self.stopping = False  # no starts any more
@@ -115,19 +116,22 @@ class Engine:
         if {"resources": book.capacity, "cpu_ids": book.cpu_ids, "gpu_ids": book.gpu_ids} != capacity:
             self._happen(Event("capacity", 0, capacity))
         epoch = book.epoch
-        if (
-            not epoch
-            or (epoch["asked"], epoch["program"]) != (policy, program)
-            or epoch["resources"].keys() != capacity["resources"].keys()
-        ):
+        same = epoch and epoch["program"] == program and epoch["resources"].keys() == capacity["resources"].keys()
+        if not epoch or epoch.get("configured", epoch["asked"]) != policy:
             self.switch(policy, program, "switched" if epoch else "first")
+        elif not same:
+            self.switch(epoch["asked"], program, "switched")
         else:
             self._wanted = {}
         book.review.update(book.jobs)
 
     def switch(self, policy: str, program: str, why: str, asked: str = "") -> None:
-        """Another policy takes over, or the same one with nothing behind it. asked: the one of the configuration."""
+        """Another policy takes over, or the same one with nothing behind it. asked: the one in whose place it is.
+
+        It stays until the configuration names another one than now.
+        """
         self._wanted = {"policy": policy, "asked": asked or policy, "program": program, "why": why}
+        self._wanted["configured"] = self._opened[1]
 
     def _again(self, why: str) -> None:
         """An epoch begins with the policy that is there."""

@@ -83,7 +83,7 @@ def _holders(queue: Queue, resources: list[str]) -> Facts:
         held = {name: job.need[name] for name in resources if job.need.get(name)}
         if job.start is None or not held:
             continue
-        used = (queue.now - job.start) / job.walltime
+        used = max((queue.now - job.start) / job.walltime, 0.0)
         share = queue.times.of(job.user, job.name).draw(0.5, past=used)
         likely = max(job.start + round(share * job.walltime), queue.now)
         limit = job.start + job.walltime + job.grace

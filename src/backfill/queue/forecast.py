@@ -233,7 +233,7 @@ def drawn(planner: Planner, jobs: Mapping[int, Job], pools: Mapping[int, Pool], 
         row = planner.rows[number]
         random = np.random.default_rng([number, samples])
         chances = (random.permutation(samples) + random.random(samples)) / samples
-        past = 0.0 if job.start is None else (now - job.start) / job.walltime
+        past = 0.0 if job.start is None else max((now - job.start) / job.walltime, 0.0)
         shares = [pools[number].draw(chance, past) for chance in chances.tolist()]
         found[:, row] = np.clip(np.array(shares) * job.walltime, 1, walltime[row]).astype(np.int64)
     return found

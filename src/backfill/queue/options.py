@@ -100,6 +100,7 @@ SUBMIT = (
     Option("--export", "export", text, "Its environment: ALL, NONE, or NAMES and NAME=VALUE. [default: ALL]", "LIST"),
     Option("--keep-descendants", "keep_descendants", None, "Processes that it leaves behind go on."),
     Option("--wrap", "wrap", text, "A command for /bin/sh -c, in place of a command behind --.", "TEXT"),
+    Option("--test-only", "test", None, "Tell when it would start; queue nothing."),
     Option("--parsable", "parsable", None, "Print the number alone."),
     Option("-W --wait", "wait", None, "Wait for its end and return its code."),
     Option("--json", "json", None, "Print one JSON object."),
@@ -138,9 +139,19 @@ VERBS = {
         "backfill eta", "backfill eta 118", "backfill eta --accuracy")),
     "explain": Verb("Tell why a job does not run yet, who went first, and what would help.", "ID", (JSON,), (
         "backfill explain 118", "backfill explain 12_3 --json")),
+    "slots": Verb("Tell what fits now: how many cpus for how long.", "[OPTIONS]", (
+        Option("-t --time", "walltime", parse_time, "For at least so long.", "TIME"),
+        *(option for option in SUBMIT if option.key in ("memory", "gpus", "licences")), JSON), (
+        "backfill slots", "backfill slots --time 2h --mem 16G")),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
         Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
-        Option("--detach", "detach", None, "Run it in the background."))),
+        Option("--detach", "detach", None, "Run it in the background."),
+        Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
+        Option("--dry-run", "dry", None, "Only tell what that would change."),
+        Option("--drop-promises", "drop", None, "Let it take over even if starts that were promised come later."),
+        Option("--json", "json", None, "With --policy: print one JSON object.")), (
+        "backfill serve --stop", "backfill serve --policy easy --dry-run",
+        "backfill serve --policy easy-sjf --drop-promises")),
 }  # fmt: skip
 
 

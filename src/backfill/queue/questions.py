@@ -11,61 +11,29 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-import numpy as np
-
-from backfill.core.promises import NO_TIME
 from backfill.model.errors import BackfillError
-from backfill.model.workload import Ints
-from backfill.queue.asked import Queue, seconds
-from backfill.queue.book import Facts, Job
+from backfill.queue.asked import Queue
+from backfill.queue.book import Facts
 from backfill.queue.explain import explain
 from backfill.queue.planner import Planner
+from backfill.queue.whatif import estimates, slots, switch, test
 
 PATIENCE_S = 600  # an answer may need a policy to be compiled
 LEAST = 19  # nice: whatever else wants a cpu goes first
-SECOND = 1_000_000
-GRAINS = ((120, 1), (3600, 60), (86_400, 300))  # up to so many seconds ahead, an estimate is told to so many
 
 
 def eta(queue: Queue, asked: Facts) -> Facts:
     """When pending jobs start: at the latest, in half of the futures, in nine of ten."""
-    starts, planner = queue.futures(), queue.planner
-    rows = [estimate(queue, job, starts[:, planner.rows[job.id]]) for job in queue.pending()]
-    return {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "binds": queue.binds,
-            "futures": len(starts), "jobs": rows}  # fmt: skip
-
-
-def estimate(queue: Queue, job: Job, starts: Ints) -> Facts:
-    """What is told of one job."""
-    now, pool = queue.now, queue.times.of(job.user, job.name)
-    guaranteed = queue.reserved(job.id) if queue.binds and job.waits else None
-    told: Facts = {
-        "id": job.id, "label": job.label, "name": job.name, "user": job.user,
-        "guaranteed_s": seconds(guaranteed), "median_s": None, "p90_s": None,
-        "history": pool.told, "ended_jobs": len(pool.shares), "why_not": "",
-    }  # fmt: skip
-    if job.held or job.never:
-        return told | {"why_not": "held" if job.held else "never"}
-    known = np.sort(starts[starts != NO_TIME])
-    if len(known) < 0.9 * len(starts) or not len(known):
-        return told | {"why_not": "blocked"}
-    median = int(known[(len(known) - 1) // 2])
-    p90 = int(known[min(int(np.ceil(0.9 * len(starts))), len(known)) - 1])
-    median, p90 = snapped(median, now), snapped(p90, now, up=True)
-    if guaranteed is not None:
-        median, p90 = min(median, guaranteed), min(p90, guaranteed)
-    return told | {"median_s": seconds(median), "p90_s": seconds(max(median, p90))}
-
-
-def snapped(t: int, now: int, up: bool = False) -> int:
-    """An instant as exactly as it can be foreseen; up: not earlier."""
-    ahead = (t - now) / SECOND
-    grain = next((grain for most, grain in GRAINS if ahead < most), 3600) * SECOND
-    return max((t + (grain - 1 if up else grain // 2)) // grain * grain, now)
+    rows = estimates(queue)
+    return {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds,
+            "futures": queue.looked, "jobs": rows}  # fmt: skip
 
 
 ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
     "eta": eta,
+    "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"]),
+    "test": lambda queue, asked: test(queue, asked["tasks"]),
+    "switch": switch,
     "explain": lambda queue, asked: explain(queue, asked["id"], asked["reason"]),
 }
 
