@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from importlib import import_module
 
 from backfill.queue.home import SOCKET, home
 from backfill.queue.options import SUBMIT, VERBS, directives, help_text, parse
@@ -24,7 +25,7 @@ FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 10.0, 60.0
 CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE, "starting": STARTING}
-ASKING = ("eta", "explain", "slots")  # verbs of `asking`
+ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
 
 TYPE_CHECKING = False
@@ -503,10 +504,9 @@ def main(words: Sequence[str]) -> int:
     try:
         if verb in run:
             return run[verb](rest)
-        if verb in ASKING:
-            from backfill.queue import asking
-
-            return int(getattr(asking, verb)(rest))
+        if verb in ELSEWHERE:
+            module = import_module(f"backfill.queue.{ELSEWHERE[verb]}")
+            return int(getattr(module, verb)(rest))
         return change(verb, rest)
     except Unreadable as error:
         return _complain(str(error), USAGE)

@@ -143,6 +143,12 @@ VERBS = {
         Option("-t --time", "walltime", parse_time, "For at least so long.", "TIME"),
         *(option for option in SUBMIT if option.key in ("memory", "gpus", "licences")), JSON), (
         "backfill slots", "backfill slots --time 2h --mem 16G")),
+    "top": Verb("Watch the queue; q or Ctrl-C ends it.", "", (
+        Option("--every", "every", parse_time, "How often it is drawn. [default: 2s]", "TIME"),
+        Option("--once", "once", None, "Once, as without a terminal."), JSON), (
+        "backfill top", "backfill top --every 10s")),
+    "doctor": Verb("Tell what this machine offers to the queue, and what is wrong.", "", (JSON,), (
+        "backfill doctor", "backfill doctor --json")),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
         Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
         Option("--detach", "detach", None, "Run it in the background."),
