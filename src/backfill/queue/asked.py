@@ -16,8 +16,8 @@ from backfill.queue.rewind import Present
 from backfill.queue.states import PENDING, STARTING
 from backfill.queue.store import Store
 
-BUDGET_S, MOST_S = 3.0, 20.0  # of cpu time for the futures of one estimate; for the fewest that say something
-SAMPLES, FEWEST = 64, 8
+BUDGET_S = 3.0  # of cpu time for the futures of one estimate
+SAMPLES, FEWEST = 64, 8  # futures; so many in any case, each cut short where it takes more than its part
 
 
 class Queue:
@@ -87,9 +87,9 @@ class Queue:
         order.sort(key=lambda sample: (sample % (SAMPLES // FEWEST), sample))
         rows, begun = [], time.process_time()
         for done, sample in enumerate(order):
-            if done and time.process_time() - begun > (BUDGET_S if done >= FEWEST else MOST_S):
+            if done >= FEWEST and time.process_time() - begun > BUDGET_S:
                 break
-            rows.append(live_on(planner, runtimes[sample], linked, self.now))
+            rows.append(live_on(planner, runtimes[sample], linked, self.now, BUDGET_S / FEWEST))
             self.present.restore()
         self.looked = len(rows)
         return np.array(rows)

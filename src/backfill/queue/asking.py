@@ -44,7 +44,8 @@ HISTORY = {
 WHY_NOT = {
     "held": "held: no estimate before it is released",
     "never": "it waits for what cannot come",
-    "blocked": "it waits for jobs that are held, or for capacity that is not there",
+    "blocked": "it waits for jobs that are held",
+    "far": "too far ahead, or it waits for capacity that is not there",
 }
 
 

@@ -4,6 +4,7 @@ A run into the future changes the State on which it runs: it is for copies of th
 back afterwards (rewind.py).
 """
 
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIM
 
 ENOUGH = 5  # ended jobs, so that they stand for others
 LEARNED = 2_000  # ended jobs that are looked at
-PASSES = 4_096  # between two looks at whether a policy broke a rule
+PASSES = 128  # between two looks at the time
+LONGEST_S = 10.0  # of cpu time for a look into the future
 SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
 
 Share = Callable[[float, float], float]
@@ -122,11 +124,13 @@ def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
     return found
 
 
-def live_on(planner: Planner, runtime: Ints, linked: Links, now: int) -> Ints:
-    """Let the queue live until all jobs have run, each of row i for runtime[i] in all.
+def live_on(planner: Planner, runtime: Ints, linked: Links, now: int, longest_s: float = LONGEST_S) -> Ints:
+    """Let the queue live until all jobs have run, each of row i for runtime[i] in all, or so much cpu time is used.
 
-    Returns the starts by row, shape (jobs,); NO_TIME for those that run or are over now, or never start.
+    Returns the starts by row, shape (jobs,); NO_TIME for those that run or are over now, never start, or start so
+    late that the time was used before.
     """
+    end = time.process_time() + longest_s
     state, policy, platform = planner.state, planner.policy, planner.platform
     count, n = int(state.runs.count), planner.jobs
     state.journal.kept = 0
@@ -199,10 +203,10 @@ def live_on(planner: Planner, runtime: Ints, linked: Links, now: int) -> Ints:
         book_licences=zeros(0),
     )
     if policy.compiled:
-        while advance(planner.arrange, policy.entry, state, world, PASSES) == PASSES:
+        while advance(planner.arrange, policy.entry, state, world, PASSES) == PASSES and time.process_time() < end:
             pass
     else:
-        while open_instant(state, world):
+        while time.process_time() < end and open_instant(state, world):
             planner.arrange(state)
             policy.decide(planner.view)
             close_instant(state, world)

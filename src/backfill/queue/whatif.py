@@ -32,7 +32,7 @@ def estimate(queue: Queue, job: Job, starts: Any) -> Facts:
         return told | {"why_not": "held" if job.held else "never"}
     known = np.sort(starts[starts != NO_TIME])
     if len(known) < 0.9 * len(starts) or not len(known):
-        return told | {"why_not": "blocked"}
+        return told | {"why_not": "far" if job.waits else "blocked"}
     median = int(known[(len(known) - 1) // 2])
     p90 = int(known[min(int(np.ceil(0.9 * len(starts))), len(known)) - 1])
     median, p90 = snapped(median, now), snapped(p90, now, up=True)
