@@ -105,8 +105,7 @@ def _write(store: "Store", chosen: list[int], wanted: "Filter", out: str) -> Non
     if suffix.startswith(".swf"):
         raise BadArgument("workload", out, "a name that ends in .csv or .parquet: SWF cannot tell licences")
     machine = beside(out, suffix)
-    with say.busy("loading the core"):
-        found = recorded(store, chosen)
+    found = recorded(store, chosen)
     write(found.workload, out)
     say.note(f"wrote {out}: {counted(len(found.workload), 'job')}")
     write_platform(found.platform, machine)
