@@ -11,7 +11,7 @@ import pytest
 from backfill.core.promises import NO_TIME
 from backfill.queue import feed, planner
 from backfill.queue.book import Event, Job
-from backfill.queue.estimates import accuracy, kept
+from backfill.queue.estimates import Shown, accuracy, kept, widening
 from backfill.queue.forecast import Links, RunTimes, links, live_on
 from backfill.queue.questions import answer
 from backfill.queue.rewind import Present
@@ -200,3 +200,16 @@ def test_what_was_told_is_held_against_what_came():
     near, far = accuracy(some)
     assert (near["lead"], near["estimates"], near["within_90"], near["median_error_s"]) == ("< 1 h", 1, 1.0, 10)
     assert (far["lead"], far["within_90"], far["late"]) == ("1 - 6 h", 0.0, 1.0)
+
+
+def test_bounds_that_held_too_seldom_are_widened():
+    def shown(start):
+        return Shown(0.0, None, 50.0, 100.0, float(start))
+
+    assert widening([shown(500)] * 20) == (1.0, 1.0)  # too few to say
+    assert widening([shown(80)] * 60) == (1.0, 1.0)
+    assert widening([shown(80)] * 54 + [shown(130)] * 6) == (1.0, 0.9)
+    factor, held = widening([shown(80)] * 45 + [shown(t) for t in range(110, 125)])
+    assert held == 0.75
+    assert 1.18 <= factor <= 1.2  # the ninth part in ten of those is at 118 or 119
+    assert widening([shown(300)] * 40 + [shown(80)] * 200) == (1.0, 1.0)  # long ago

@@ -10,6 +10,7 @@ from backfill.core.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
 from backfill.queue.book import Facts, Job
+from backfill.queue.estimates import kept, widening
 from backfill.queue.forecast import LEARNED, RunTimes, drawn, links, live_on
 from backfill.queue.planner import Planner
 from backfill.queue.rewind import Present
@@ -17,6 +18,7 @@ from backfill.queue.states import PENDING, STARTING
 from backfill.queue.store import Store
 
 BUDGET_S = 3.0  # of cpu time for the futures of one estimate
+EVENTS = 20_000  # of the log, in which estimates are looked for that came true or did not
 SAMPLES, FEWEST = 64, 8  # futures; so many in any case, each cut short where it takes more than its part
 
 
@@ -28,6 +30,7 @@ class Queue:
         store = Store(Path(asked["folder"]) / "store.db", readonly=True)
         self.jobs = {job.id: job for job in store.jobs("end_us IS NULL")}
         self.times = RunTimes(store.ended(LEARNED))
+        self.widened, self.held = widening(kept(store.latest(EVENTS))[0])  # the bounds, as those of late held so often
         self.store = store
         if asked["messages"]:  # what it would have been told next
             planner.decide(max(self.now, int(planner.state.now) + 1), asked["messages"])
@@ -82,14 +85,11 @@ class Queue:
         linked = links(self.jobs, planner.rows, self.now)
         pools = {number: self.times.of(job.user, job.name) for number, job in self.jobs.items()}
         runtimes = drawn(planner, self.jobs, pools, SAMPLES, self.now)
-        # The first few are spread over all of them: a budget that is used up early leaves a fair picture.
-        order = [sample for first in range(FEWEST) for sample in range(first, SAMPLES, FEWEST)]
-        order.sort(key=lambda sample: (sample % (SAMPLES // FEWEST), sample))
         rows, begun = [], time.process_time()
-        for done, sample in enumerate(order):
+        for done in range(SAMPLES):
             if done >= FEWEST and time.process_time() - begun > BUDGET_S:
                 break
-            rows.append(live_on(planner, runtimes[sample], linked, self.now, BUDGET_S / FEWEST))
+            rows.append(live_on(planner, runtimes[done], linked, self.now, BUDGET_S / FEWEST))
             self.present.restore()
         self.looked = len(rows)
         return np.array(rows)

@@ -10,7 +10,7 @@ from typing import Any
 from backfill.queue.client import FAILED, STARTING, Problem, ids_of, needs_text, persistent, safe, table
 from backfill.queue.home import home
 from backfill.queue.options import parse
-from backfill.queue.words import Unreadable, clock_text, instant_text, size_text, time_text
+from backfill.queue.words import Unreadable, bound_text, clock_text, size_text, time_text
 
 Facts = dict[str, Any]
 FIRST = 5  # jobs that went first are told
@@ -120,7 +120,7 @@ def explained(found: Facts) -> Iterator[str]:
     now = round(found["now_s"] * 1e6)
 
     def at(seconds: float) -> str:
-        return instant_text(round(seconds * 1e6), now)
+        return _at(seconds, now)
 
     if "lacks" not in found:
         yield from _kept_back(found, name, at)
@@ -326,11 +326,13 @@ def _amount(resource: str, amount: int) -> str:
 def _method(found: Facts) -> str:
     futures = f"{found['futures']} futures of policy {found['policy']} with the jobs that are there now"
     promise = "" if found["binds"] else f"; {found['policy']} promises no starts"
+    if found["widened"] > 1:
+        promise += f"; bounds are {found['widened']:.2g} times as far, as {found['held']:.0%} of the last ones held"
     return f"from {futures}, {time_text(round(found['age_s'] * 1e6))} old{promise}"
 
 
 def _at(seconds: float | None, now: int) -> str:
-    return "-" if seconds is None else instant_text(round(seconds * 1e6), now)
+    return "-" if seconds is None else bound_text(round(seconds * 1e6), now)
 
 
 def _accuracy(as_json: bool) -> int:

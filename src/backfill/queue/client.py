@@ -13,6 +13,7 @@ from backfill.queue.home import SOCKET, home
 from backfill.queue.options import SUBMIT, VERBS, directives, help_text, parse
 from backfill.queue.words import (
     Unreadable,
+    bound_text,
     clock_text,
     instant_text,
     parse_id,
@@ -333,7 +334,7 @@ def _line(job: Facts, now: int) -> list[str]:
         elapsed = "-"
     else:
         elapsed = clock_text((now if running else round(job["end_s"] * 1e6)) - round(job["start_s"] * 1e6))
-    guaranteed = "-" if job["guaranteed_s"] is None else instant_text(round(job["guaranteed_s"] * 1e6), now)
+    guaranteed = "-" if job["guaranteed_s"] is None else bound_text(round(job["guaranteed_s"] * 1e6), now)
     return [
         job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"]),
         size_text(job["need"].get("memory", 0)), clock_text(round(job["limit_s"] * 1e6)), elapsed, guaranteed,

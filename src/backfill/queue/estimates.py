@@ -1,6 +1,7 @@
 """What people were told of starts to come: kept for a while, written down, and held against what came."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -9,6 +10,8 @@ from backfill.queue.book import Event, Facts
 FRESH_S = 30.0  # estimates are told again so long, if nothing happened
 TIMES = 20  # that estimates of one job are written down
 COLUMNS = ("guaranteed_s", "median_s", "p90_s", "history", "ended_jobs")
+LATELY, ENOUGH = 200, 50  # estimates that are looked at, and that are enough to say something
+TOO_FEW = 0.85  # of the bounds at 90 % that held
 LEADS = ((3_600, "< 1 h"), (21_600, "1 - 6 h"), (float("inf"), "> 6 h"))  # how long before the start it was told
 
 
@@ -83,6 +86,20 @@ def kept(events: Iterable[Event]) -> tuple[list[Shown], Facts]:
         elif event.kind in ("edit", "end"):  # what was told was told of another job
             told.pop(event.job, None)
     return found, {"kept": kept_promises, "slips": slips}
+
+
+def widening(shown: Sequence[Shown]) -> tuple[float, float]:
+    """By how much the bounds that were told lately were too near, and how many of them held; 1.0 where they will do.
+
+    The part of the wait by which nine of ten would have held, as in conformal prediction.
+    """
+    some = [one for one in shown if one.p90_s > one.told_s + 1][-LATELY:]
+    if len(some) < ENOUGH:
+        return 1.0, 1.0
+    ratios = sorted((one.start_s - one.told_s) / (one.p90_s - one.told_s) for one in some)
+    held = sum(ratio <= 1 for ratio in ratios) / len(ratios)
+    needed = ratios[min(math.ceil(0.9 * (len(ratios) + 1)), len(ratios)) - 1]
+    return (max(needed, 1.0) if held < TOO_FEW else 1.0), held
 
 
 def accuracy(shown: Iterable[Shown]) -> list[Facts]:

@@ -4,7 +4,9 @@ They are answered by copies of the planner (forecast.py), at low priority, so th
 """
 
 import json
+import math
 import os
+import resource
 import signal
 import time
 import traceback
@@ -19,14 +21,16 @@ from backfill.queue.planner import Planner
 from backfill.queue.whatif import estimates, slots, switch, test
 
 PATIENCE_S = 600  # an answer may need a policy to be compiled
+CPU_MOST_S = 300  # so the policy of a user may loop for ever
 LEAST = 19  # nice: whatever else wants a cpu goes first
 
 
 def eta(queue: Queue, asked: Facts) -> Facts:
     """When pending jobs start: at the latest, in half of the futures, in nine of ten."""
     rows = estimates(queue)
-    return {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds,
-            "futures": queue.looked, "jobs": rows}  # fmt: skip
+    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds}
+    told |= {"futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3)}
+    return told | {"jobs": rows}
 
 
 ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
@@ -56,6 +60,8 @@ def aside(planner: Planner | None, asked: Facts) -> int:
     try:
         signal.alarm(PATIENCE_S)
         os.nice(LEAST)
+        used = CPU_MOST_S + math.ceil(time.process_time())
+        resource.setrlimit(resource.RLIMIT_CPU, (used, used))
         with open(asked["to"], "w", encoding="utf-8") as out:
             out.write(json.dumps(answer(planner, asked["question"])))
         code = 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from backfill.queue.client import Problem, needs_text, persistent, safe
 from backfill.queue.home import home
 from backfill.queue.options import parse
-from backfill.queue.words import Unreadable, clock_text, instant_text, size_text
+from backfill.queue.words import Unreadable, bound_text, clock_text, size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -99,7 +99,7 @@ def frame(found: Facts, lines: int) -> "RenderableType":
             ran = now - round(job["start_s"] * 1e6)
             elapsed, left = clock_text(ran), clock_text(round(job["limit_s"] * 1e6) - ran)
         promised = job["guaranteed_s"]
-        promise = "-" if promised is None else instant_text(round(promised * 1e6), now)
+        promise = "-" if promised is None else bound_text(round(promised * 1e6), now)
         who = [job["label"], safe(job["name"])[:20], safe(job["user"])[:12], job["state"], needs_text(job["need"])]
         table.add_row(*who, elapsed, left, promise, job["reason"], style=STYLES.get(job["state"], ""))
     states = [job["state"] for job in jobs]

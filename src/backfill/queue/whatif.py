@@ -35,6 +35,7 @@ def estimate(queue: Queue, job: Job, starts: Any) -> Facts:
         return told | {"why_not": "far" if job.waits else "blocked"}
     median = int(known[(len(known) - 1) // 2])
     p90 = int(known[min(int(np.ceil(0.9 * len(starts))), len(known)) - 1])
+    p90 = now + round((p90 - now) * queue.widened) if p90 > now else p90
     median, p90 = snapped(median, now), snapped(p90, now, up=True)
     if guaranteed is not None:
         median, p90 = min(median, guaranteed), min(p90, guaranteed)
