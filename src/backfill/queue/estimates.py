@@ -12,7 +12,7 @@ TIMES = 20  # that estimates of one job are written down
 COLUMNS = ("guaranteed_s", "median_s", "p90_s", "history", "ended_jobs")
 LATELY, ENOUGH = 200, 50  # estimates that are looked at, and that are enough to say something
 TOO_FEW = 0.85  # of the bounds at 90 % that held
-LEADS = ((3_600, "< 1 h"), (21_600, "1 - 6 h"), (float("inf"), "> 6 h"))  # how long before the start it was told
+LEADS = ((3_600, "< 1 h"), (21_600, "1 - 6 h"), (float("inf"), "> 6 h"))  # how long before the likely start it was told
 
 
 @dataclass
@@ -106,7 +106,7 @@ def accuracy(shown: Iterable[Shown]) -> list[Facts]:
     """By how long before the start it was told: how many started by the 90% bound, and how far off the medians were."""
     groups: list[list[Shown]] = [[] for _ in LEADS]
     for one in shown:
-        lead = one.start_s - one.told_s
+        lead = one.median_s - one.told_s  # by the start that came, those that are late would be put together
         groups[next(place for place, (most, _) in enumerate(LEADS) if lead < most)].append(one)
     found = []
     for (_, name), some in zip(LEADS, groups, strict=True):

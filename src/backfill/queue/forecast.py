@@ -5,9 +5,10 @@ back afterwards (rewind.py).
 """
 
 import time
+import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ ENOUGH = 5  # ended jobs, so that they stand for others
 LEARNED = 2_000  # ended jobs that are looked at
 PASSES = 128  # between two looks at the time
 LONGEST_S = 10.0  # of cpu time for a look into the future
+SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
 SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
 
 Share = Callable[[float, float], float]
@@ -41,17 +43,25 @@ class Pool:
 
     shares: tuple[float, ...]  # ascending; empty where nothing is known
     told: str  # whose they are
+    key: tuple[str, ...] = ()
+    shape: float = SHAPE
 
     def draw(self, chance: float, past: float = 0.0) -> float:
         """The share at this chance (from 0 to 1) of a job that has used more than `past`."""
         if not self.shares:
-            floor = past**SHAPE
-            return float((floor + chance * (1 - floor)) ** (1 / SHAPE))
+            floor = past**self.shape
+            return float((floor + chance * (1 - floor)) ** (1 / self.shape))
         begin = bisect_right(self.shares, past) if past > 0 else 0
         left = len(self.shares) - begin
         if not left:  # it has outlived all that is known
             return past + chance * max(1 - past, 0)
         return self.shares[begin + min(int(chance * left), left - 1)]
+
+    def again(self, random: np.random.Generator) -> "Pool":
+        """What could as well be known of them: a bootstrap of the shares. It is wide where few are known."""
+        if not self.shares:
+            return replace(self, shape=SHAPE * float(np.exp(SPREAD * random.standard_normal())))
+        return replace(self, shares=tuple(np.sort(random.choice(self.shares, len(self.shares))).tolist()))
 
 
 class RunTimes:
@@ -63,15 +73,15 @@ class RunTimes:
             if job.start is None or job.end is None or job.state not in (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY):
                 continue
             share = min((job.end - job.start) / job.walltime, (job.walltime + job.grace) / job.walltime)
-            for key in ((job.user, job.name), (job.user,), ()):
+            for key in ((job.user, job.name), (job.user,), ("",)):
                 found.setdefault(key, []).append(share)
         self._pools = {key: tuple(sorted(shares)) for key, shares in found.items() if len(shares) >= ENOUGH}
 
     def of(self, user: str, name: str) -> Pool:
         """What is known of jobs of this user and name."""
-        for key, told in (((user, name), "user and name"), ((user,), "user"), ((), "all")):
+        for key, told in (((user, name), "user and name"), ((user,), "user"), (("",), "all")):
             if key in self._pools:
-                return Pool(self._pools[key], told)
+                return Pool(self._pools[key], told, key)
         return Pool((), "none")
 
 
@@ -229,15 +239,22 @@ def drawn(planner: Planner, jobs: Mapping[int, Job], pools: Mapping[int, Pool], 
     """Run times of all rows in each of some futures, shape (samples, rows).
 
     A job's chances are spread evenly over the futures, and depend on its number alone: what is asked twice, or of
-    another queue, is not answered with other luck.
+    another queue, is not answered with other luck. What is known of run times is itself uncertain, for all jobs of
+    a group in the same way: each future has a bootstrap of it.
     """
     walltime: Ints = planner.state.jobs.walltime[: planner.jobs]
     found: Ints = np.repeat(walltime[None, :], samples, axis=0)
+    known = {pool.key: pool for pool in pools.values()}
+    again: dict[tuple[str, ...], list[Pool]] = {}
+    for key, pool in known.items():
+        random = np.random.default_rng([zlib.crc32("\0".join(key).encode()), samples])
+        again[key] = [pool.again(random) for _ in range(samples)]
     for number, job in jobs.items():
         row = planner.rows[number]
         random = np.random.default_rng([number, samples])
         chances = (random.permutation(samples) + random.random(samples)) / samples
         past = 0.0 if job.start is None else max((now - job.start) / job.walltime, 0.0)
-        shares = [pools[number].draw(chance, past) for chance in chances.tolist()]
+        futures = again[pools[number].key]
+        shares = [pool.draw(chance, past) for pool, chance in zip(futures, chances.tolist(), strict=True)]
         found[:, row] = np.clip(np.array(shares) * job.walltime, 1, walltime[row]).astype(np.int64)
     return found
