@@ -1,8 +1,10 @@
 """The transition table, and that nothing happens beside it."""
 
+from pathlib import Path
+
 import pytest
 
-from backfill.queue.states import HOLDING, MOVES, NEW, OVER, PENDING, after
+from backfill.queue.states import HOLDING, MOVES, NEW, OVER, PENDING, after, diagram
 
 
 def test_every_state_can_be_reached_and_every_open_one_can_end():
@@ -27,3 +29,8 @@ def test_a_move_that_is_not_in_the_table_is_refused():
         after("RUNNING", "start")
     with pytest.raises(AssertionError, match="end of a job that is PENDING"):
         after("PENDING", "end")
+
+
+def test_the_diagram_of_the_documentation_is_drawn_from_the_table():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "queue.md").read_text(encoding="utf-8")
+    assert f"```mermaid\n{diagram()}\n```\n" in page

@@ -21,6 +21,7 @@ from backfill.cli.anonymize import anonymize
 from backfill.cli.compare import compare
 from backfill.cli.demo import demo
 from backfill.cli.generate import generate
+from backfill.cli.history import history
 from backfill.cli.import_log import import_log
 from backfill.cli.live import light, replay
 from backfill.cli.options import Verbose
@@ -150,6 +151,7 @@ app.command("import", epilog=import_log.examples)(import_log)
 app.command(epilog=anonymize.examples)(anonymize)
 for name in QUEUE:
     app.command(name)(light(name))
+app.command(epilog=history.examples)(history)
 app.command(epilog=replay.examples)(replay)
 
 

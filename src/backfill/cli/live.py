@@ -1,17 +1,26 @@
 """The verbs of the live queue: those of its light client, which are only named here, and the replay."""
 
+import inspect
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from backfill.cli import say
-from backfill.cli.options import Json, Quiet, examples
+from backfill.cli.options import Json, Quiet, examples, known_policies
 from backfill.model.errors import BackfillError
 from backfill.model.units import SECOND, counted
-from backfill.queue.options import VERBS
+from backfill.queue.home import home
+from backfill.queue.options import VERBS, Option
+
+if TYPE_CHECKING:
+    from backfill.queue.book import Job
+
+OVER_TOO = ("show", "log", "wait")  # verbs that know jobs that are over
+LATELY = 50  # of these are completed
 
 
 class Differs(BackfillError):
@@ -20,14 +29,71 @@ class Differs(BackfillError):
     exit_code = 5
 
 
-def light(verb: str) -> Callable[[], None]:
-    """A verb of the light client, for the list of verbs: `main` hands its words on before they come here."""
+def light(verb: str) -> Callable[..., None]:
+    """A verb of the light client, for the list of verbs and for the shell to complete.
 
-    def run() -> None:
+    `main` hands its words on before they come here.
+    """
+
+    def run(**given: Any) -> None:
         raise AssertionError(verb)
 
+    shown = [_shown(option) for option in VERBS[verb].options]
+    kind: Any
+    if "ID" in VERBS[verb].usage:
+        complete = partial(known_jobs, over=verb in OVER_TOO)
+        kind = Annotated[list[str] | None, typer.Argument(metavar="ID...", autocompletion=_named(complete))]
+        shown.append(inspect.Parameter("ids", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
+    elif verb == "submit":
+        kind = Annotated[list[str] | None, typer.Argument(metavar="COMMAND...")]
+        shown.append(inspect.Parameter("command", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
     run.__name__, run.__doc__ = verb, VERBS[verb].help
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in shown}
     return run
+
+
+def _shown(option: Option) -> inspect.Parameter:
+    """An option of the light client as typer has it."""
+    complete = {"policy": known_policies, "name": known_names}.get(option.key)
+    more: dict[str, Any] = {"autocompletion": complete} if complete and option.read is not None else {}
+    told: Any = typer.Option(*option.each, help=option.help, **more)
+    kind: Any = Annotated[bool, told] if option.read is None else Annotated[str | None, told]
+    name, default = f"option_{option.each[-1].lstrip('-').replace('-', '_')}", False if option.read is None else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _named(complete: Callable[[str], list[tuple[str, str]]]) -> Callable[[str], list[tuple[str, str]]]:
+    """typer looks at the signature of what completes."""
+
+    def named(incomplete: str) -> list[tuple[str, str]]:
+        return complete(incomplete)
+
+    return named
+
+
+def known_jobs(incomplete: str, over: bool = False) -> list[tuple[str, str]]:
+    """The jobs that are not over, and the last ones that are, with names and states; no daemon is started for that."""
+    found = _jobs(LATELY if over else 0)
+    return [(job.label, f"{job.name} {job.state}") for job in found if job.label.startswith(incomplete)]
+
+
+def known_names(incomplete: str) -> list[str]:
+    """The names of jobs that are not over."""
+    return sorted({job.name for job in _jobs(0) if job.name.startswith(incomplete)})
+
+
+def _jobs(over: int) -> "list[Job]":
+    from backfill.queue.store import Store, StoreError
+
+    path = Path(home()) / "store.db"
+    if not path.exists():
+        return []
+    try:
+        store = Store(path, readonly=True)
+        return [*store.jobs("end_us IS NULL"), *(store.ended(over)[::-1] if over else [])]
+    except StoreError:  # what cannot be read completes nothing
+        return []
 
 
 @examples("backfill replay ~/.local/state/backfill/queue --check", "backfill replay queue/ --policy easy --policy fcfs")

@@ -1,6 +1,7 @@
 """The live queue: the same policies on one machine. The daemon writes a log of events; everything else is its fold.
 
-All but `planner` and `replay` use the standard library alone: a daemon must be small, and a client must answer at once.
+All but `planner`, `replay`, `history`, `top` and what answers questions use the standard library alone: a daemon must
+be small, and a client must answer at once.
 In the order in which they import each other:
 
 states     which state follows which
@@ -12,6 +13,13 @@ keeper     a script that starts jobs and outlives the daemon
 attempts   folders in which jobs run, and what is true of one
 engine     the queue itself: requests, decisions and ends in, events out; no clock, file or process of its own
 planner    the policy, fed by the events; a process
+rewind     a planner that is set back, to look into many futures
+forecast   run times that may be, and the future with them
+asked      what a question is asked of: a copy of the planner, and the open jobs
+explain    why a job waits, and what would help
+whatif     estimates, slots, a job that is not there yet, another policy
+questions  a copy of the planner answers
+estimates  what people were told, and whether it came so
 link       the daemon's side of planners
 launcher   the daemon's side of the keeper
 licences   what the servers of licences say
@@ -21,5 +29,9 @@ daemon     sockets, clock and processes around the engine
 words      times, sizes and lists as users write them
 options    the options of the verbs
 client     the verbs
+asking     the verbs that ask what will come
+top        the queue on a screen
+doctor     what the machine offers, and what is wrong
+history    the jobs that are over, and the recorded week as a workload
 replay     a recorded queue, lived again
 """

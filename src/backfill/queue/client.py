@@ -7,11 +7,13 @@ import os
 import socket
 import sys
 import time
+from importlib import import_module
 
 from backfill.queue.home import SOCKET, home
 from backfill.queue.options import SUBMIT, VERBS, directives, help_text, parse
 from backfill.queue.words import (
     Unreadable,
+    bound_text,
     clock_text,
     instant_text,
     parse_id,
@@ -21,8 +23,10 @@ from backfill.queue.words import (
 )
 
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
+STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 10.0, 60.0
-CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE}
+CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE, "starting": STARTING}
+ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
 
 TYPE_CHECKING = False
@@ -167,6 +171,10 @@ def submit(words: Sequence[str]) -> int:
                 raise Unreadable(f"{left[0]}: {rest[0]!r} is not an option")
             given = {**in_script, **given}
     request = request_of(given, argv, script)
+    if given.get("test"):
+        from backfill.queue.asking import test
+
+        return test(request, given)
     answer = persistent("submit", home(), **request)
     number = answer["id"]
     if given.get("json"):
@@ -305,7 +313,7 @@ def queue(words: Sequence[str]) -> int:
     lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", "GUARANTEED", "WHY"]]
     lines += [_line(job, now) for job in found["jobs"]]
     if len(lines) > 1:
-        _table(lines, right=(0, 3, 4, 5, 6, 7))
+        table(lines, right=(0, 3, 4, 5, 6, 7))
     states = [job["state"] for job in found["jobs"]]
     running = sum(state in ("STARTING", "RUNNING", "ENDING") for state in states)
     held = found["held"]
@@ -335,7 +343,7 @@ def _line(job: Facts, now: int) -> list[str]:
         elapsed = "-"
     else:
         elapsed = clock_text((now if running else round(job["end_s"] * 1e6)) - round(job["start_s"] * 1e6))
-    guaranteed = "-" if job["guaranteed_s"] is None else instant_text(round(job["guaranteed_s"] * 1e6), now)
+    guaranteed = "-" if job["guaranteed_s"] is None else bound_text(round(job["guaranteed_s"] * 1e6), now)
     return [
         job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"]),
         size_text(job["need"].get("memory", 0)), clock_text(round(job["limit_s"] * 1e6)), elapsed, guaranteed,
@@ -346,7 +354,7 @@ def _line(job: Facts, now: int) -> list[str]:
 def show(words: Sequence[str]) -> int:
     """Show all about jobs."""
     given, left, _ = parse("show", words)
-    found = persistent("show", home(), ids=_ids(given, left))
+    found = persistent("show", home(), ids=ids_of(given, left))
     if given.get("json"):
         print(json.dumps({"schema": 1, **found}))
         return 0
@@ -387,7 +395,7 @@ def change(verb: str, words: Sequence[str]) -> int:
     more = {}
     if verb == "edit":
         more["to"] = {name: given[name] for name in ("walltime", "priority") if name in given}
-    found = persistent(verb, home(), ids=_ids(given, left), **more)
+    found = persistent(verb, home(), ids=ids_of(given, left), **more)
     if given.get("json"):
         print(json.dumps({"schema": 1, **found}))
     return 0
@@ -396,7 +404,7 @@ def change(verb: str, words: Sequence[str]) -> int:
 def wait(words: Sequence[str]) -> int:
     """Wait until jobs are over; the code of the job, of several the largest."""
     given, left, _ = parse("wait", words)
-    ids, end = _ids(given, left), None
+    ids, end = ids_of(given, left), None
     if "timeout" in given:
         end = time.monotonic() + given["timeout"] / 1e6
     while True:
@@ -418,7 +426,7 @@ def log(words: Sequence[str]) -> int:
     given, left, _ = parse("log", words)
     if len(left) != 1:
         raise Unreadable("expected one job")
-    folder, ids = home(), _ids(given, left)
+    folder, ids = home(), ids_of(given, left)
     (job, *more) = persistent("show", folder, ids=ids)["jobs"]
     if more:
         raise Unreadable("expected one task of an array, ARRAY_INDEX")
@@ -448,6 +456,12 @@ def serve(words: Sequence[str]) -> int:
     given, left, _ = parse("serve", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
+    if "policy" in given:
+        from backfill.queue.asking import switch
+
+        return switch(given)
+    if given.get("dry") or given.get("drop"):
+        raise Unreadable("--dry-run and --drop-promises belong to --policy")
     if given.get("stop"):
         pid = Queue(home(), start=False).ask("stop")["pid"]
         end = time.monotonic() + START_S
@@ -469,7 +483,8 @@ def serve(words: Sequence[str]) -> int:
     return work()
 
 
-def _ids(given: Facts, left: Sequence[str]) -> list[Any]:
+def ids_of(given: Facts, left: Sequence[str]) -> list[Any]:
+    """The jobs that a command line names, as a request has them."""
     ids: list[Any] = [parse_id(part) for word in left for part in word.split(",")]
     if given.get("all"):
         ids.append("all")
@@ -485,7 +500,8 @@ def safe(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _table(lines: list[list[str]], right: Sequence[int]) -> None:
+def table(lines: list[list[str]], right: Sequence[int]) -> None:
+    """Print a header and rows, some columns flush right."""
     widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
     for line in lines:
         cells = [
@@ -508,6 +524,9 @@ def main(words: Sequence[str]) -> int:
     try:
         if verb in run:
             return run[verb](rest)
+        if verb in ELSEWHERE:
+            module = import_module(f"backfill.queue.{ELSEWHERE[verb]}")
+            return int(getattr(module, verb)(rest))
         return change(verb, rest)
     except Unreadable as error:
         return _complain(str(error), USAGE)

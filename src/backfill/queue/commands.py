@@ -59,11 +59,7 @@ def submit(request: Facts, given: Context) -> Done:
     need = {"cpus": 1, **need}
     if need["cpus"] < 1:
         raise Refused("cpus is 0; expected 1 or more", field="cpus")
-    for name, amount in need.items():
-        there = max(book.capacity.get(name, 0), given.most.get(name, 0))
-        if amount > there:
-            told = f"the job asks for {_amount(name, amount)}; the machine has {_amount(name, there)}"
-            raise Refused(told, "impossible", name)
+    check_need(need, given)
     walltime = _span(asked, "walltime", given.defaults.get("walltime"))
     if walltime is None:
         raise Refused("no walltime; expected --time, or default_time in config.toml", field="walltime")
@@ -105,6 +101,15 @@ def submit(request: Facts, given: Context) -> Done:
         events.append(Event("submit", task["id"], {"job": task}))
     job.index, job.array = (indexes[0], job.id) if indexes[0] is not None else (None, 0)
     return Done(submitted(job), events)
+
+
+def check_need(need: Mapping[str, int], given: Context) -> None:
+    """Refuse a job that the machine can never run."""
+    for name, amount in need.items():
+        there = max(given.book.capacity.get(name, 0), given.most.get(name, 0))
+        if amount > there:
+            told = f"the job asks for {_amount(name, amount)}; the machine has {_amount(name, there)}"
+            raise Refused(told, "impossible", name)
 
 
 def submitted(job: Job) -> Facts:

@@ -31,7 +31,7 @@ class Config:
         for name in told:
             if name not in KEYS:
                 raise Unreadable(f"{self.file}: unknown setting {name!r}; known: {', '.join(KEYS)}")
-        self.policy = _kept(home, str(told.get("policy", POLICY)))
+        self.policy = kept(home, str(told.get("policy", POLICY)))
         self.defaults = {
             "walltime": self._read(told, "default_time", parse_time, WALLTIME),
             "grace": self._read(told, "grace", parse_time, GRACE),
@@ -82,7 +82,7 @@ class Config:
             raise Unreadable(f"{self.file}: {name}: {error}") from None
 
 
-def _kept(home: Path, policy: str) -> str:
+def kept(home: Path, policy: str) -> str:
     """A policy of a user's file is copied, so that a later edit does not change a running queue."""
     match = re.match(r"(.*\.py)(:.*)?$", policy)
     if not match:

@@ -10,25 +10,27 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import attempts, commands
+from backfill.queue import attempts, commands, feed
 from backfill.queue.attempts import Verdict
 from backfill.queue.backups import keep_backups
 from backfill.queue.book import Facts
 from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Refused
-from backfill.queue.config import Config, program
+from backfill.queue.config import Config, kept, program
 from backfill.queue.connection import Connection
 from backfill.queue.engine import Engine
+from backfill.queue.estimates import Estimates
 from backfill.queue.home import SOCKET, home, network_type
 from backfill.queue.keeper import read_json
 from backfill.queue.launcher import LocalLauncher, attempt_spec, near, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
-from backfill.queue.shown import queue_rows, story
-from backfill.queue.states import HOLDING
+from backfill.queue.shown import queue_rows, row, story
+from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode
 from backfill.queue.words import Unreadable
 
@@ -58,6 +60,7 @@ class Daemon:
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
         self.connections: set[Connection] = set()
+        self._estimates: Estimates | None = None  # that were told last
         self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
         self._stopped = asyncio.Event()
 
@@ -287,6 +290,75 @@ class Daemon:
 
     def _look_show(self, message: Facts, reply: Any) -> Facts:
         return {"jobs": [story(self.engine, self.store, job, self.clock.now()) for job in self._chosen(message)]}
+
+    def _look_eta(self, message: Facts, reply: Callable[[Facts], None]) -> Facts | None:
+        """Estimates of all pending jobs; the last ones, where nothing has happened since."""
+        known, asked = self._estimates, (self.engine.last_pass, self.engine.book.last_job)
+        if known is not None and known.holds(asked, self.clock.now()):
+            return known.told(self.clock.now())
+
+        def over(told: Facts) -> None:
+            if "error" not in told:
+                self._estimates = estimates = Estimates(asked, told)
+                self.engine.note_shown(estimates.news(known))
+                self.poke()
+                told = estimates.told(self.clock.now())
+            reply(told)
+
+        self._question({"what": "eta"}, over)
+        return None
+
+    def _look_explain(self, message: Facts, reply: Callable[[Facts], None]) -> Facts | None:
+        """Why a job does not run."""
+        found = self._chosen(message)
+        if len(found) != 1:
+            raise Refused("expected one job; of an array one task, ARRAY_INDEX", field="ids")
+        job = found[0]
+        told = row(self.engine, job, self.clock.now())
+        if job.state != PENDING:
+            return {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
+        self._question({"what": "explain", "id": job.id, "reason": told["reason"]}, reply)
+        return None
+
+    def _look_slots(self, message: Facts, reply: Callable[[Facts], None]) -> None:
+        """What fits now, and for how long."""
+        need = {str(name): int(amount) for name, amount in dict(message.get("need", {})).items()}
+        commands.check_need(need, self.engine.context())
+        self._question({"what": "slots", "need": need, "grace": self.config.defaults["grace"]}, reply)
+
+    def _look_test(self, message: Facts, reply: Callable[[Facts], None]) -> None:
+        """When a job would start; nothing of it is stored."""
+        done = commands.submit(message, replace(self.engine.context(), keep=lambda spec: 0))
+        tasks = [event.data["job"] for event in done.events]
+        if not tasks:
+            raise Refused("the job is queued already", "usage", "token")
+
+        def over(told: Facts) -> None:
+            reply(told if "error" in told else {**done.answer, **told})
+
+        self._question({"what": "test", "tasks": tasks}, over)
+
+    def _look_switch(self, message: Facts, reply: Callable[[Facts], None]) -> None:
+        """What another policy would do with those who wait."""
+        book, policy = self.engine.book, self._policy(message)
+        epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": feed.base(book)}
+        self._question({"what": "switch", "policy": policy, "epoch": epoch}, reply)
+
+    def _look_policy(self, message: Facts, reply: Callable[[Facts], None]) -> Facts:
+        """Another policy takes over, until config.toml names another one."""
+        policy = self._policy(message)
+        self.engine.switch(policy, program(), "switched")
+        self.poke()
+        return {"policy": policy}
+
+    def _policy(self, message: Facts) -> str:
+        try:
+            return kept(self.folder, str(message.get("policy")))
+        except Unreadable as error:
+            raise Refused(str(error), "usage", "policy") from None
+
+    def _question(self, what: Facts, reply: Callable[[Facts], None]) -> None:
+        self.link.question(self.folder, {**what, "now": self.clock.now(), "folder": str(self.folder)}, reply)
 
     def _look_find(self, message: Facts, reply: Any) -> Facts:
         return {"ids": [job.id for job in self._chosen(message)]}

@@ -103,6 +103,7 @@ class Engine:
         self.ready = False  # a planner is there
         self.said: list[feed.Message] = []  # what it will be told next
         self._stirred = False  # something of that may lead to a decision
+        self._opened: tuple[Facts, str, str] = ({}, "", "")
         self.failures: list[str] = []  # of planners, since one answered
         self.notes: list[str] = []  # what the operator should know
         self.stopping = False  # no starts any more
@@ -115,7 +116,7 @@ class Engine:
         self._timers: list[tuple[int, int]] = []
         self._waiters: dict[int, list[Reply]] = {}
         self._wanted: Facts | None = None  # an epoch that is to begin
-        self._last_pass = 0
+        self.last_pass = 0
         self._slept = clock.slept()
 
     # ------------------------------------------------------------------ what comes in
@@ -128,19 +129,22 @@ class Engine:
         if {"resources": book.capacity, "cpu_ids": book.cpu_ids, "gpu_ids": book.gpu_ids} != capacity:
             self._happen(Event("capacity", 0, capacity))
         epoch = book.epoch
-        if (
-            not epoch
-            or (epoch["asked"], epoch["program"]) != (policy, program)
-            or epoch["resources"].keys() != capacity["resources"].keys()
-        ):
+        same = epoch and epoch["program"] == program and epoch["resources"].keys() == capacity["resources"].keys()
+        if not epoch or epoch.get("configured", epoch["asked"]) != policy:
             self.switch(policy, program, "switched" if epoch else "first")
+        elif not same:
+            self.switch(epoch["asked"], program, "switched")
         else:
             self._wanted = {}
         book.review.update(book.jobs)
 
     def switch(self, policy: str, program: str, why: str, asked: str = "") -> None:
-        """Another policy takes over, or the same one with nothing behind it. asked: the one of the configuration."""
+        """Another policy takes over, or the same one with nothing behind it. asked: the one in whose place it is.
+
+        It stays until the configuration names another one than now.
+        """
         self._wanted = {"policy": policy, "asked": asked or policy, "program": program, "why": why}
+        self._wanted["configured"] = self._opened[1]
 
     def _again(self, why: str) -> None:
         """An epoch begins with the policy that is there."""
@@ -310,6 +314,11 @@ class Engine:
             self._wanted = {}
             self.ready = False
 
+    def note_shown(self, estimates: list[list[object]]) -> None:
+        """Write down which starts people were told to expect."""
+        if estimates:
+            self._happen(Event("shown", 0, {"estimates": estimates}))
+
     def tick(self) -> None:
         """Time has gone by."""
         now = self._now()
@@ -471,14 +480,14 @@ class Engine:
         """The instant of a pass, if one is due; it is written down before the planner is asked."""
         if not self.ready or self.asked is not None or self._wanted is not None or self.stopping:
             return None
-        now, last = self.clock.now(), max(self.book.last_t, self._last_pass + 1)
+        now, last = self.clock.now(), max(self.book.last_t, self.last_pass + 1)
         if self.wake is not None and self.wake <= now:
             # A little late is on time: the pass counts for the instant that the policy asked for.
             now = self.wake if now - self.wake < SECOND else now
         elif not self._stirred:
             return None
         now = max(now, last)
-        self.wake, self.asked, self._last_pass = None, now, now
+        self.wake, self.asked, self.last_pass = None, now, now
         event = Event("pass", 0, {"now": now})
         event.t = now
         self.book.apply([event])
@@ -491,7 +500,7 @@ class Engine:
         self._wanted = None
         self._history, self.said = feed.passes(self.store.events(book.epoch_seq))
         self._stirred = any(message[0] != "submit" for message in self.said)
-        self._last_pass = max([self._last_pass, *(one.now for one in self._history[-1:])])
+        self.last_pass = max([self.last_pass, *(one.now for one in self._history[-1:])])
         self._disturbed.clear()
         self.plan.clear()
         self.asked = -1

@@ -9,7 +9,9 @@ import json
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from backfill.queue import feed
@@ -21,7 +23,12 @@ ANSWER_S = {"compiled": 10.0, "plain": 120.0}
 HISTORY_S = 600.0
 LOAD_S = 1800.0
 RETRY_S = 30.0
+QUESTION_S = 600.0
 ONLY_PLAIN = bool(os.environ.get("NUMBA_DISABLE_JIT"))
+
+
+class _Starting(Exception):
+    """No planner is there yet."""
 
 
 class PlannerLink:
@@ -42,6 +49,9 @@ class PlannerLink:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = 0  # in a row
         self._busy: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()  # of what is said to the planner: one line each way at a time
+        self._questions = asyncio.Lock()  # one at a time is enough
+        self._asked = 0
 
     @property
     def pids(self) -> dict[str, int]:
@@ -72,6 +82,55 @@ class PlannerLink:
     def ask(self, now: int, messages: list[feed.Message]) -> None:
         """Ask the planner for its decisions."""
         self._send({"do": "ask", "now": now, "messages": messages}, ANSWER_S[self.kind])
+
+    def question(self, folder: Path, what: Facts, reply: Callable[[Facts], None]) -> None:
+        """Have a copy of the planner answer a question of a client; decisions do not wait for that."""
+
+        async def work() -> None:
+            problem = {"code": "starting", "message": "the policy is being started; ask again", "field": ""}
+            told: Facts = {"error": problem}
+            try:
+                async with self._questions:
+                    told = await self._question(folder, what)
+            except _Starting:
+                pass
+            except (TimeoutError, OSError, ValueError) as error:
+                problem |= {"code": "question", "message": f"there is no answer: {error or type(error).__name__}"}
+            finally:
+                reply(told)
+
+        self._spawn(work())
+
+    async def _question(self, folder: Path, what: Facts) -> Facts:
+        """It answers into a pipe with a name, which ends with it, however it ends."""
+        self._asked += 1
+        path = folder / f"answer.{self._asked}"
+        path.unlink(missing_ok=True)
+        os.mkfifo(path, 0o600)
+        try:
+            end = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+            reader = asyncio.StreamReader(limit=LINE)
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), end)
+            try:
+                async with self._turn:
+                    made = self._made.get(self.kind)
+                    if made is None or made.stdin is None or not self.engine.ready:
+                        raise _Starting
+                    asked = {"do": "question", "to": str(path), "question": {**what, "messages": self.engine.said}}
+                    made.stdin.write(json.dumps(asked).encode() + b"\n")
+                    await made.stdin.drain()
+                    if not (await self._read(made, ANSWER_S[self.kind]))["asked"]:
+                        raise OSError("the system has no room for another process")
+                text = await asyncio.wait_for(reader.read(), QUESTION_S)
+            finally:
+                transport.close()
+        finally:
+            path.unlink(missing_ok=True)
+        if not text:
+            raise OSError("see daemon.log")
+        found: Facts = json.loads(text)
+        return found
 
     def close(self) -> None:
         """End all planners."""
@@ -162,9 +221,10 @@ class PlannerLink:
         try:
             if made is None or made.stdin is None:
                 raise OSError("it is gone")
-            made.stdin.write(json.dumps(what).encode() + b"\n")
-            await made.stdin.drain()
-            told = await self._read(made, patience)
+            async with self._turn:
+                made.stdin.write(json.dumps(what).encode() + b"\n")
+                await made.stdin.drain()
+                told = await self._read(made, patience)
         except (TimeoutError, OSError, ValueError) as error:
             told = {"error": f"{type(error).__name__} {error}".strip()}
         self._busy = None

@@ -100,6 +100,7 @@ SUBMIT = (
     Option("--export", "export", text, "Its environment: ALL, NONE, or NAMES and NAME=VALUE. [default: ALL]", "LIST"),
     Option("--keep-descendants", "keep_descendants", None, "Processes that it leaves behind keep running."),
     Option("--wrap", "wrap", text, "A command for /bin/sh -c, in place of a command behind --.", "TEXT"),
+    Option("--test-only", "test", None, "Tell when it would start; queue nothing."),
     Option("--parsable", "parsable", None, "Print the number alone."),
     Option("-W --wait", "wait", None, "Wait for its end and return its exit code."),
     Option("--json", "json", None, "Print one JSON object."),
@@ -113,8 +114,8 @@ NAMED = Option("--name", "name", text, "All jobs of this name.", "NAME")
 class Verb:
     """A verb of the queue: what it does, what it takes."""
 
-    def __init__(self, help: str, usage: str, options: Sequence[Option] = ()) -> None:
-        self.help, self.usage, self.options = help, usage, options
+    def __init__(self, help: str, usage: str, options: Sequence[Option] = (), examples: Sequence[str] = ()) -> None:
+        self.help, self.usage, self.options, self.examples = help, usage, options, examples
 
 
 VERBS = {
@@ -133,10 +134,31 @@ VERBS = {
     "log": Verb("Print the output of a job.", "[OPTIONS] ID", (
         Option("-f --follow", "follow", None, "Follow the output until the job has ended."),
         Option("--err", "err", None, "Print standard error, where it has a file of its own."))),
+    "eta": Verb("Estimate when pending jobs start.", "[ID...]", (
+        NAMED, Option("--accuracy", "accuracy", None, "How right earlier estimates were."), JSON), (
+        "backfill eta", "backfill eta 118", "backfill eta --accuracy")),
+    "explain": Verb("Tell why a job does not run yet, who went first, and what would help.", "ID", (JSON,), (
+        "backfill explain 118", "backfill explain 12_3 --json")),
+    "slots": Verb("Tell what fits now: how many cpus for how long.", "[OPTIONS]", (
+        Option("-t --time", "walltime", parse_time, "For at least so long.", "TIME"),
+        *(option for option in SUBMIT if option.key in ("memory", "gpus", "licences")), JSON), (
+        "backfill slots", "backfill slots --time 2h --mem 16G")),
+    "top": Verb("Watch the queue; q or Ctrl-C ends it.", "", (
+        Option("--every", "every", parse_time, "How often it is drawn. [default: 2s]", "TIME"),
+        Option("--once", "once", None, "Once, as without a terminal."), JSON), (
+        "backfill top", "backfill top --every 10s")),
+    "doctor": Verb("Tell what this machine offers to the queue, and what is wrong.", "", (JSON,), (
+        "backfill doctor", "backfill doctor --json")),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
         Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
         Option("--backup", "backup", text, "Copy the store, as it is now, to this file.", "FILE"),
-        Option("--detach", "detach", None, "Run it in the background."))),
+        Option("--detach", "detach", None, "Run it in the background."),
+        Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
+        Option("--dry-run", "dry", None, "Only tell what that would change."),
+        Option("--drop-promises", "drop", None, "Let it take over even if starts that were promised come later."),
+        Option("--json", "json", None, "With --policy: print one JSON object.")), (
+        "backfill serve --stop", "backfill serve --policy easy --dry-run",
+        "backfill serve --policy easy-sjf --drop-promises")),
 }  # fmt: skip
 
 
@@ -207,4 +229,6 @@ def help_text(verb: str) -> str:
         for option in about.options:
             head = f"  {', '.join(option.each)}{' ' + option.value if option.value else ''}"
             lines += [head, f"      {option.help}"] if len(head) > 28 else [f"{head:<30}{option.help}"]
+    if about.examples:
+        lines += ["", "Examples:", *(f"  {line}" for line in about.examples)]
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from backfill.core.view import View
 from backfill.loading import load
 from backfill.model.errors import BackfillError, UsageError
 from backfill.model.platform import Platform
+from backfill.model.promises import CAUSES
 from backfill.model.schedule import REASONS, STATES
 from backfill.model.units import NEVER
 from backfill.model.workload import Jobs
@@ -49,6 +51,7 @@ from backfill.queue.feed import Message
 from backfill.worlds.simulated import sorter
 
 ROOM = 256  # jobs for which the first State has room
+MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
 
 Decisions = dict[str, Any]
@@ -87,13 +90,17 @@ class Planner:
         """What the policy decides at an instant at which this has happened."""
         said = [*self._known, *messages]
         self._known = []
-        needed = self._jobs + sum(message[0] == "submit" for message in said)
+        self.make_room(sum(message[0] == "submit" for message in said))
+        self._past.append((now, said))
+        return self._decide(now, said)
+
+    def make_room(self, more: int) -> None:
+        """Have room for so many more jobs."""
+        needed = self.jobs + more
         if needed > self._room:
             self._begin(2 * needed)
             for past in self._past:
                 self._decide(*past)
-        self._past.append((now, said))
-        return self._decide(now, said)
 
     # ------------------------------------------------------------------
 
@@ -113,11 +120,12 @@ class Planner:
             recorded=self.policy.booked,
             journal=True,
         )
-        self._view = View(self.state, self.policy.layout)
-        self._arrange = sorter() if self.policy.sorted_for_it else take_in
-        self._room, self._jobs = room, 0
-        self._ids: list[int] = []
-        self._row: dict[int, int] = {}
+        self.view = View(self.state, self.policy.layout)
+        self.arrange = sorter() if self.policy.sorted_for_it else take_in
+        self._room, self.jobs = room, 0
+        self.ids: list[int] = []
+        self.rows: dict[int, int] = {}
+        self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
         self._users: dict[str, int] = {}
         self._projects: dict[str, int] = {}
@@ -149,14 +157,14 @@ class Planner:
         if self._drift:
             self._fit_capacity()
         self._do(DECIDE)
-        self._arrange(state)
+        self.arrange(state)
         if self.policy.compiled:
             decide_once(self.policy.entry, state)
         else:
-            self.policy.decide(self._view)
+            self.policy.decide(self.view)
         if state.trace.error[0] != OK:
-            raise_misuse(self.policy.name, state, np.array(self._ids), self.platform)
-        return self._read(now)
+            raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
+        return self._read(now, [message[1] for message in messages if message[0] == "gone"])
 
     def _do(self, code: Any, *numbers: int) -> None:
         row = zeros(NUMBERS)
@@ -168,7 +176,7 @@ class Planner:
         getattr(self, f"_hear_{kind}")(*about)
 
     def _hear_submit(self, job: int, facts: dict[str, Any]) -> None:
-        state, row = self.state, self._jobs
+        state, row = self.state, self.jobs
         jobs = state.jobs
         jobs.submit[row] = facts.get("submit", state.now)
         jobs.walltime[row] = facts["walltime"] + facts["grace"]
@@ -179,19 +187,19 @@ class Planner:
         jobs.user[row] = self._users.setdefault(facts["user"], len(self._users))
         project = facts["project"] or f"\0{job}"  # a job without one is a project of its own
         state.projects.of[row] = self._projects.setdefault(project, len(self._projects))
-        self._jobs += 1
-        self._ids.append(job)
-        self._row[job], self._grace[job] = row, facts["grace"]
+        self.jobs += 1
+        self.ids.append(job)
+        self.rows[job], self._grace[job] = row, facts["grace"]
         self._do(SUBMIT, row)
         self._do(ASK, row)
 
     def _hear_wait(self, job: int) -> None:
-        row = self._row[job]
+        row = self.rows[job]
         if not self.state.queue.waits[row] and self._run_of(row) is None:
             self._do(RELEASE, row)
 
     def _hear_gone(self, job: int, how: str) -> None:
-        row = self._row.get(job)
+        row = self.rows.get(job)
         if row is None:
             return
         if self.state.queue.waits[row]:
@@ -205,7 +213,7 @@ class Planner:
             self._do(DROP, row)
 
     def _hear_change(self, job: int, to: dict[str, int]) -> None:
-        row = self._row[job]
+        row = self.rows[job]
         if "walltime" in to:
             self._change(row, WALLTIME, to["walltime"] + self._grace[job], 0.0)
         if "priority" in to:
@@ -238,22 +246,42 @@ class Planner:
         run = int(runs.last[row])
         return run if run >= 0 and runs.how[run] == RUNNING else None
 
-    def _read(self, now: int) -> Decisions:
+    def _read(self, now: int, gone: list[int]) -> Decisions:
         """What was written down of the pass."""
         state = self.state
         starts: list[list[Any]] = []
         plan: dict[int, int | None] = {}
-        for code, job, a, *_ in state.journal.row[: state.journal.rows].tolist():
+        for code, job, a, b, c, _ in state.journal.row[: state.journal.rows].tolist():
             if code == START:
-                starts.append([self._ids[job], REASONS[a]])
-                plan[self._ids[job]] = None
+                starts.append([self.ids[job], REASONS[a]])
+                plan[self.ids[job]] = None
+                self.moves.pop(self.ids[job], None)
             elif code == RESERVE:
-                plan[self._ids[job]] = a
+                plan[self.ids[job]] = a
+                if self.policy.keeps:
+                    self._note_move(self.ids[job], Move(now, a, CAUSES[b], self.ids[c] if c >= 0 else 0, gone[:3]))
             elif code in (WITHDRAW, LEAVE):
-                plan[self._ids[job]] = None
+                plan[self.ids[job]] = None
         state.journal.rows = 0
         wake = int(state.batch.timers[0]) if state.batch.timed > 0 else None
         return {"now": now, "starts": starts, "plan": [*plan.items()], "wake": wake, "anew": not self.policy.keeps}
+
+    def _note_move(self, job: int, move: "Move") -> None:
+        """Remember that a job has another start in the plan than before."""
+        known = self.moves.get(job, [])
+        if not known or known[-1].start != move.start:
+            self.moves[job] = [*known[:1], *known[1:][-MOVES:], move]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A start that the policy reserved for a job."""
+
+    t: int
+    start: int
+    cause: str  # of model.promises.CAUSES
+    by: int  # the job for which it made way; 0 none
+    gone: list[int]  # the first jobs that ended at that instant
 
 
 def _held(base: list[list[Any]]) -> dict[str, int]:
@@ -310,7 +338,13 @@ def serve(text: str) -> None:
             _ = policy.entry
         say({"loaded": True})
         for line in sys.stdin:
-            planner, told = answer(planner, json.loads(line))
+            asked = json.loads(line)
+            if asked["do"] == "question":
+                from backfill.queue.questions import aside  # which few queues ever need
+
+                say({"asked": aside(planner, asked)})
+                continue
+            planner, told = answer(planner, asked)
             say(told)
     except BackfillError as error:
         say({"error": str(error)})

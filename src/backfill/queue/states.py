@@ -36,3 +36,15 @@ def after(state: str, event: str, to: str = "") -> str:
     found = to or (some[0] if len(some) == 1 else "")
     assert found in some, f"{event} of a job that is {state or 'not there'}, to {to or 'what follows'}"
     return found
+
+
+def diagram() -> str:
+    """The table as a Mermaid diagram; all states of a job that is over are one box."""
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for (state, event), to in MOVES.items():
+        over = all(each in OVER for each in to)
+        target = "over" if over else to[0]
+        label = event if to == OVER or not over else f"{event} ({', '.join(to)})"
+        arrows.setdefault((state or "[*]", target), []).append(label)
+    lines = [f"    {state} --> {to}: {', '.join(events)}" for (state, to), events in arrows.items()]
+    return "\n".join(["stateDiagram-v2", f'    state "{", ".join(OVER)}" as over', *lines])

@@ -199,6 +199,10 @@ class Store:
         for seq, t, kind, number, data in rows:
             yield Event(kind, number, json.loads(data), t, seq)
 
+    def latest(self, count: int) -> Iterator[Event]:
+        """The last events of the log."""
+        return self.events(max(self._last("seq") - count, 0))
+
     def last_t(self) -> int:
         """The last instant of the log; 0 where nothing has happened."""
         return self._last("t_us")

@@ -4,6 +4,8 @@ import re
 import time
 
 SECOND = 1_000_000
+MINUTE = 60 * SECOND
+NEAR = 10 * MINUTE  # instants are told to the second
 AFTER = ("after", "afterok", "afternotok", "afterany", "aftercorr")  # kinds of dependencies on jobs
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SIZES = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -147,11 +149,17 @@ def clock_text(micros: int) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def bound_text(micros: int, now: int) -> str:
+    """An instant as `instant_text` has it, not earlier than it is."""
+    far = abs(micros - now) >= NEAR
+    return instant_text(-(-micros // MINUTE) * MINUTE if far else micros, now)
+
+
 def instant_text(micros: int, now: int) -> str:
     """An instant in local time: 14:05 today, else with its date."""
     then, today = time.localtime(micros / SECOND), time.localtime(now / SECOND)
     if then[:3] == today[:3]:
-        return time.strftime("%H:%M:%S" if abs(micros - now) < 600 * SECOND else "%H:%M", then)
+        return time.strftime("%H:%M:%S" if abs(micros - now) < NEAR else "%H:%M", then)
     return time.strftime("%Y-%m-%d %H:%M", then)
 
 

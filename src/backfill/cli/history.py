@@ -1,0 +1,164 @@
+"""backfill history: the jobs of the live queue that are over."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.options import Json, Quiet, Verbose, examples
+from backfill.cli.output import print_json
+from backfill.model.errors import BadArgument, UsageError
+from backfill.model.units import counted
+from backfill.queue.client import safe, table
+from backfill.queue.home import home
+from backfill.queue.states import OVER
+from backfill.queue.words import Unreadable, clock_text, instant_text, parse_instant, parse_time
+
+if TYPE_CHECKING:
+    from backfill.queue.history import Filter
+    from backfill.queue.store import Store
+
+LAST = 20
+GROUPS = ("user", "name", "project")
+
+
+@examples(
+    "backfill history",
+    "backfill history --since 7d --by user",
+    "backfill history --user ana --state FAILED,TIMEOUT --json",
+    "backfill history --since 7d --workload week.csv",
+    "backfill simulate week.csv --platform week.toml --policy easy --overrun extend",
+)
+def history(
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Ended since then: 7d, 12h, 16:00, 2030-01-31.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Ended before then.")] = None,
+    user: Annotated[str, typer.Option("--user", metavar="NAME,...", help="Of these users.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME,...", help="With these names.")] = "",
+    state: Annotated[str, typer.Option("--state", metavar="STATE,...", help=f"That ended so: {', '.join(OVER)}.")] = "",
+    last: Annotated[
+        int | None, typer.Option("--last", metavar="N", min=1, help=f"The last N alone. [default: {LAST}; --json: all]")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="COLUMN", help="One line for each user, name or project.")
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            "--workload", metavar="OUT.csv", help="Write them for simulate and compare, with their machine beside it."
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """List the jobs of the live queue that are over, or write them as a workload."""
+    from backfill.queue.history import Filter, ended, opened, row, summed
+
+    wanted = Filter(
+        _instant("--since", since), _instant("--until", until), _names(user), _names(name), _names(state.upper())
+    )
+    if unknown := [each for each in wanted.states if each not in OVER]:
+        raise BadArgument("state", unknown[0], ", ".join(OVER))
+    if by is not None and by not in GROUPS:
+        raise BadArgument("by", by, ", ".join(GROUPS))
+    if by is not None and workload is not None:
+        raise UsageError("--by and --workload exclude each other")
+    store = opened(Path(home()))
+    some = ended(store, wanted)
+    shown = some if last is None and (as_json or workload or by) else some[-(last or LAST) :]
+    if workload is not None:
+        _write(store, [job.id for job in shown], wanted, workload)
+    elif as_json:
+        rows = summed(shown, by) if by else [row(job) for job in shown]
+        print_json({"schema": 1, f"{by or 'job'}s": rows})
+    elif by is not None:
+        _print_groups(summed(shown, by), by)
+    else:
+        lines = [["JOB", "NAME", "USER", "STATE", "CPUS", "ENDED", "WAIT", "RAN", "LIMIT USED"]]
+        now = time.time_ns() // 1000
+        for each in map(row, shown):
+            ran = None if each["start_s"] is None else each["end_s"] - each["start_s"]
+            lines.append([
+                each["label"], safe(each["name"])[:20], safe(each["user"])[:12], each["state"],
+                str(each["need"]["cpus"]), instant_text(round(each["end_s"] * 1e6), now), _span(each["wait_s"]),
+                _span(ran), _share(None if ran is None else min(ran / each["limit_s"], 1.0)),
+            ])  # fmt: skip
+        if len(lines) > 1:
+            table(lines, right=(0, 4, 6, 7, 8))
+        more = f", the last {len(shown):,} are shown" if len(shown) < len(some) else ""
+        print(f"{counted(len(some), 'job')} over{more}")
+    store.close()
+
+
+def _write(store: "Store", chosen: list[int], wanted: "Filter", out: str) -> None:
+    """Write the workload, its platform and its events, and say how to go on."""
+    from backfill.cli.platforms import beside, write_platform
+    from backfill.queue.history import recorded
+    from backfill.traces.events import write_events
+    from backfill.traces.write import check_suffix, write
+
+    suffix = check_suffix(out)
+    if suffix.startswith(".swf"):
+        raise BadArgument("workload", out, "a name that ends in .csv or .parquet: SWF cannot tell licences")
+    machine = beside(out, suffix)
+    found = recorded(store, chosen)
+    write(found.workload, out)
+    say.note(f"wrote {out}: {counted(len(found.workload), 'job')}")
+    write_platform(found.platform, machine)
+    words = [say.path(out), "--platform", say.path(machine)]
+    if len(found.events):
+        events = str(Path(out).with_name(Path(out).name.removesuffix(suffix) + "-events.csv"))
+        write_events(found.events, events)
+        say.note(f"wrote {events}: {counted(len(found.events), 'event')}")
+        words += ["--events", say.path(events)]
+    for why, count in found.left_out.items():
+        say.note(f"{counted(count, 'job')} {why}")
+    if wanted.users or wanted.names or wanted.states:
+        say.note("jobs that were filtered out held a part of the machine, which a simulation takes to be free")
+    if len(found.policies) > 1:
+        say.note(f"the queue had {counted(len(found.policies), 'policy').replace('policys', 'policies')} in turn")
+    words += ["--policy", found.policies[-1] if found.policies else "easy", "--overrun", "extend"]
+    say.following(f"backfill simulate {' '.join(words)}")
+
+
+def _print_groups(rows: "list[dict[str, object]]", by: str) -> None:
+    lines = [[by.upper(), "JOBS", "FAILED", "TIMEOUT", "MEDIAN WAIT", "P90 WAIT", "CPU H", "LIMIT USED"]]
+    for each in rows:
+        counts = [f"{each[column]:,}" for column in ("jobs", "failed", "timeout")]
+        waits = [_span(each[column]) for column in ("median_wait_s", "p90_wait_s")]
+        name = safe(str(each[by]))[:20] or "-"
+        lines.append([name, *counts, *waits, f"{each['cpu_h']:,.1f}", _share(each["limit_used"])])
+    if len(lines) > 1:
+        table(lines, right=range(1, 8))
+    else:
+        print("0 jobs over")
+
+
+def _span(seconds: object) -> str:
+    return clock_text(round(seconds * 1e6)) if isinstance(seconds, float) else "-"
+
+
+def _share(value: object) -> str:
+    return f"{value:.0%}" if isinstance(value, float) else "-"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def _instant(option: str, text: str | None) -> int | None:
+    """An instant; a span such as 7d is so long ago."""
+    if text is None:
+        return None
+    now = time.time_ns() // 1000
+    try:
+        if text[-1:] in "smhdw":
+            return now - parse_time(text)
+        then = parse_instant(text, now)
+    except Unreadable as error:
+        raise UsageError(f"{option}: {error}") from None
+    return then - 86_400_000_000 if then > now and ":" in text and "-" not in text else then  # the last such hour

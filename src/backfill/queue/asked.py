@@ -1,0 +1,109 @@
+"""What a question is asked of: a copy of the planner, which is set back after each try, and the jobs that are open."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backfill.core.promises import NO_TIME
+from backfill.core.runs import RUNNING
+from backfill.model.workload import Ints
+from backfill.queue.book import Facts, Job
+from backfill.queue.estimates import kept, widening
+from backfill.queue.forecast import LEARNED, RunTimes, drawn, links, live_on
+from backfill.queue.planner import Planner
+from backfill.queue.rewind import Present
+from backfill.queue.states import PENDING, STARTING
+from backfill.queue.store import Store
+
+BUDGET_S = 3.0  # of cpu time for the futures of one estimate
+EVENTS = 20_000  # of the log, in which estimates are looked for that came true or did not
+SAMPLES, FEWEST = 64, 8  # futures; so many in any case, each cut short where it takes more than its part
+
+
+class Queue:
+    """What a question is asked of: a planner that may be used up, the open jobs, and what is known of others."""
+
+    def __init__(self, planner: Planner, asked: Facts) -> None:
+        self.planner, self.now = planner, asked["now"]
+        store = Store(Path(asked["folder"]) / "store.db", readonly=True)
+        self.jobs = {job.id: job for job in store.jobs("end_us IS NULL")}
+        self.times = RunTimes(store.ended(LEARNED))
+        self.widened, self.held = widening(kept(store.latest(EVENTS))[0])  # the bounds, as those of late held so often
+        self.store = store
+        if asked["messages"]:  # what it would have been told next
+            planner.decide(max(self.now, int(planner.state.now) + 1), asked["messages"])
+        self.jobs = {number: job for number, job in self.jobs.items() if number in planner.rows}
+        planner.make_room(1)  # for a job that is asked about
+        self.looked = 0  # futures
+        self.take_stock()
+
+    def take_stock(self) -> None:
+        """The planner is what it is from here on: it is set back to this."""
+        planner, runs = self.planner, self.planner.state.runs
+        for number, job in self.jobs.items():
+            run = int(runs.last[planner.rows[number]])
+            if job.state == PENDING and run >= 0 and runs.how[run] == RUNNING:  # which the store does not know yet
+                job.state, job.waits, job.start = STARTING, False, int(runs.start[run])
+        self.present = Present(planner)
+
+    @property
+    def binds(self) -> bool:
+        """Whether the policy keeps what it reserves."""
+        return self.planner.policy.binds and self.planner.policy.keeps
+
+    def reserved(self, number: int) -> int | None:
+        """The start that the policy has in mind for a job."""
+        t = int(self.planner.state.promises.reserved[self.planner.rows[number]])
+        return None if t == NO_TIME else t
+
+    def try_out(self, messages: list[Any]) -> tuple[set[int], Ints]:
+        """Who starts at once if this happened now, and when each row starts then if jobs run until their walltimes."""
+        planner = self.planner
+        now = max(self.now, int(planner.state.now) + 1)
+        starts = {number for number, _ in planner.decide(now, messages)["starts"]}
+        walltime = planner.state.jobs.walltime[: planner.jobs].copy()
+        later = live_on(planner, walltime, links(self.jobs, planner.rows, self.now), self.now)
+        self.present.restore()
+        return starts, later
+
+    def starts_now(self, number: int, messages: list[Any]) -> bool:
+        """Whether a job starts at once if this happened now."""
+        now = max(self.now, int(self.planner.state.now) + 1)
+        starts = self.planner.decide(now, messages)["starts"]
+        self.present.restore()
+        return any(started == number for started, _ in starts)
+
+    def pending(self) -> list[Job]:
+        """Those that wait for something."""
+        return [job for job in self.jobs.values() if job.state == PENDING]
+
+    def futures(self) -> Ints:
+        """Starts in possible futures, shape (futures, rows)."""
+        planner = self.planner
+        linked = links(self.jobs, planner.rows, self.now)
+        pools = {number: self.times.of(job.user, job.name) for number, job in self.jobs.items()}
+        runtimes = drawn(planner, self.jobs, pools, SAMPLES, self.now)
+        rows, begun = [], time.process_time()
+        for done in range(SAMPLES):
+            if done >= FEWEST and time.process_time() - begun > BUDGET_S:
+                break
+            rows.append(live_on(planner, runtimes[done], linked, self.now, BUDGET_S / FEWEST))
+            self.present.restore()
+        self.looked = len(rows)
+        return np.array(rows)
+
+    def by_walltimes(self) -> Ints:
+        """Starts by row if every job runs until its walltime."""
+        planner = self.planner
+        walltime = planner.state.jobs.walltime[: planner.jobs].copy()
+        linked = links(self.jobs, planner.rows, self.now)
+        found = live_on(planner, walltime, linked, self.now)
+        self.present.restore()
+        return found
+
+
+def seconds(micros: int | None) -> float | None:
+    """Of microseconds."""
+    return None if micros is None else micros / 1e6

@@ -1,0 +1,308 @@
+"""What this machine offers to the queue, and what is wrong, check by check. It starts nothing and changes nothing."""
+
+import contextlib
+import json
+import os
+import platform
+import resource
+import shutil
+import socket
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from backfill.queue import keeper
+from backfill.queue.book import Facts
+from backfill.queue.client import FAILED, Problem, Queue, safe
+from backfill.queue.config import Config
+from backfill.queue.home import SOCKET, home, network_type
+from backfill.queue.options import parse
+from backfill.queue.states import PENDING
+from backfill.queue.store import SCHEMA, Store, StoreError
+from backfill.queue.words import Unreadable, size_text
+
+OK, WARN, FAIL = "ok", "warn", "FAIL"
+LITTLE = 512 << 20  # bytes of disk
+WAL_MAX = 64 << 20
+FILES = 512  # descriptors of a process
+STEP_S = 2.0  # between the queue clock and the wall clock
+SYNCS = 5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found, and what to do about it."""
+
+    verdict: str  # OK, WARN or FAIL
+    check: str
+    told: str
+    hint: str = ""
+
+
+class Machine:
+    """What the checks look at."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.daemon: Facts | None = None  # what it says; None where there is none
+        self.silent = ""  # why it says nothing, though it is there
+        with contextlib.suppress(Problem):
+            asked = Queue(str(folder), start=False)
+            try:
+                self.daemon = {**asked.ask("ping", 5.0), "queue": asked.ask("queue", 5.0)}
+            except (OSError, ValueError, Problem) as error:
+                self.silent = str(error) or type(error).__name__
+
+
+def versions(machine: Machine) -> Iterator[Finding]:
+    """The programs."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = [f"python {platform.python_version()}", f"sqlite {sqlite3.sqlite_version}"]
+    for name in ("backfill", "numba", "numpy"):
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    yield Finding(OK, "versions", ", ".join([*found, f"{platform.system()} {platform.release()}"]))
+    if sys.platform != "linux":
+        told = "processes are watched by files alone: a job whose supervisor is killed ends as NODE_FAIL"
+        yield Finding(WARN, "system", told, "use Linux where that matters")
+
+
+def folder(machine: Machine) -> Iterator[Finding]:
+    """Where the queue lies."""
+    there = machine.folder
+    if not there.exists():
+        yield Finding(OK, "folder", f"{there} is not there yet", "it is made at the first submit")
+        return
+    kind = network_type(os.path.realpath(there))
+    if kind:
+        yield Finding(FAIL, "folder", f"{there} is on {kind}, a network file system, whose locks are not safe",
+                      "BACKFILL_HOME names a folder on this machine")  # fmt: skip
+    mode = there.stat().st_mode & 0o777
+    if mode & 0o077:
+        yield Finding(WARN, "folder", f"others may look into {there} (mode {mode:o})", f"chmod 700 {there}")
+    free = shutil.disk_usage(there).free
+    if free < LITTLE:
+        yield Finding(FAIL if free < LITTLE // 16 else WARN, "disk", f"{size_text(free)} are free",
+                      "make room: without it no job is accepted or started")  # fmt: skip
+    if not kind and free >= LITTLE:
+        yield Finding(OK, "folder", f"{there}, {size_text(free)} free, a sync takes {_sync_ms(there)}")
+
+
+def _sync_ms(there: Path) -> str:
+    """How long the disk takes to keep a few bytes, which every submit waits for."""
+    path = there / f".doctor-{os.getpid()}"
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        return f"an error: {error.strerror}"
+    try:
+        begun = time.perf_counter()
+        for _ in range(SYNCS):
+            os.write(file, b"x" * 512)
+            getattr(os, "fdatasync", os.fsync)(file)
+        return f"{(time.perf_counter() - begun) / SYNCS * 1e3:.2g} ms"
+    finally:
+        os.close(file)
+        path.unlink()
+
+
+def store(machine: Machine) -> Iterator[Finding]:
+    """The log of events."""
+    path = machine.folder / "store.db"
+    if not path.exists():
+        return
+    try:
+        opened = Store(path, readonly=True)
+        some = opened.jobs("end_us IS NULL")
+        opened.close()
+    except (StoreError, sqlite3.Error) as error:
+        yield Finding(FAIL, "store", str(error), "a copy may be beside it: store-v*.bak")
+        return
+    wal = Path(f"{path}-wal")
+    size = wal.stat().st_size if wal.exists() else 0
+    told = f"schema {len(SCHEMA)}, {size_text(path.stat().st_size)}, write-ahead log {size_text(size)}"
+    pending = sum(job.state == PENDING for job in some)
+    told += f", {pending} jobs pending, {len(some) - pending} running"
+    if size > WAL_MAX:
+        yield Finding(WARN, "store", told, "something reads the store for very long; end it")
+    else:
+        yield Finding(OK, "store", told)
+
+
+def settings(machine: Machine) -> Iterator[Finding]:
+    """config.toml, and what the machine has."""
+    if not machine.folder.exists():
+        return
+    try:
+        config = Config(machine.folder)
+    except Unreadable as error:
+        yield Finding(FAIL, "settings", str(error), "the daemon will not start with that")
+        return
+    have = config.resources
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    licences = [f"{count} {name}" for name, count in have.items() if name not in ("cpus", "memory", "gpus")]
+    told = f"{have['cpus']} cpus, {size_text(have['memory'])} memory, {have['gpus']} gpus"
+    told = ", ".join([told, *licences]) + f"; policy {Path(config.policy).name}"
+    if have["cpus"] > there:
+        yield Finding(WARN, "settings", f"{told}; this process may use {there} cpus alone: jobs are not bound to cpus",
+                      "lower cpus in config.toml")  # fmt: skip
+    else:
+        yield Finding(OK, "settings", told)
+
+
+def daemon(machine: Machine) -> Iterator[Finding]:
+    """Who serves the queue."""
+    there, lock, sock = machine.folder, machine.folder / "lock", machine.folder / SOCKET
+    pid = 0
+    with contextlib.suppress(OSError, ValueError):
+        pid = int(lock.read_text())
+    alive = bool(pid) and bool(keeper.begun(pid)) and _locked(lock)
+    if machine.daemon is not None:
+        queue, planner = machine.daemon["queue"], machine.daemon["planner"]
+        yield Finding(OK, "daemon", f"process {machine.daemon['pid']}")
+        yield from _planner(queue, planner)
+        yield from _licences(queue)
+        off = abs(queue["now_s"] - time.time())
+        told = f"the clock of the queue and the wall clock are {off:.0f} s apart"
+        if off > STEP_S:
+            yield Finding(WARN, "clock", told, "the wall clock was set; backfill serve --stop takes the new one over")
+        else:
+            yield Finding(OK, "clock", "the clock of the queue and the wall clock agree")
+    elif machine.silent or alive:
+        told = f"process {pid} holds the queue and does not answer"
+        yield Finding(FAIL, "daemon", f"{told} ({machine.silent or 'no socket'})", f"see {there / 'daemon.log'}")
+    elif there.exists():
+        yield Finding(OK, "daemon", "not running", "it starts with the next verb that needs it")
+        if sock.exists():
+            yield Finding(WARN, "socket", f"{sock} is left over from a daemon that was killed",
+                          "the next daemon replaces it")  # fmt: skip
+    left = [*there.glob("answer.*")] if machine.daemon is None else []
+    if left:
+        yield Finding(WARN, "pipes", f"{len(left)} pipes of questions are left over", f"rm {there / 'answer.*'}")
+
+
+def _locked(lock: Path) -> bool:
+    """Whether somebody holds the lock of the daemon."""
+    import fcntl
+
+    try:
+        file = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
+    policy = Path(queue["policy"]).name
+    if queue["policy"] != queue["asked_policy"]:
+        yield Finding(FAIL, "planner", f"{policy} decides in place of {Path(queue['asked_policy']).name}, which failed",
+                      "see daemon.log; backfill serve --policy NAME tries again")  # fmt: skip
+    elif not planner["ready"]:
+        yield Finding(WARN, "planner", f"{policy} is being started", "jobs start in a moment")
+    elif planner["kind"] == "plain":
+        yield Finding(
+            WARN, "planner", f"{policy}, not compiled", "it is slower until the compiler is done; nothing to do"
+        )
+    else:
+        yield Finding(OK, "planner", f"{policy}, compiled")
+
+
+def _licences(queue: Facts) -> Iterator[Finding]:
+    for name, told in queue["licences"].items():
+        if told["stale"]:
+            yield Finding(FAIL, "licences", f"{name}: {told['problem']}; what it said last is in force",
+                          f"try the command sync of [licence.{name}] in config.toml")  # fmt: skip
+        else:
+            yield Finding(OK, "licences", f"{name}: {told['copies']} copies, {told['others']} used by others")
+
+
+def memory(machine: Machine) -> Iterator[Finding]:
+    """How memory limits are enforced, and what could do it better."""
+    told = "limits are enforced by looking once a second: a job that takes all memory at once is not stopped in time"
+    group = _own_group()
+    if group is None:
+        yield Finding(WARN, "memory", told, "this machine has no control groups of version 2")
+    elif "memory" not in _words(group / "cgroup.controllers"):
+        yield Finding(WARN, "memory", told, f"{group} has no memory controller that could do better")
+    elif not os.access(group / "cgroup.subtree_control", os.W_OK):
+        yield Finding(WARN, "memory", told, f"control groups are there, but {group} is not delegated to you")
+    else:
+        yield Finding(WARN, "memory", told, f"{group} is delegated to you; backfill does not use it yet")
+
+
+def _own_group() -> Path | None:
+    """The control group (version 2) of this process."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    own = next((line[3:] for line in lines if line.startswith("0::")), None)
+    for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+        if own is not None and Path(root, "cgroup.controllers").exists():
+            return Path(root, own.lstrip("/"))
+    return None
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def gpus(machine: Machine) -> Iterator[Finding]:
+    """Graphics processors."""
+    cards = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
+    others = [path.name for path in Path("/dev").glob("kfd")]
+    if others and not cards:
+        yield Finding(WARN, "gpus", "there seem to be AMD gpus, which are not counted", "set gpus in config.toml")
+    else:
+        yield Finding(OK, "gpus", ", ".join(cards) or "none was found")
+
+
+def limits(machine: Machine) -> Iterator[Finding]:
+    """How much the system lets a user have."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= files < FILES:
+        yield Finding(
+            WARN, "limits", f"a process may open {files} files", f"ulimit -n {FILES} before the daemon starts"
+        )
+    if sys.platform == "linux" and not hasattr(os, "pidfd_open"):
+        yield Finding(
+            WARN, "limits", "processes cannot be watched by pidfd", "a newer kernel or Python sees ends at once"
+        )
+    if not hasattr(socket, "SO_PEERCRED"):
+        yield Finding(WARN, "limits", "who connects cannot be told from the socket", "its folder keeps others out")
+
+
+CHECKS: Sequence[Callable[[Machine], Iterator[Finding]]] = (
+    versions, folder, store, settings, daemon, memory, gpus, limits,
+)  # fmt: skip
+
+
+def doctor(words: Sequence[str]) -> int:
+    """All checks; 1 where one of them failed."""
+    given, left, _ = parse("doctor", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}")
+    machine = Machine(Path(home()))
+    found = [finding for check in CHECKS for finding in check(machine)]
+    failed = any(finding.verdict == FAIL for finding in found)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in found], "ok": not failed}))
+        return FAILED if failed else 0
+    for finding in found:
+        print(f"{finding.verdict:<5} {finding.check:<9} {safe(finding.told)}")
+        if finding.hint:
+            print(f"      {'':<9} {safe(finding.hint)}")
+    return FAILED if failed else 0

@@ -1,0 +1,123 @@
+"""What people were told of starts to come: kept for a while, written down, and held against what came."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from backfill.queue.book import Event, Facts
+
+FRESH_S = 30.0  # estimates are told again so long, if nothing happened
+TIMES = 20  # that estimates of one job are written down
+COLUMNS = ("guaranteed_s", "median_s", "p90_s", "history", "ended_jobs")
+LATELY, ENOUGH = 200, 50  # estimates that are looked at, and that are enough to say something
+TOO_FEW = 0.85  # of the bounds at 90 % that held
+LEADS = ((3_600, "< 1 h"), (21_600, "1 - 6 h"), (float("inf"), "> 6 h"))  # how long before the likely start it was told
+
+
+@dataclass
+class Estimates:
+    """An answer of the planner's copy, and what was told before."""
+
+    of: tuple[int, int]  # the last pass and the last job when it was asked
+    answer: Facts
+    shown: dict[int, list[object]] = field(default_factory=dict)  # of each job, as last written down
+    times: dict[int, int] = field(default_factory=dict)  # of each job, how often
+
+    def holds(self, of: tuple[int, int], now: int) -> bool:
+        """Whether it may be told again."""
+        return of == self.of and now / 1e6 - self.answer["now_s"] < FRESH_S
+
+    def told(self, now: int) -> Facts:
+        """For a client."""
+        return {**self.answer, "age_s": max(round(now / 1e6 - self.answer["now_s"], 3), 0.0)}
+
+    def news(self, before: "Estimates | None") -> list[list[object]]:
+        """What is to be written down: [job, COLUMNS...] of those that are told another start than last time."""
+        found = []
+        for row in self.answer["jobs"]:
+            number, facts = row["id"], [row[name] for name in COLUMNS]
+            times = before.times.get(number, 0) if before else 0
+            last = before.shown.get(number) if before else None
+            changed = row["median_s"] is not None and (last is None or facts[:3] != last[:3]) and times < TIMES
+            if changed:
+                found.append([number, *facts])
+                times, last = times + 1, facts
+            self.times[number] = times
+            if last is not None:
+                self.shown[number] = last
+        return found
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One estimate that was told, and the start that came."""
+
+    told_s: float
+    guaranteed_s: float | None
+    median_s: float
+    p90_s: float
+    start_s: float
+
+
+def kept(events: Iterable[Event]) -> tuple[list[Shown], Facts]:
+    """Estimates of jobs that have started since, and how many promises were kept; slips by cause."""
+    told: dict[int, list[tuple[int, list[float | None]]]] = {}
+    found: list[Shown] = []
+    slips: dict[str, int] = {}
+    promised: dict[int, int] = {}
+    kept_promises = 0
+    for event in events:
+        if event.kind == "shown":
+            for number, *facts in event.data["estimates"]:
+                told.setdefault(number, []).append((event.t, facts))
+        elif event.kind == "promise":
+            promised[event.job] = event.data["start"]
+        elif event.kind == "start":
+            start = event.data["start"] / 1e6
+            for t, (guaranteed, middle, p90, *_) in told.pop(event.job, []):
+                if middle is not None and p90 is not None:
+                    found.append(Shown(t / 1e6, guaranteed, middle, p90, start))
+            if promised.pop(event.job, None) is not None:
+                slip = event.data.get("slip", "")
+                kept_promises += not slip
+                if slip:
+                    slips[slip] = slips.get(slip, 0) + 1
+        elif event.kind in ("edit", "end"):  # what was told was told of another job
+            told.pop(event.job, None)
+    return found, {"kept": kept_promises, "slips": slips}
+
+
+def widening(shown: Sequence[Shown]) -> tuple[float, float]:
+    """By how much the bounds that were told lately were too near, and how many of them held; 1.0 where they will do.
+
+    The part of the wait by which nine of ten would have held, as in conformal prediction.
+    """
+    some = [one for one in shown if one.p90_s > one.told_s + 1][-LATELY:]
+    if len(some) < ENOUGH:
+        return 1.0, 1.0
+    ratios = sorted((one.start_s - one.told_s) / (one.p90_s - one.told_s) for one in some)
+    held = sum(ratio <= 1 for ratio in ratios) / len(ratios)
+    needed = ratios[min(math.ceil(0.9 * (len(ratios) + 1)), len(ratios)) - 1]
+    return (max(needed, 1.0) if held < TOO_FEW else 1.0), held
+
+
+def accuracy(shown: Iterable[Shown]) -> list[Facts]:
+    """By how long before the start it was told: how many started by the 90% bound, and how far off the medians were."""
+    groups: list[list[Shown]] = [[] for _ in LEADS]
+    for one in shown:
+        lead = one.median_s - one.told_s  # by the start that came, those that are late would be put together
+        groups[next(place for place, (most, _) in enumerate(LEADS) if lead < most)].append(one)
+    found = []
+    for (_, name), some in zip(LEADS, groups, strict=True):
+        if some:
+            early = sum(one.start_s < one.median_s for one in some)
+            found.append({
+                "lead": name,
+                "estimates": len(some),
+                "within_90": sum(one.start_s <= one.p90_s + 1 for one in some) / len(some),
+                "median_error_s": median(abs(one.start_s - one.median_s) for one in some),
+                "early": early / len(some),
+                "late": sum(one.start_s > one.median_s + 1 for one in some) / len(some),
+            })  # fmt: skip
+    return found

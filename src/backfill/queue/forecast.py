@@ -1,0 +1,260 @@
+"""What may come: the real policy, run on from the State of the live queue, with run times drawn from its history.
+
+A run into the future changes the State on which it runs: it is for copies of the planner (questions.py) that are set
+back afterwards (rewind.py).
+"""
+
+import time
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from backfill.core.errors import OK, raise_misuse
+from backfill.core.loop import advance, count_pass
+from backfill.core.promises import NO_TIME
+from backfill.core.record import SMALL, column, zeros
+from backfill.core.runs import RUNNING
+from backfill.core.world import NOT_YET, World, close_instant, open_instant
+from backfill.model.workload import Ints, Ragged
+from backfill.queue.book import Job
+from backfill.queue.planner import Planner
+from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
+
+ENOUGH = 5  # ended jobs, so that they stand for others
+LEARNED = 2_000  # ended jobs that are looked at
+PASSES = 128  # between two looks at the time
+LONGEST_S = 10.0  # of cpu time for a look into the future
+SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
+SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
+
+Share = Callable[[float, float], float]
+
+
+# ---------------------------------------------------------------------- run times
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What is known of the shares of their walltimes that such jobs used."""
+
+    shares: tuple[float, ...]  # ascending; empty where nothing is known
+    told: str  # whose they are
+    key: tuple[str, ...] = ()
+    shape: float = SHAPE
+
+    def draw(self, chance: float, past: float = 0.0) -> float:
+        """The share at this chance (from 0 to 1) of a job that has used more than `past`."""
+        if not self.shares:
+            floor = past**self.shape
+            return float((floor + chance * (1 - floor)) ** (1 / self.shape))
+        begin = bisect_right(self.shares, past) if past > 0 else 0
+        left = len(self.shares) - begin
+        if not left:  # it has outlived all that is known
+            return past + chance * max(1 - past, 0)
+        return self.shares[begin + min(int(chance * left), left - 1)]
+
+    def again(self, random: np.random.Generator) -> "Pool":
+        """What could as well be known of them: a bootstrap of the shares. It is wide where few are known."""
+        if not self.shares:
+            return replace(self, shape=SHAPE * float(np.exp(SPREAD * random.standard_normal())))
+        return replace(self, shares=tuple(np.sort(random.choice(self.shares, len(self.shares))).tolist()))
+
+
+class RunTimes:
+    """Shares of walltimes that ended jobs used: of the same user and name, else of the user, else of all."""
+
+    def __init__(self, over: Iterable[Job]) -> None:
+        found: dict[tuple[str, ...], list[float]] = {}
+        for job in over:
+            if job.start is None or job.end is None or job.state not in (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY):
+                continue
+            share = min((job.end - job.start) / job.walltime, (job.walltime + job.grace) / job.walltime)
+            for key in ((job.user, job.name), (job.user,), ("",)):
+                found.setdefault(key, []).append(share)
+        self._pools = {key: tuple(sorted(shares)) for key, shares in found.items() if len(shares) >= ENOUGH}
+
+    def of(self, user: str, name: str) -> Pool:
+        """What is known of jobs of this user and name."""
+        for key, told in (((user, name), "user and name"), ((user,), "user"), (("",), "all")):
+            if key in self._pools:
+                return Pool(self._pools[key], told, key)
+        return Pool((), "none")
+
+
+# ---------------------------------------------------------------------- one future
+
+
+@dataclass
+class Links:
+    """What keeps jobs that the policy does not have in its queue yet: rows of the State."""
+
+    before: dict[int, int] = field(default_factory=dict)  # row -> how many things have to happen
+    follow: list[tuple[int, int]] = field(default_factory=list)  # (row, the row that follows it)
+    times: list[tuple[int, int]] = field(default_factory=list)  # (instant, row)
+
+    def need(self, row: int, on: int) -> None:
+        """One row waits for the end of another."""
+        self.before[row] = self.before.get(row, 0) + 1
+        self.follow.append((on, row))
+
+
+def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
+    """What pending jobs wait for besides the machine. Jobs that are held, or wait for what cannot come, are not let go.
+
+    A task that its array keeps back follows the task that many places before it; a job that waits for one of several
+    follows the first of them.
+    """
+    found = Links()
+    tasks: dict[int, list[int]] = {}
+    mates: dict[tuple[str, str], int] = {}
+    for number, job in sorted(jobs.items()):
+        row, mate = rows[number], mates.get((job.user, job.name))
+        mates[job.user, job.name] = number
+        if job.throttle:
+            tasks.setdefault(job.array, []).append(number)
+        if job.state != PENDING or job.waits:
+            continue
+        if job.held or job.never:
+            found.before[row] = 1
+            continue
+        for _, on in job.after[: 1 if job.any_of else None]:
+            if on in rows:
+                found.need(row, rows[on])
+        if job.singleton and mate is not None:
+            found.need(row, rows[mate])
+        if job.begin is not None and job.begin > now:
+            found.before[row] = found.before.get(row, 0) + 1
+            found.times.append((job.begin, row))
+        if job.throttle and len(tasks[job.array]) > job.throttle:
+            found.need(row, rows[tasks[job.array][-1 - job.throttle]])
+    return found
+
+
+def live_on(planner: Planner, runtime: Ints, linked: Links, now: int, longest_s: float = LONGEST_S) -> Ints:
+    """Let the queue live until all jobs have run, each of row i for runtime[i] in all, or so much cpu time is used.
+
+    Returns the starts by row, shape (jobs,); NO_TIME for those that run or are over now, never start, or start so
+    late that the time was used before.
+    """
+    end = time.process_time() + longest_s
+    state, policy, platform = planner.state, planner.policy, planner.platform
+    count, n = int(state.runs.count), planner.jobs
+    state.journal.kept = 0
+    going = np.flatnonzero(state.runs.how[:count] == RUNNING)
+    due = np.full(max(count, 1), NO_TIME)
+    due[going] = np.maximum(state.runs.start[going] + runtime[state.runs.job[going]], now + 1)
+    order = going[np.lexsort((going, due[going]))]
+    rooms = max(len(order), SMALL)
+    before = zeros(n)
+    for row, many in linked.before.items():
+        before[row] = many
+    after: dict[int, list[int]] = {}
+    for row, later in linked.follow:
+        after.setdefault(row, []).append(later)
+    followers = Ragged.of([after.get(row, []) for row in range(n)]) if after else Ragged.empty(n)
+    times = sorted(linked.times)
+    dangles = bool(policy.dangles)
+    world = World(
+        stepping=0,
+        overrun=0,
+        requeue=1,
+        jobs=n,
+        row=np.arange(n),
+        runtime=column(runtime),
+        kill=state.jobs.walltime[:n].copy(),
+        speed=column(platform.speed, np.float64),
+        coallocation=np.ones(1),
+        outcome=np.full(n, NOT_YET, np.int8),
+        linked=int(bool(linked.before) and not dangles),
+        before=before,
+        think=zeros(n),
+        thought_time=_padded([t for t, _ in times]),
+        thought_job=_padded([row for _, row in times]),
+        thoughts=len(times),
+        after_first=followers.first,
+        after_item=followers.items,
+        eligible=zeros(n),
+        unknown=zeros(n if dangles else 1),
+        known=np.zeros(n if dangles else 1, np.int8),
+        quota_first=zeros(n + 1),
+        quota_item=zeros(0),
+        quota_left=zeros(0),
+        refused_for=np.full(n, -1),
+        queued=np.zeros(n, np.int8),
+        due=due,
+        cut=np.zeros(len(due), np.int8),
+        gone=np.zeros(1, np.int8),
+        done=zeros(1),
+        owed=zeros(1),
+        anew=np.full(1, -1),
+        kept=zeros(1),
+        end_time=_padded(due[order], rooms),
+        end_run=_padded(order, rooms),
+        ends=len(order),
+        over_time=zeros(SMALL),
+        over_run=zeros(SMALL),
+        overs=0,
+        act=zeros(0, 8),
+        act_priority=np.zeros(0),
+        do_act=0,
+        acts=0,
+        acts_left=0,
+        base=platform.capacity.copy(),
+        less=np.zeros_like(platform.capacity),
+        base_copies=zeros(0, 1),
+        less_copies=zeros(0),
+        shut=zeros(1),
+        down=np.zeros(1, np.int8),
+        book=state.free.nodes.copy(),
+        book_licences=zeros(0),
+    )
+    if policy.compiled:
+        while advance(planner.arrange, policy.entry, state, world, PASSES) == PASSES and time.process_time() < end:
+            pass
+    else:
+        while time.process_time() < end and open_instant(state, world):
+            planner.arrange(state)
+            policy.decide(planner.view)
+            close_instant(state, world)
+            count_pass(state)
+    if state.trace.error[0] != OK:
+        raise_misuse(policy.name, state, np.array(planner.ids), platform)
+    last = state.runs.last[:n]
+    starts: Ints = np.where(last >= count, state.runs.start[np.maximum(last, 0)], NO_TIME)
+    return starts
+
+
+def _padded(values: Any, room: int = SMALL) -> Ints:
+    """An array with room for more."""
+    found: Ints = zeros(max(len(values), room))
+    found[: len(values)] = values
+    return found
+
+
+def drawn(planner: Planner, jobs: Mapping[int, Job], pools: Mapping[int, Pool], samples: int, now: int) -> Ints:
+    """Run times of all rows in each of some futures, shape (samples, rows).
+
+    A job's chances are spread evenly over the futures, and depend on its number alone: what is asked twice, or of
+    another queue, is not answered with other luck. What is known of run times is itself uncertain, for all jobs of
+    a group in the same way: each future has a bootstrap of it.
+    """
+    walltime: Ints = planner.state.jobs.walltime[: planner.jobs]
+    found: Ints = np.repeat(walltime[None, :], samples, axis=0)
+    known = {pool.key: pool for pool in pools.values()}
+    again: dict[tuple[str, ...], list[Pool]] = {}
+    for key, pool in known.items():
+        random = np.random.default_rng([zlib.crc32("\0".join(key).encode()), samples])
+        again[key] = [pool.again(random) for _ in range(samples)]
+    for number, job in jobs.items():
+        row = planner.rows[number]
+        random = np.random.default_rng([number, samples])
+        chances = (random.permutation(samples) + random.random(samples)) / samples
+        past = 0.0 if job.start is None else max((now - job.start) / job.walltime, 0.0)
+        futures = again[pools[number].key]
+        shares = [pool.draw(chance, past) for pool, chance in zip(futures, chances.tolist(), strict=True)]
+        found[:, row] = np.clip(np.array(shares) * job.walltime, 1, walltime[row]).astype(np.int64)
+    return found

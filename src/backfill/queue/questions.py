@@ -1,0 +1,83 @@
+"""Questions of people to the planner: when a job starts, why not yet, what fits now, and what another policy would do.
+
+They are answered by copies of the planner (forecast.py), at low priority, so that decisions never wait for an answer.
+"""
+
+import json
+import math
+import os
+import resource
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+
+from backfill.model.errors import BackfillError
+from backfill.queue.asked import Queue
+from backfill.queue.book import Facts
+from backfill.queue.explain import explain
+from backfill.queue.planner import Planner
+from backfill.queue.whatif import estimates, slots, switch, test
+
+PATIENCE_S = 600  # an answer may need a policy to be compiled
+CPU_MOST_S = 300  # so the policy of a user may loop for ever
+LEAST = 19  # nice: whatever else wants a cpu goes first
+
+
+def eta(queue: Queue, asked: Facts) -> Facts:
+    """When pending jobs start: at the latest, in half of the futures, in nine of ten."""
+    rows = estimates(queue)
+    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds}
+    told |= {"futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3)}
+    return told | {"jobs": rows}
+
+
+ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
+    "eta": eta,
+    "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"]),
+    "test": lambda queue, asked: test(queue, asked["tasks"]),
+    "switch": switch,
+    "explain": lambda queue, asked: explain(queue, asked["id"], asked["reason"]),
+}
+
+
+def aside(planner: Planner | None, asked: Facts) -> int:
+    """Have a question answered by a copy of this process, into the pipe with the name asked["to"]; its number.
+
+    Returns 0 if the system has no room for another process.
+    """
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    try:
+        pid = os.fork()
+    except OSError:
+        return 0
+    if pid:
+        return pid
+    code = 1
+    try:
+        signal.alarm(PATIENCE_S)
+        os.nice(LEAST)
+        used = CPU_MOST_S + math.ceil(time.process_time())
+        resource.setrlimit(resource.RLIMIT_CPU, (used, used))
+        with open(asked["to"], "w", encoding="utf-8") as out:
+            out.write(json.dumps(answer(planner, asked["question"])))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def answer(planner: Planner | None, asked: Facts) -> Facts:
+    """What is told of a question, which may use up the planner."""
+    assert planner is not None
+    begun = time.process_time()
+    try:
+        told = ANSWERS[asked["what"]](Queue(planner, asked), asked)
+    except BackfillError as error:
+        return {"error": {"code": "question", "message": str(error), "field": ""}}
+    told["cpu_s"] = round(time.process_time() - begun, 3)
+    return told

@@ -1,0 +1,78 @@
+"""Questions to a real daemon, by the command line."""
+
+import json
+
+import pytest
+
+
+def answer(live, *words, check=0):
+    return json.loads(live.run(*words, "--json", check=check).stdout)
+
+
+def test_a_queue_is_asked_what_will_come(live):
+    (live.folder / "config.toml").write_text('cpus = 4\ngrace = "1s"\npolicy = "conservative"\n')
+    first = live.submit("-c", 3, "-t", 10, "--wrap", "touch on; while [ -e on ]; do sleep 0.05; done")
+    live.until((live.folder / "on").exists)
+    waiting = live.submit("-c", 4, "-t", 10, "-J", "big", "--", "true")
+    held = live.submit("-H", "--", "true")
+    live.until(lambda: live.job(waiting)["guaranteed_s"])
+
+    rows = {row["id"]: row for row in answer(live, "eta")["jobs"]}
+    assert rows.keys() == {waiting, held}
+    assert rows[waiting]["median_s"] <= rows[waiting]["p90_s"] <= rows[waiting]["guaranteed_s"]
+    assert rows[held]["why_not"] == "held"
+    assert [row["id"] for row in answer(live, "eta", waiting)["jobs"]] == [waiting]
+    assert live.run("eta", first, check=1).stderr == f"backfill: job {first} is RUNNING; expected a pending one\n"
+    assert "too few ended jobs: its run time is guessed" in live.run("eta").stdout
+
+    said = live.run("explain", waiting).stdout
+    assert f"job {waiting} waits for cpus: it needs 4, free are 1 of 4" in said
+    assert f"cancel {first}" in said
+    assert "what would help" in said
+    assert live.run("explain", held).stdout.endswith(f"next: backfill release {held}\n")
+    assert live.run("explain", 99, check=1).stderr == "backfill: there is no job 99\n"
+
+    (hole,) = answer(live, "slots")["slots"]
+    assert (hole["cpus"], hole["until"]) == (1, str(waiting))
+    assert answer(live, "slots", "--time", "2h")["slots"] == []
+    assert "the machine has 0 gpus" in live.run("slots", "--gpus", 1, check=3).stderr
+
+    told = live.run("submit", "--test-only", "-t", 1, "--", "true").stdout
+    assert told == "job: 1 cpu, limit 1 min\nwould start now\n"
+    told = json.loads(live.run("submit", "--test-only", "--json", "-c", 4, "-a", "1-3", "--", "true").stdout)
+    assert [job["id"] for job in told["jobs"]] == [held + 1, held + 2, held + 3]
+    assert live.run("submit", "--test-only", "-c", 5, "--", "true", check=3).stdout == ""
+    assert len(live.jobs()) == 3  # nothing of that was queued
+
+    found = answer(live, "serve", "--policy", "easy", "--dry-run")
+    assert (found["fall"], found["switched"]) == ([str(waiting)], False)
+    refused = live.run("serve", "--policy", "easy", check=1)
+    assert "nothing was changed; --drop-promises lets it take over" in refused.stderr
+    assert answer(live, "queue")["policy"] == "conservative"
+    live.run("serve", "--policy", "easy", "--drop-promises")
+    live.until(lambda: answer(live, "queue")["policy"] == "easy" and answer(live, "queue")["planner"] == "ready")
+    live.run("serve", "--stop")
+    assert answer(live, "queue")["policy"] == "easy"  # it stays
+    live.run("serve", "--stop")
+    (live.folder / "config.toml").write_text('cpus = 4\ngrace = "1s"\npolicy = "fcfs"\n')
+    assert live.until(lambda: answer(live, "queue")["policy"] == "fcfs")  # until another one is configured
+
+    (live.folder / "on").unlink()
+    live.run("wait", waiting)
+    told = answer(live, "eta", "--accuracy")
+    assert sum(group["estimates"] for group in told["leads"]) >= 1
+    assert live.run("eta", "--accuracy").stdout.splitlines()[0].endswith("promised starts kept")
+    assert [*live.folder.glob("answer.*")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["explain"], 2, "expected one job"),
+        (["slots", "3"], 2, "unexpected '3'"),
+        (["eta", "--accuracy"], 1, "no queue is recorded there"),
+        (["serve", "--dry-run"], 2, "--dry-run and --drop-promises belong to --policy"),
+    ],
+)
+def test_a_wrong_question_is_one_line(live, words, code, said):
+    assert said in live.run(*words, check=code).stderr

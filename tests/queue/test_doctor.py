@@ -1,0 +1,102 @@
+"""What the machine offers, the queue on a screen, and what the shell completes."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.queue.conftest import PYTHON
+from tests.queue.virtual import Virtual
+
+
+def findings(live, check=0):
+    told = json.loads(live.run("doctor", "--json", check=check).stdout)
+    assert told["ok"] is (check == 0)
+    return {one["check"]: one for one in told["findings"]}
+
+
+def test_the_doctor_says_what_is_wrong_and_starts_nothing(live):
+    found = findings(live)
+    assert found["daemon"]["told"] == "not running"
+    assert "4 cpus" in found["settings"]["told"]
+    assert live.daemon() == 0
+    live.submit("-H", "--", "true")
+    live.until(lambda: findings(live)["planner"]["told"] in ("easy, not compiled", "easy, compiled"))
+    assert "1 jobs pending" in findings(live)["store"]["told"]
+    assert live.run("doctor").stdout.startswith("ok    versions")
+    pid = live.daemon()
+    live.kill(pid)
+    live.until(lambda: not live.daemon())
+    found = findings(live)
+    assert found["daemon"]["told"] == "not running"
+    assert found["socket"]["verdict"] == "warn"
+    (live.folder / "config.toml").write_text("cpus = 4\ngraze = 1\n")
+    assert "unknown setting 'graze'" in findings(live, check=1)["settings"]["told"]
+    (live.folder / "config.toml").write_text("cpus = 4\n")
+    (live.folder / "store.db-wal").unlink()
+    (live.folder / "store.db").write_bytes(b"no database at all, but long enough to be looked at" * 100)
+    assert findings(live, check=1)["store"]["verdict"] == "FAIL"
+
+
+def screen(live, key):
+    """What `top` draws on a terminal until a key, and its exit code."""
+    here, there = pty.openpty()
+    words = [*PYTHON, "top", "--every", "1s"]
+    env = live.env | {"TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
+    made = subprocess.Popen(words, stdin=there, stdout=there, stderr=there, env=env, start_new_session=True)
+    os.close(there)
+    drawn = b""
+    while b"pending" not in drawn:
+        drawn += os.read(here, 1 << 16)
+    os.write(here, key) if key else made.send_signal(signal.SIGINT)
+    end = time.monotonic() + 20
+    while made.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    os.close(here)
+    assert made.poll() is not None
+    return drawn.decode(), made.returncode
+
+
+def test_top_draws_the_queue_until_it_is_told_to_end(live):
+    number = live.submit("-H", "-J", "waits", "--", "true")
+    drawn, code = screen(live, b"q")
+    assert code == 0
+    assert "waits" in drawn
+    assert "JobHeldUser" in drawn
+    assert screen(live, b"")[1] == 0  # Ctrl-C
+    once = live.run("top").stdout.splitlines()
+    assert once[0].split() == ["cpus", "." * 24, "0/4"]
+    assert str(number) in once[4]
+    assert "\x1b" not in "".join(once)
+    assert json.loads(live.run("top", "--json").stdout)["jobs"][0]["id"] == number
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("cancel ", ["2"]),
+        ("show ", ["2", "1"]),
+        ("show 1", ["1"]),
+        ("cancel --name w", ["waits"]),
+        ("serve --policy easy-sj", ["easy-sjf", "easy-sjbf"]),
+        ("explai", ["explain"]),
+    ],
+)
+def test_the_shell_completes_jobs_names_and_policies(tmp_path, line, found):
+    queue = Virtual(tmp_path)
+    queue.submit(4, 10)
+    queue.drain()
+    queue.submit(1, held=True, name="waits")
+    words = ["backfill", *line.split(" ")]
+    env = {
+        **os.environ, "BACKFILL_HOME": str(tmp_path), "_BACKFILL_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1),
+    }  # fmt: skip
+    code = "import sys; sys.argv = ['backfill']; from backfill.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == found, done.stderr

@@ -1,0 +1,102 @@
+"""Why a job does not run, and what would help."""
+
+from backfill.queue.asking import explained
+from tests.queue.test_eta import ask, seconds
+from tests.queue.virtual import BEGIN, SECOND, Virtual
+
+
+def explain(queue, number, reason="Resources"):
+    return ask(queue, "explain", id=number, reason=reason)
+
+
+def test_what_is_lacking_who_holds_it_and_what_would_help(tmp_path):
+    queue = Virtual(tmp_path, "conservative")
+    first = queue.submit(3, 600, name="long")
+    waiting = queue.submit(4, 600, name="big")
+    told = explain(queue, waiting)
+    assert told["lacks"] == [{"resource": "cpus", "needs": 4, "free": 1, "capacity": 4}]
+    (holder,) = told["holders"]["first"]
+    assert (holder["id"], holder["held"], holder["limit_s"]) == (first, {"cpus": 3}, BEGIN / SECOND + 600)
+    assert abs(told["reserved_s"] - BEGIN / SECOND - 600) < 1e-3
+    changes = {one.get("resource") or one.get("cancel") or "walltime": one for one in told["would_help"]}
+    assert (changes["cpus"]["amount"], changes["cpus"]["now"]) == (1, True)
+    assert changes[first]["now"]
+    assert "walltime" not in changes
+    said = [*explained(told)]
+    assert said[0] == f"job {waiting} waits for cpus: it needs 4, free are 1 of 4"
+    assert any("submitted again with --cpus-per-task 1" in line and "would start now" in line for line in said)
+
+
+def test_a_shorter_walltime_that_fits_before_a_reserved_start_is_found(tmp_path):
+    queue = Virtual(tmp_path, "conservative")
+    queue.submit(3, 600)
+    head = queue.submit(4, 600)
+    later = queue.submit(1, 1200)
+    told = explain(queue, later, "Priority")
+    assert told["lacks"] == []
+    assert told["behind"]["id"] == head
+    (shorter,) = [one for one in told["would_help"] if "walltime_s" in one]
+    assert (shorter["walltime_s"], shorter["now"]) == (540, True)  # the last whole minute that ends before
+    queue.request(do="edit", ids=[later], to={"walltime": 540 * SECOND})
+    assert queue.job(later).state == "STARTING"
+
+
+def test_jobs_that_went_first_are_told_with_the_reason(tmp_path):
+    queue = Virtual(tmp_path, "conservative", matlab=2)
+    queue.submit(3, 600)
+    waiting = queue.submit(4, 600)
+    short = queue.submit(1, 300)
+    queue.until(10)
+    told = explain(queue, waiting)
+    assert [(one["id"], one["why"]) for one in told["went_first"]] == [(short, "in-time")]
+
+
+def test_a_reservation_that_moved_says_when_and_why(tmp_path):
+    queue = Virtual(tmp_path, "conservative")
+    early = queue.submit(4, 600, runtime=100)
+    queue.submit(4, 300)
+    waiting = queue.submit(4, 300)
+    queue.until(200)
+    told = explain(queue, waiting)
+    first, moved = told["moves"]
+    assert abs(first["start_s"] - BEGIN / SECOND - 900) < 1e-3
+    assert abs(moved["start_s"] - BEGIN / SECOND - 400) < 1e-3
+    assert (moved["cause"], moved["ended"]) == ("moved-up", [early])
+    assert any(f"room appeared when {early} ended" in line for line in explained(told))
+
+
+def test_a_policy_without_promises_says_so(tmp_path):
+    queue = Virtual(tmp_path, "easy")
+    queue.submit(3, 600)
+    waiting = queue.submit(4, 600)
+    told = explain(queue, waiting)
+    assert abs(told["reserved_s"] - BEGIN / SECOND - 600) < 1e-3
+    assert any("which policy easy does not promise" in line for line in explained(told))
+    queue.submit(4, 600)
+    last = explain(queue, queue.submit(4, 600))
+    assert last["reserved_s"] is None
+    assert abs(last["by_walltimes_s"] - BEGIN / SECOND - 1800) < 1e-3
+    assert any("no start is promised by policy easy" in line for line in explained(last))
+
+
+def test_what_keeps_a_job_from_the_queue_of_the_policy_is_told(tmp_path):
+    queue = Virtual(tmp_path, "easy")
+    running = queue.submit(4, 600)
+    after = queue.submit(1, after=[["afterok", running]])
+    held = queue.submit(1, held=True)
+    begin = queue.submit(1, begin=queue.t + 60 * SECOND)
+    said = [*explained(explain(queue, after, "Dependency"))]
+    assert said == [f"job {after} waits for other jobs", f"  afterok {running}, which is STARTING"]
+    assert [*explained(explain(queue, held, "JobHeldUser"))][-1] == f"next: backfill release {held}"
+    assert next(explained(explain(queue, begin, "BeginTime"))).startswith(f"job {begin} waits for its begin time, ")
+    assert [*explained(explain(queue, running))] == [f"job {running} is being started: it waits for nothing"]
+
+
+def test_nothing_is_left_of_what_was_tried(tmp_path):
+    queue = Virtual(tmp_path, "conservative")
+    queue.submit(3, 600)
+    waiting = queue.submit(4, 600)
+    first, again = explain(queue, waiting), explain(queue, waiting)
+    del first["cpu_s"], again["cpu_s"]
+    assert first == again
+    assert seconds(ask(queue, "eta"), "guaranteed_s").keys() == {waiting}

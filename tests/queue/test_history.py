@@ -1,0 +1,127 @@
+"""The jobs that are over, and the week of a queue as a workload."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from backfill.api import simulate
+from backfill.model.events import Events
+from backfill.model.platform import Platform
+from backfill.queue.history import Filter, ended, opened, recorded, summed
+from backfill.traces.events import read_events
+from backfill.traces.read import read
+from tests.queue.virtual import SECOND, Virtual
+
+
+def lived(folder, policy, seed, jobs=60, cancel=False, capacity=False):
+    """A queue that lived a random week."""
+    chance = random.Random(seed)
+    queue, t = Virtual(folder, policy, matlab=2), 0
+    numbers = []
+    for _ in range(jobs):
+        t += chance.choice([0, 1, 10, 40])
+        queue.until(t)
+        walltime = chance.choice([20, 60, 300])
+        runtime = chance.choice([walltime, chance.randint(1, walltime)])
+        licences = {"matlab": 1} if chance.random() < 0.3 else {}
+        after = {}
+        if numbers and chance.random() < 0.2:
+            after = {"after": [["afterany", chance.choice(numbers)]]}
+        numbers.append(
+            queue.submit(chance.randint(1, 4), walltime, runtime, user=chance.choice("ab"), licences=licences, **after)
+        )
+        if cancel and chance.random() < 0.1:
+            queue.request(do="cancel", ids=[chance.choice(numbers)])
+        if capacity and chance.random() < 0.1:
+            queue.engine.set_capacity({**queue.resources, "matlab": chance.choice([1, 2])})
+            queue.flush()
+    queue.drain()
+    return queue
+
+
+def again(folder, out, policy):
+    """The workload of the whole history, written, read and simulated: the starts by job."""
+    from backfill.traces.events import write_events
+    from backfill.traces.write import write
+
+    store = opened(folder)
+    jobs = ended(store, Filter())
+    found = recorded(store, [job.id for job in jobs])
+    write(found.workload, out / "week.csv")
+    (out / "week.toml").write_text(found.platform.to_toml())
+    events: Events | None = None
+    if len(found.events):
+        write_events(found.events, out / "events.csv")
+        events = read_events(out / "events.csv")
+    platform = Platform.read(out / "week.toml")
+    log = read(out / "week.csv", resources=platform.resources)
+    schedule = simulate(log, platform, policy, overrun="extend", events=events).schedule
+    return {int(job): start for job, start in zip(schedule.job, schedule.start, strict=True)}, jobs, found
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+@pytest.mark.parametrize(("seed", "kinds"), [(1, {}), (2, {"cancel": True, "capacity": True})])
+def test_a_simulation_of_the_history_starts_every_job_when_it_started(tmp_path, policy, seed, kinds):
+    lived(tmp_path, policy, seed, **kinds)
+    starts, jobs, found = again(tmp_path, tmp_path, policy)
+    assert found.policies == [policy]
+    assert found.left_out == {}
+    started = [job for job in jobs if job.start is not None]
+    assert len(started) > 40
+    assert {job.id: starts[job.id] for job in started} == {job.id: job.start for job in started}
+
+
+def test_what_a_workload_cannot_tell_is_counted(tmp_path):
+    queue = Virtual(tmp_path)
+    queue.submit(begin=queue.t + 50 * SECOND)
+    held = queue.submit(held=True)
+    queue.until(70)
+    queue.request(do="release", ids=[held])
+    queue.drain()
+    starts, jobs, found = again(tmp_path, tmp_path, "easy")
+    assert [*found.left_out.values()] == [2]
+    assert starts == {job.id: job.start for job in jobs}
+
+
+def test_jobs_are_filtered_and_summed_up(tmp_path):
+    queue = Virtual(tmp_path)
+    queue.submit(4, 100, 50, user="ana", name="a")
+    queue.submit(4, 100, 100, user="bob", name="b")
+    queue.drain()
+    store = opened(tmp_path)
+    ana, bob = summed(ended(store, Filter()), "user")[::-1]
+    assert (ana["user"], ana["jobs"], ana["median_wait_s"], ana["limit_used"]) == ("ana", 1, 0.0, 0.5)
+    assert (bob["median_wait_s"], bob["limit_used"]) == (50.0, 1.0)
+    assert bob["cpu_h"] == pytest.approx(400 / 3600)
+    assert [job.name for job in ended(store, Filter(users=("bob",)))] == ["b"]
+    assert [job.name for job in ended(store, Filter(until=queue.t))] == ["a"]
+    assert ended(store, Filter(states=("FAILED",))) == []
+
+
+def test_the_verb_lists_filters_and_writes(tmp_path, monkeypatch, capsys):
+    from backfill.cli import main
+
+    monkeypatch.setenv("BACKFILL_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(["history"]) == 3
+    assert "no queue is recorded there" in capsys.readouterr().err
+    lived(tmp_path, "easy", 3, jobs=10)
+    assert main(["history", "--last", "3"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 5
+    assert said[-1] == "10 jobs over, the last 3 are shown"
+    assert main(["history", "--json", "--user", "a"]) == 0
+    assert {job["user"] for job in json.loads(capsys.readouterr().out)["jobs"]} == {"a"}
+    assert main(["history", "--by", "user"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("USER")
+    assert main(["history", "--state", "gone"]) == 2
+    capsys.readouterr()
+    assert main(["history", "--workload", "week.csv"]) == 0
+    command = capsys.readouterr().err.splitlines()[-1]
+    assert command == "next: backfill simulate week.csv --platform week.toml --policy easy --overrun extend"
+    assert main([*command.split()[2:], "--schedule", "-", "--quiet"]) == 0
+    starts = [float(line.split(",")[2]) for line in capsys.readouterr().out.splitlines()[1:]]
+    with_dates = [job.start / 1e6 for job in sorted(ended(opened(tmp_path), Filter()), key=lambda job: job.id)]
+    assert np.array_equal(starts, with_dates)

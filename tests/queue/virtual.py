@@ -1,0 +1,113 @@
+"""A queue on a virtual clock, with the real engine, store and planner, and jobs that last as long as one says."""
+
+import json
+
+from backfill.queue.attempts import Verdict
+from backfill.queue.engine import Engine
+from backfill.queue.planner import answer
+from backfill.queue.states import HOLDING
+from backfill.queue.store import Store
+
+SECOND = 1_000_000
+BEGIN = 1_700_000_000 * SECOND
+
+
+class Virtual:
+    """Drive it by `submit`, `ask` and `until`; look at `engine`, `planner` and the store in its folder."""
+
+    def __init__(self, folder, policy="easy", **resources):
+        self.t = BEGIN
+        self.folder = folder
+        self.planner = self._answer = None
+        self.runtime = {}
+        self.store = Store(folder / "store.db")
+        defaults = {"walltime": 3600 * SECOND, "grace": 0}
+        self.engine = Engine(self.store, self, self, self, defaults, encode=json.dumps)
+        self.resources = {"cpus": 4, "memory": 1 << 34, "gpus": 0, **resources}
+        capacity = {"resources": self.resources, "cpu_ids": [*range(self.resources["cpus"])], "gpu_ids": []}
+        self.engine.open(capacity, policy, "test")
+        self.flush()
+
+    # what the engine takes for its clock, launcher and planner
+
+    def now(self):
+        return self.t
+
+    def wall(self):
+        return self.t
+
+    def launch(self, job, spec):
+        pass
+
+    def stop(self, job):
+        self.runtime[job.id] = self.t - job.start
+
+    def begin(self, epoch, history):
+        asked = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
+        self.planner, self._answer = answer(None, json.loads(json.dumps(asked)))
+
+    def ask(self, now, messages):
+        asked = {"do": "ask", "now": now, "messages": messages}
+        self.planner, self._answer = answer(self.planner, json.loads(json.dumps(asked)))
+
+    # what a test does
+
+    def request(self, **message):
+        found = []
+        self.engine.request(message, found.append)
+        self.flush()
+        (told,) = found
+        assert "error" not in told, told
+        return told
+
+    def submit(self, cpus=1, walltime=100, runtime=None, user="ana", name="job", licences=(), **job):
+        need = {"cpus": cpus, **dict(licences)}
+        facts = {"need": need, "walltime": walltime * SECOND, "name": name, **job}
+        token = f"token-{self.engine.book.last_job}-{self.t}"
+        spec = {"argv": ["true"]}
+        number = self.request(do="submit", token=token, user=user, job=facts, spec=spec)["id"]
+        for task in range(len(job.get("array", [0]))):
+            self.runtime[number + task] = (walltime if runtime is None else runtime) * SECOND
+        return number
+
+    def until(self, t):
+        """Let it live until then, in seconds since it began."""
+        self._live_until(BEGIN + round(t * SECOND))
+
+    def drain(self):
+        """Let it live until nothing is open."""
+        while self.engine.book.jobs:
+            self._live_until(self._next())
+
+    def job(self, number):
+        return self.engine.book.jobs.get(number) or self.store.job(number)
+
+    def _next(self):
+        ends = [job.start + self.runtime[job.id] for job in self._running()]
+        timer = self.engine.next_timer()
+        return max(min([*ends, *([timer] if timer is not None else [])]), self.t)
+
+    def _running(self):
+        return [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
+
+    def _live_until(self, end):
+        while True:
+            over = [job for job in self._running() if job.start + self.runtime[job.id] <= self.t]
+            for job in over:
+                record = {"status": 15 if job.cause else 0, "cause": job.cause or None}
+                self.engine.settled(job.id, job.attempt, Verdict("ended", record))
+            self.engine.tick()
+            self.flush()
+            if self.t >= end and not over:
+                return
+            some = self._running() or self.engine.next_timer() is not None
+            self.t = min(end, self._next()) if some else end
+
+    def flush(self):
+        """Until nothing follows any more."""
+        while True:
+            self.engine.flush()
+            if self._answer is None:
+                return
+            told, self._answer = json.loads(json.dumps(self._answer)), None
+            (self.engine.begun if "passes" in told else self.engine.decided)(told)
