@@ -1,5 +1,8 @@
 """What must hold where jobs may start before what they come after is over."""
 
+import time
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +10,8 @@ from hypothesis import strategies as st
 
 from backfill.analysis.metrics import metrics
 from backfill.analysis.verify import verify
+from backfill.model.platform import Platform
+from backfill.model.workload import Jobs, Labels, Ragged, Workload
 from backfill.worlds.simulated import simulate
 from tests.compiled import asked, policy
 from tests.differential.test_twins import DANGLING
@@ -100,3 +105,19 @@ def test_a_thread_makes_progress_once_all_that_it_comes_after_is_over(case):
         since = max([runs.start[row], *schedule.end[jobs.after[row]].tolist()])
         assert runs.end[row] == since + jobs.runtime[row]
         assert runs.progress[row] == jobs.runtime[row]
+
+
+@pytest.mark.parametrize("after", [
+    [[i + 50_000] for i in range(50_000)] + [[]] * 50_000,  # each listed above the one that it comes after
+    [[2], [2]] + [[i + 1] for i in range(2, 15_999)] + [[]],  # two threads claim one chain in turn
+], ids=["listed-above", "one-chain-for-two"])  # fmt: skip
+def test_long_dependencies_do_not_take_quadratic_time(after):
+    second = np.full(len(after), 10**6)
+    project = Labels(np.zeros(len(after), np.int32), ("a",))
+    jobs = Jobs(job=np.arange(len(after)), submit=0 * second, runtime=second, walltime=second, project=project,
+                after=Ragged.of(after))  # fmt: skip
+    log = Workload(jobs=jobs, name="long")
+    simulate(replace(log, jobs=jobs.take(np.arange(0))), Platform.pool(2), *policy("thread-matrix"))  # compiled
+    begin = time.process_time()
+    simulate(log, Platform.pool(2), *policy("thread-matrix"))
+    assert time.process_time() - begin < 3
