@@ -104,12 +104,12 @@ def _by_block(over: Ints, site: Any, response: Any) -> Numbers:
 
 
 def _cut(response: Floats, mine: Ints) -> float:
-    """How many completions MSER-5 would leave out at the begin, by the responses of some; all where these are too few."""
+    """How many completions MSER-5 would leave out at the begin, by the responses of some; all if these are too few."""
     return float(mine[mser_5(response[mine])] if len(mine) >= BATCH else len(response))
 
 
 def mser_5(values: Floats) -> int:
-    """How many of 5 values or more to leave out at the begin, so that the mean of the rest has the least standard error.
+    """How many of 5 values or more to leave out at the begin, so that the mean of the rest has the least error.
 
     Of means of 5 values each, and at most half of all. White, Cobb and Spratt, WSC 2000: MSER-5.
     """
