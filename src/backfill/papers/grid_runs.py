@@ -19,6 +19,7 @@ from backfill.worlds.simulated import simulate
 COMPLETIONS, WARMUP = 20_000, 2_000  # that are measured, and that are left out before
 ARRIVALS = 22_500  # so that so many end before the last comes, though some wait then
 BLOCK = 1_000  # completions of a point of the warm-up check
+BATCH = 5  # values of a batch of MSER-5
 RT, SLD, WRT, WSLD, COMPLETED = "RT", "SLD", "WRT", "WSLD", "completion"
 GANGS, LATE = "gangs", "late gangs"  # with a promised start, and started after it
 WAIT, JOBS, OTHER = "wait", "jobs", "other waits"  # without gangs; OTHER: than those of a reference simulation
@@ -103,20 +104,20 @@ def _by_block(over: Ints, site: Any, response: Any) -> Numbers:
 
 
 def _cut(response: Floats, mine: Ints) -> float:
-    """How many completions MSER-5 would leave out at the begin, by the responses of some of them."""
-    return float(mine[mser_5(response[mine])])
+    """How many completions MSER-5 would leave out at the begin, by the responses of some; all if these are too few."""
+    return float(mine[mser_5(response[mine])] if len(mine) >= BATCH else len(response))
 
 
 def mser_5(values: Floats) -> int:
-    """How many values at the begin to leave out, so that the mean of the rest has the least standard error.
+    """How many of 5 values or more to leave out at the begin, so that the mean of the rest has the least error.
 
     Of means of 5 values each, and at most half of all. White, Cobb and Spratt, WSC 2000: MSER-5.
     """
-    batches = values[: len(values) // 5 * 5].reshape(-1, 5).mean(axis=1)
+    batches = values[: len(values) // BATCH * BATCH].reshape(-1, BATCH).mean(axis=1)
     left = np.arange(len(batches), 0, -1)
     total, squares = (np.cumsum(each[::-1])[::-1] for each in (batches, batches**2))
     error = (squares - total**2 / left) / left**2
-    return 5 * int(np.argmin(error[: len(batches) // 2 + 1]))
+    return BATCH * int(np.argmin(error[: len(batches) // 2 + 1]))
 
 
 def _against_reference(log: Workload, schedule: Schedule, seed: int) -> Numbers:
