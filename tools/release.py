@@ -3,6 +3,7 @@
 The version is that of pyproject.toml. CHANGELOG.md must begin with its heading, with a date: `## 0.1.0 (2027-01-31)`.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -37,10 +38,12 @@ def problems(version: str, changelog: str, changed: str, tags: str) -> list[str]
     return found
 
 
-def run(*command: str | Path, folder: Path = ROOT) -> str:
-    """What a command prints. Ends this program where it fails."""
+def run(*command: str | Path, folder: Path = ROOT, cache: Path | None = None) -> str:
+    """What a command prints. Ends this program where it fails. cache: where it keeps what it compiles."""
     print("$", *command, flush=True)
-    done = subprocess.run([str(word) for word in command], cwd=folder, stdout=subprocess.PIPE, text=True)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env |= {"BACKFILL_CACHE_DIR": str(cache)} if cache else {}
+    done = subprocess.run([str(word) for word in command], cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(f"{done.stdout}release: {command[0]} failed with exit code {done.returncode}; nothing is tagged")
     return done.stdout
@@ -57,7 +60,7 @@ def try_it(package: Path, version: str) -> None:
         printed = run(programs / "backfill", "--version", folder=empty).strip()
         if printed != f"backfill {version}":
             sys.exit(f"release: {package.name} says {printed!r}; expected 'backfill {version}'; nothing is tagged")
-        print(run(programs / "backfill", "demo", folder=empty))
+        print(run(programs / "backfill", "demo", folder=empty, cache=Path(place) / "compiled"))
 
 
 def main() -> None:
