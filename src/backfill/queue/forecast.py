@@ -225,8 +225,8 @@ def live_on(
     state, policy, platform = planner.state, planner.policy, planner.platform
     count, own = int(state.runs.count), planner.jobs
     n = own + (0 if coming is None else len(coming.submit))
-    later = [row for _, row in [*linked.follow, *linked.times]]
-    waiting = np.union1d(np.flatnonzero(state.queue.waits[:own]), np.array(later, np.int64))
+    let_go = [row for _, row in [*linked.follow, *linked.times]]
+    waiting = np.union1d(np.flatnonzero(state.queue.waits[:own]), np.array(let_go, np.int64))
     if coming is not None:
         _foresee(state, own, coming, len(planner.projects))
         runtime = np.concatenate((runtime, coming.runtime))
