@@ -1,8 +1,12 @@
 """Questions to a real daemon, by the command line."""
 
 import json
+import subprocess
 
 import pytest
+
+from backfill.queue import keeper
+from tests.queue.conftest import PYTHON
 
 
 def answer(live, *words, check=0):
@@ -63,6 +67,23 @@ def test_a_queue_is_asked_what_will_come(live):
     assert sum(group["estimates"] for group in told["leads"]) >= 1
     assert live.run("eta", "--accuracy").stdout.splitlines()[0].endswith("promised starts kept")
     assert [*live.folder.glob("answer.*")] == []
+
+
+def test_a_copy_that_is_killed_harms_nobody(live):
+    live.submit("-c", 4, "-t", 10, "--wrap", "touch on; while [ -e on ]; do sleep 0.05; done")
+    live.until((live.folder / "on").exists)
+    waiting = live.submit("-c", 4, "-t", 10, "-a", "1-60", "--", "true")
+    live.until(lambda: live.ask({"do": "ping"})["planner"]["ready"])
+    (planner,) = live.ask({"do": "ping"})["planner"]["pids"].values()
+    asking = subprocess.Popen([*PYTHON, "eta"], env=live.env, stderr=subprocess.PIPE, text=True)
+    (copy, *_) = live.until(lambda: keeper.descendants(planner))
+    live.kill(copy)
+    assert asking.communicate(timeout=60)[1] == "backfill: there is no answer: see daemon.log\n"
+    assert asking.returncode == 1
+    assert answer(live, "eta")["jobs"][0]["id"] == waiting
+    (live.folder / "on").unlink()
+    live.run("cancel", "--all")
+    assert list(live.ask({"do": "ping"})["planner"]["pids"].values()) == [planner]
 
 
 @pytest.mark.parametrize(

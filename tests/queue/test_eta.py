@@ -12,7 +12,7 @@ from backfill.core.promises import NO_TIME
 from backfill.queue import feed, planner
 from backfill.queue.book import Event, Job
 from backfill.queue.estimates import Shown, accuracy, kept, widening
-from backfill.queue.forecast import Links, RunTimes, links, live_on
+from backfill.queue.forecast import Arrivals, Coming, Links, RunTimes, links, live_on
 from backfill.queue.questions import answer
 from backfill.queue.rewind import Present
 from backfill.queue.whatif import snapped
@@ -192,8 +192,9 @@ def test_what_was_told_is_held_against_what_came():
 
     events = [
         Event("promise", 1, {"start": 9}), Event("promise", 2, {"start": 9}),
-        shown(0, 1, None, 50, 90), shown(10, 2, None, 100, 120), shown(20, 3, None, 10, 20), shown(25, 4, None, 30, 30),
-        Event("edit", 4, {"to": {}}), start(60, 1), start(7210, 2, slip="daemon-down"), start(30, 4),
+        shown(0, 1, None, 50, 90), shown(10, 2, None, 4000, 4100),
+        shown(20, 3, None, 10, 20), shown(25, 4, None, 30, 30), Event("edit", 4, {"to": {}}),
+        start(60, 1), start(7210, 2, slip="daemon-down"), start(30, 4),
     ]  # fmt: skip
     some, promises = kept(events)
     assert promises == {"kept": 1, "slips": {"daemon-down": 1}}
@@ -213,3 +214,39 @@ def test_bounds_that_held_too_seldom_are_widened():
     assert held == 0.75
     assert 1.18 <= factor <= 1.2  # the ninth part in ten of those is at 118 or 119
     assert widening([shown(300)] * 40 + [shown(80)] * 200) == (1.0, 1.0)  # long ago
+
+
+def test_jobs_come_in_the_future_as_they_came(tmp_path):
+    queue = some_queue(tmp_path, "easy", seed=4)
+    jobs = queue.store.jobs()
+    future = made_anew(queue)
+    arrivals = Arrivals.of(jobs, queue.t, future)
+    assert arrivals.many == len(jobs)
+    coming = arrivals.coming(np.random.default_rng(1), queue.t, 10 * arrivals.span)
+    assert len(coming.submit) == 1000  # no more are needed
+    assert (np.diff(coming.submit) >= 0).all()
+    assert coming.submit[0] > queue.t
+    cpus = sorted(job.need["cpus"] for job in jobs)
+    assert sorted(coming.need[: len(jobs), 0].tolist()) == cpus
+    assert sorted(set(coming.need[:, 0].tolist())) == sorted(set(cpus))
+    assert Arrivals.of(jobs[:5], queue.t, future) is None
+
+
+def test_jobs_that_come_later_may_go_first_and_nothing_of_them_stays(tmp_path):
+    queue = Virtual(tmp_path, "easy-sjf")
+    queue.submit(4, 100)
+    waiting = queue.submit(4, 300)
+    future = made_anew(queue)
+    present = Present(future)
+    walltime = future.state.jobs.walltime[: future.jobs].copy()
+    row = future.rows[waiting]
+    alone = live_on(future, walltime, Links(), queue.t)[row]
+    present.restore()
+    one = np.array([queue.t + 50 * SECOND])
+    need, length = np.array([[4, 0, 0]]), np.array([60 * SECOND])
+    coming = Coming(one, need, length, length, np.zeros(1), np.zeros(1, np.int64))
+    starts = live_on(future, walltime, Links(), queue.t, coming=coming)
+    assert len(starts) == future.jobs
+    present.restore()
+    assert starts[row] - alone == 60 * SECOND
+    assert live_on(future, walltime, Links(), queue.t)[row] == alone

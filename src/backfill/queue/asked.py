@@ -11,7 +11,7 @@ from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
 from backfill.queue.book import Facts, Job
 from backfill.queue.estimates import kept, widening
-from backfill.queue.forecast import LEARNED, RunTimes, drawn, links, live_on
+from backfill.queue.forecast import LEARNED, MOST, Arrivals, RunTimes, drawn, links, live_on
 from backfill.queue.planner import Planner
 from backfill.queue.rewind import Present
 from backfill.queue.states import PENDING, STARTING
@@ -29,13 +29,17 @@ class Queue:
         self.planner, self.now = planner, asked["now"]
         store = Store(Path(asked["folder"]) / "store.db", readonly=True)
         self.jobs = {job.id: job for job in store.jobs("end_us IS NULL")}
-        self.times = RunTimes(store.ended(LEARNED))
+        lately = store.jobs(limit=LEARNED)
+        self.times = RunTimes(lately)
         self.widened, self.held = widening(kept(store.latest(EVENTS))[0])  # the bounds, as those of late held so often
         self.store = store
         if asked["messages"]:  # what it would have been told next
             planner.decide(max(self.now, int(planner.state.now) + 1), asked["messages"])
         self.jobs = {number: job for number, job in self.jobs.items() if number in planner.rows}
-        planner.make_room(1)  # for a job that is asked about
+        self.arrivals = Arrivals.of(lately, self.now, planner)
+        planner.make_room(
+            1 + (0 if self.arrivals is None else MOST)
+        )  # for a job that is asked about, and those to come
         self.looked = 0  # futures
         self.take_stock()
 
@@ -85,11 +89,16 @@ class Queue:
         linked = links(self.jobs, planner.rows, self.now)
         pools = {number: self.times.of(job.user, job.name) for number, job in self.jobs.items()}
         runtimes = drawn(planner, self.jobs, pools, SAMPLES, self.now)
+        known = self.by_walltimes()
+        horizon = max(int(known.max(initial=self.now)) - self.now, 1)
         rows, begun = [], time.process_time()
         for done in range(SAMPLES):
             if done >= FEWEST and time.process_time() - begun > BUDGET_S:
                 break
-            rows.append(live_on(planner, runtimes[done], linked, self.now, BUDGET_S / FEWEST))
+            coming = None
+            if self.arrivals is not None:
+                coming = self.arrivals.coming(np.random.default_rng(done), self.now, horizon)
+            rows.append(live_on(planner, runtimes[done], linked, self.now, BUDGET_S / FEWEST, coming))
             self.present.restore()
         self.looked = len(rows)
         return np.array(rows)

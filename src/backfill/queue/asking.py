@@ -324,7 +324,8 @@ def _amount(resource: str, amount: int) -> str:
 
 
 def _method(found: Facts) -> str:
-    futures = f"{found['futures']} futures of policy {found['policy']} with the jobs that are there now"
+    jobs = "new jobs as they came of late" if found["arrivals"] else "no new jobs"
+    futures = f"{found['futures']} futures of policy {found['policy']} with {jobs}"
     promise = "" if found["binds"] else f"; {found['policy']} promises no starts"
     if found["widened"] > 1:
         promise += f"; bounds are {found['widened']:.2g} times as far, as {found['held']:.0%} of the last ones held"

@@ -7,7 +7,7 @@ back afterwards (rewind.py).
 import time
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,8 @@ from backfill.core.promises import NO_TIME
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.runs import RUNNING
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
-from backfill.model.workload import Ints, Ragged
+from backfill.model.units import NEVER
+from backfill.model.workload import Floats, Ints, Ragged
 from backfill.queue.book import Job
 from backfill.queue.planner import Planner
 from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
@@ -28,6 +29,9 @@ ENOUGH = 5  # ended jobs, so that they stand for others
 LEARNED = 2_000  # ended jobs that are looked at
 PASSES = 128  # between two looks at the time
 LONGEST_S = 10.0  # of cpu time for a look into the future
+DAY = 86_400_000_000
+FORTNIGHT = 14 * DAY
+COMERS, MOST = 20, 1_000  # jobs that say how jobs come, and that come in one future
 SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
 SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
 
@@ -85,6 +89,74 @@ class RunTimes:
         return Pool((), "none")
 
 
+# ---------------------------------------------------------------------- jobs to come
+
+
+@dataclass(frozen=True)
+class Coming:
+    """Jobs that come in one future, by their submits. need: shape (jobs, resources); user: codes of the planner."""
+
+    submit: Ints
+    need: Ints
+    walltime: Ints  # with its grace
+    runtime: Ints
+    priority: Floats
+    user: Ints
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The jobs of late, which may come again. since: their submits, in microseconds since the span began."""
+
+    span: int
+    since: Ints
+    need: Ints
+    walltime: Ints
+    runtime: Ints  # what a job took; 0 where it is not known
+    priority: Floats
+    user: Ints
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job], now: int, planner: Planner) -> "Arrivals | None":
+        """From jobs in the order of their submits; None where they are too few to say how jobs come."""
+        begin = max(now - FORTNIGHT, jobs[0].submit if jobs else now)
+        if now - begin > 2 * DAY:
+            begin = now - (now - begin) // DAY * DAY  # whole days: what came at night comes at night
+        some = [job for job in jobs if job.submit >= begin]
+        if len(some) < COMERS or now <= begin:
+            return None
+        ran = [job.end - job.start if job.end is not None and job.start is not None else 0 for job in some]
+        names = planner.platform.resources
+        return cls(
+            span=now - begin,
+            since=np.array([job.submit - begin for job in some]),
+            need=np.array([[job.need.get(name, 0) for name in names] for job in some], np.int64),
+            walltime=np.array([job.walltime + job.grace for job in some]),
+            runtime=np.array(ran),
+            priority=np.array([float(job.priority) for job in some]),
+            user=np.array([planner.users.setdefault(job.user, len(planner.users)) for job in some]),
+        )
+
+    @property
+    def many(self) -> int:
+        """How many they are."""
+        return len(self.since)
+
+    def coming(self, random: np.random.Generator, now: int, horizon: int) -> Coming:
+        """They come again and again, from another instant of the span on, until the horizon or there are MOST."""
+        days = self.span // DAY
+        shift = int(random.integers(days)) * DAY if days >= 2 else int(random.integers(self.span))
+        order = np.argsort((self.since - shift) % self.span, kind="stable")
+        rounds = min(horizon // self.span + 1, MOST // self.many + 1)
+        since = ((self.since - shift) % self.span)[order]
+        at = (now + 1 + since[None, :] + self.span * np.arange(rounds)[:, None]).reshape(-1)
+        at = at[at <= now + horizon][:MOST]
+        some = np.tile(order, rounds)[: len(at)]
+        guessed = np.maximum((self.walltime[some] * random.random(len(some)) ** (1 / SHAPE)).astype(np.int64), 1)
+        runtime = np.where(self.runtime[some] > 0, self.runtime[some], guessed)
+        return Coming(at, self.need[some], self.walltime[some], runtime, self.priority[some], self.user[some])
+
+
 # ---------------------------------------------------------------------- one future
 
 
@@ -134,15 +206,30 @@ def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
     return found
 
 
-def live_on(planner: Planner, runtime: Ints, linked: Links, now: int, longest_s: float = LONGEST_S) -> Ints:
+def live_on(
+    planner: Planner,
+    runtime: Ints,
+    linked: Links,
+    now: int,
+    longest_s: float = LONGEST_S,
+    coming: Coming | None = None,
+) -> Ints:
     """Let the queue live until all jobs have run, each of row i for runtime[i] in all, or so much cpu time is used.
+
+    coming: other jobs that come meanwhile; then until those that are there have started. The planner has room for them.
 
     Returns the starts by row, shape (jobs,); NO_TIME for those that run or are over now, never start, or start so
     late that the time was used before.
     """
     end = time.process_time() + longest_s
     state, policy, platform = planner.state, planner.policy, planner.platform
-    count, n = int(state.runs.count), planner.jobs
+    count, own = int(state.runs.count), planner.jobs
+    n = own + (0 if coming is None else len(coming.submit))
+    let_go = [row for _, row in [*linked.follow, *linked.times]]
+    waiting = np.union1d(np.flatnonzero(state.queue.waits[:own]), np.array(let_go, np.int64))
+    if coming is not None:
+        _foresee(state, own, coming, len(planner.projects))
+        runtime = np.concatenate((runtime, coming.runtime))
     state.journal.kept = 0
     going = np.flatnonzero(state.runs.how[:count] == RUNNING)
     due = np.full(max(count, 1), NO_TIME)
@@ -214,7 +301,8 @@ def live_on(planner: Planner, runtime: Ints, linked: Links, now: int, longest_s:
     )
     if policy.compiled:
         while advance(planner.arrange, policy.entry, state, world, PASSES) == PASSES and time.process_time() < end:
-            pass
+            if coming is not None and (state.runs.last[waiting] >= count).all():
+                break
     else:
         while time.process_time() < end and open_instant(state, world):
             planner.arrange(state)
@@ -223,9 +311,18 @@ def live_on(planner: Planner, runtime: Ints, linked: Links, now: int, longest_s:
             count_pass(state)
     if state.trace.error[0] != OK:
         raise_misuse(policy.name, state, np.array(planner.ids), platform)
-    last = state.runs.last[:n]
+    last = state.runs.last[:own]
     starts: Ints = np.where(last >= count, state.runs.start[np.maximum(last, 0)], NO_TIME)
     return starts
+
+
+def _foresee(state: Any, row: int, coming: Coming, projects: int) -> None:
+    """Write down jobs to come behind those that are known; the world submits them."""
+    jobs, some = state.jobs, slice(row, row + len(coming.submit))
+    jobs.submit[some], jobs.walltime[some] = coming.submit, coming.walltime
+    jobs.demand[some], jobs.need[some] = coming.need, coming.need
+    jobs.priority[some], jobs.deadline[some], jobs.user[some] = coming.priority, NEVER, coming.user
+    state.projects.of[some] = projects + np.arange(len(coming.submit))
 
 
 def _padded(values: Any, room: int = SMALL) -> Ints:

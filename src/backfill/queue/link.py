@@ -120,7 +120,12 @@ class PlannerLink:
                     asked = {"do": "question", "to": str(path), "question": {**what, "messages": self.engine.said}}
                     made.stdin.write(json.dumps(asked).encode() + b"\n")
                     await made.stdin.drain()
-                    if not (await self._read(made, ANSWER_S[self.kind]))["asked"]:
+                    try:
+                        told = await self._read(made, ANSWER_S[self.kind])
+                    except (TimeoutError, ValueError):
+                        self._drop(self.kind)  # what it says later must not be taken for another answer
+                        raise
+                    if not told["asked"]:
                         raise OSError("the system has no room for another process")
                 text = await asyncio.wait_for(reader.read(), QUESTION_S)
             finally:

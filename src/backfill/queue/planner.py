@@ -127,8 +127,8 @@ class Planner:
         self.rows: dict[int, int] = {}
         self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
-        self._users: dict[str, int] = {}
-        self._projects: dict[str, int] = {}
+        self.users: dict[str, int] = {}
+        self.projects: dict[str, int] = {}
         self._target = platform.capacity[0].copy()
         self._drift = False
 
@@ -184,9 +184,9 @@ class Planner:
         jobs.demand[row], jobs.need[row] = need, need
         jobs.priority[row] = facts["priority"]
         jobs.deadline[row] = NEVER if facts["deadline"] is None else facts["deadline"]
-        jobs.user[row] = self._users.setdefault(facts["user"], len(self._users))
+        jobs.user[row] = self.users.setdefault(facts["user"], len(self.users))
         project = facts["project"] or f"\0{job}"  # a job without one is a project of its own
-        state.projects.of[row] = self._projects.setdefault(project, len(self._projects))
+        state.projects.of[row] = self.projects.setdefault(project, len(self.projects))
         self.jobs += 1
         self.ids.append(job)
         self.rows[job], self._grace[job] = row, facts["grace"]

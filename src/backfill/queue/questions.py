@@ -30,7 +30,7 @@ def eta(queue: Queue, asked: Facts) -> Facts:
     rows = estimates(queue)
     told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds}
     told |= {"futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3)}
-    return told | {"jobs": rows}
+    return told | {"arrivals": queue.arrivals is not None, "jobs": rows}
 
 
 ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
