@@ -1,7 +1,7 @@
 """The live queue: the same policies on one machine. The daemon writes a log of events; everything else is its fold.
 
-All but `planner`, `closed` and `replay` use the standard library alone: a daemon must be small, and a client must answer
-at once.
+All but `planner`, `closed` and `replay` use the standard library alone: a daemon must be small, and a client must
+answer at once.
 In the order in which they import each other:
 
 states     which state follows which
