@@ -129,7 +129,7 @@ def test_a_first_look_takes_the_first_weeks(logs):
     assert short.submit.max() <= 7 * DAY * SECOND < whole.submit.max()
 
 
-def test_a_cell_holds_policies_against_the_first_with_the_intervals_of_compare(logs):
+def test_a_task_compares_policies_with_the_first_with_the_intervals_of_compare(logs):
     cell = LogTask.of((logs[LANL],), 0.3, (BB, EASY, IBB))
     with executor(2) as pool:
         row = carry_out(ibb.run, [cell], pool)[0]

@@ -9,7 +9,10 @@ from tests.queue.world import World
 RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "60"))
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+FOUND = (1635,)  # seeds that once showed a mistake: a calendar that was set back just before a begin
+
+
+@pytest.mark.parametrize("seed", [*range(RUNS), *(seed for seed in FOUND if seed >= RUNS)])
 def test_no_job_is_lost_or_runs_twice(seed):
     World(seed).run(200)
 

@@ -88,6 +88,14 @@ def test_a_keeper_that_can_start_nothing_holds_the_job_and_another_one_runs_it(l
     assert (live.folder / "ran").read_text().split() == ["1", str(number)]
 
 
+def test_an_attempt_that_the_keeper_cannot_fork_is_taken_back_and_made_again(live):
+    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran", KEEPER_FAULT="no-fork")
+    live.until(lambda: "unstarted" in [kind for _, kind, _ in live.job(number)["events"]])
+    live.kill(live.daemon(), *live.keepers())
+    live.run("wait", number)
+    assert (live.folder / "ran").read_text().split() == [str(number)]
+
+
 def test_many_clients_at_once_get_a_job_each(live):
     words = [sys.executable, "-m", "backfill", "submit", "--parsable", "-H", "--", "true"]
     some = [subprocess.Popen(words, env=live.env, stdout=subprocess.PIPE, text=True) for _ in range(MANY)]

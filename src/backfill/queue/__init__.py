@@ -1,7 +1,7 @@
 """The live queue: the same policies on one machine. The daemon writes a log of events; everything else is its fold.
 
-All but `planner`, `replay`, `history`, `top` and what answers questions use the standard library alone: a daemon must
-be small, and a client must answer at once.
+All but `planner`, `closed`, `replay`, `history`, `top` and what answers questions use the standard library alone: a
+daemon must be small, and a client must answer at once.
 In the order in which they import each other:
 
 states     which state follows which
@@ -11,6 +11,7 @@ feed       what a planner is told of the events
 store      the log on disk
 keeper     a script that starts jobs and outlives the daemon
 attempts   folders in which jobs run, and what is true of one
+clock      the clock of the queue, which nobody sets
 engine     the queue itself: requests, decisions and ends in, events out; no clock, file or process of its own
 planner    the policy, fed by the events; a process
 rewind     a planner that is set back, to look into many futures
@@ -25,6 +26,8 @@ launcher   the daemon's side of the keeper
 licences   what the servers of licences say
 config     settings, and what the machine has
 shown      the queue and its jobs, as clients are shown them
+connection one client of the daemon
+backups    copies of the store
 daemon     sockets, clock and processes around the engine
 words      times, sizes and lists as users write them
 options    the options of the verbs
@@ -33,5 +36,7 @@ asking     the verbs that ask what will come
 top        the queue on a screen
 doctor     what the machine offers, and what is wrong
 history    the jobs that are over, and the recorded week as a workload
+closed     an epoch lived again on a virtual clock
 replay     a recorded queue, lived again
+deep       whether a record is sound, judged by itself
 """

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from backfill.queue import attempts, commands, feed
 from backfill.queue.attempts import Verdict
@@ -119,9 +119,8 @@ class Daemon:
         self._poked = False
         try:
             self.engine.flush()
-        except StoreLost as error:  # only a new process can find out what is on the disk
-            note(f"{error}; the daemon ends")
-            os._exit(1)
+        except StoreLost as error:
+            _lose(error)
         while self.engine.notes:
             note(self.engine.notes.pop(0))
         for client in [*self.connections]:
@@ -263,13 +262,18 @@ class Daemon:
             return
         look = getattr(self, f"_look_{message.get('do')}", None)
         if look is None:
-            self.engine.request(message, reply)
+            try:
+                self.engine.request(message, reply)
+            except StoreLost as error:
+                _lose(error)
             return
         self._flush()  # what is shown is on the disk
         try:
             told = look(message, reply)
         except Refused as error:
             told = error.answer()
+        except StoreLost as error:
+            _lose(error)
         except (ValueError, TypeError, KeyError) as error:
             note(traceback.format_exc())
             told = Refused(f"{message.get('do')}: {error!r}", "internal").answer()
@@ -393,6 +397,12 @@ class Daemon:
 
     def _chosen(self, message: Facts) -> Any:
         return commands.chosen(message, self.engine.context())
+
+
+def _lose(error: StoreLost) -> NoReturn:
+    """Only a new process can find out what is on the disk."""
+    note(f"{error}; the daemon ends")
+    os._exit(1)
 
 
 def _ended(worker: asyncio.Task[None]) -> None:

@@ -101,6 +101,7 @@ class Engine:
         self.wake: int | None = None  # when the policy wants to be asked
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
         self.ready = False  # a planner is there
+        self.changing = False  # and is gone for a moment, as a better one takes over
         self.said: list[feed.Message] = []  # what it will be told next
         self._stirred = False  # something of that may lead to a decision
         self._opened: tuple[Facts, str, str] = ({}, "", "")
@@ -260,7 +261,7 @@ class Engine:
 
     def begun(self, answer: Facts) -> None:
         """A planner is there. What it decided of old must be what was decided then."""
-        self.asked, self.ready, self.binds = None, True, answer["binds"]
+        self.asked, self.ready, self.changing, self.binds = None, True, False, answer["binds"]
         for number, (then, now) in enumerate(zip(self._history, answer["passes"], strict=True), 1):
             if then.decided == now:
                 continue
@@ -296,7 +297,7 @@ class Engine:
 
     def failed(self, why: str) -> None:
         """The planner died, or did not answer: the same again; the second time another policy takes over."""
-        self.ready, self.asked, self.wake = False, None, None
+        self.ready, self.changing, self.asked, self.wake = False, False, None, None
         self.failures.append(why)
         self.notes.append(f"planner: {why}")
         if self._wanted is not None:
@@ -312,7 +313,7 @@ class Engine:
         """A better planner is there: let it be made as soon as nothing is asked."""
         if self._wanted is None:
             self._wanted = {}
-            self.ready = False
+            self.ready, self.changing = False, True
 
     def note_shown(self, estimates: list[list[object]]) -> None:
         """Write down which starts people were told to expect."""
@@ -437,6 +438,8 @@ class Engine:
     def _review(self) -> None:
         """Jobs that may wait from now on do; those that never can are over."""
         book = self.book
+        if book.review:
+            self.look_at_clock()  # before anything is found to have begun, or to be too late
         while book.review:
             for number in sorted(book.review):
                 book.review.discard(number)

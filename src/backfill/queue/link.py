@@ -60,9 +60,12 @@ class PlannerLink:
 
     async def warm(self, policy: str) -> None:
         """Start the planner that will probably be needed, while the store is read."""
-        self.policy = policy
-        self._bring("plain" if ONLY_PLAIN else "compiled")
-        await asyncio.sleep(0)  # so that it is on its way
+        self.policy, kind = policy, "plain" if ONLY_PLAIN else "compiled"
+        try:  # to its end: a start that is cancelled half-way would keep the loop from closing
+            made = self._made[kind] = await self._start(kind)
+        except OSError:
+            return  # `begin` tries again
+        self._spawn(self._await(kind, made))
 
     def begin(self, epoch: Facts, history: list[feed.Pass]) -> None:
         """Let a planner be made that knows this."""
@@ -159,7 +162,7 @@ class PlannerLink:
             self._spawn(self._load(kind))
 
     async def _load(self, kind: str) -> None:
-        """Start a planner and wait until its policy is compiled; meanwhile another one may take its place."""
+        """Start a planner."""
         try:
             made = self._made[kind] = await self._start(kind)
         except OSError as error:
@@ -167,6 +170,10 @@ class PlannerLink:
             return
         finally:
             self._coming.discard(kind)
+        await self._await(kind, made)
+
+    async def _await(self, kind: str, made: Process) -> None:
+        """Wait until the policy of a planner is compiled; meanwhile another one may take its place."""
         spare = None
         if kind == "compiled":
             spare = asyncio.get_running_loop().call_later(SLOW_S, self._load_plain)

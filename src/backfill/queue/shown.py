@@ -56,7 +56,7 @@ def queue_rows(engine: Engine, store: Store, now: int, ended: int) -> Facts:
         "held": {name: amount for name, amount in book.held.items() if amount},
         "policy": book.epoch.get("policy", ""),
         "asked_policy": book.epoch.get("asked", ""),
-        "planner": "ready" if engine.ready else "starting",
+        "planner": "ready" if engine.ready or engine.changing else "starting",
     }
 
 
@@ -91,7 +91,7 @@ def _why(engine: Engine, job: Job, now: int) -> str:
     blocked = engine.book.blocked(job, now)
     if blocked:
         return blocked
-    if not engine.ready:
+    if not (engine.ready or engine.changing):
         return "Planner"
     return "Priority" if engine.book.fits(job) else "Resources"
 

@@ -23,7 +23,7 @@ function span(seconds) {
 
 const ONE_DIGIT = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
 
-// A wait: in the unit that the page has for waits, or in a smaller one where it is short; as values.py tells it.
+// A wait: in the unit that the page has for waits, or in a smaller one where it is short; as spans.py tells it.
 const WAIT_UNIT = document.querySelector("main").dataset.unit;
 const WAIT_SIZE = UNITS.find(([, unit]) => unit === WAIT_UNIT)?.[0] ?? 1;
 
