@@ -15,6 +15,7 @@ from backfill.queue.estimates import Shown, accuracy, kept, widening
 from backfill.queue.forecast import Arrivals, Coming, Links, RunTimes, links, live_on
 from backfill.queue.questions import answer
 from backfill.queue.rewind import Present
+from backfill.queue.shown import on_calendar
 from backfill.queue.whatif import snapped
 from tests.queue.virtual import BEGIN, SECOND, Virtual
 
@@ -22,7 +23,14 @@ from tests.queue.virtual import BEGIN, SECOND, Virtual
 def ask(queue, what, **more):
     """The answer to a question, by a copy of the planner as in the queue: this one is not used up."""
     here, there = os.pipe()
-    asked = {"what": what, "now": queue.t, "folder": str(queue.folder), "messages": [*queue.engine.said], **more}
+    asked = {
+        "what": what,
+        "now": queue.t,
+        "skew": 0,
+        "folder": str(queue.folder),
+        "messages": [*queue.engine.said],
+        **more,
+    }
     pid = os.fork()
     if pid == 0:
         try:
@@ -250,3 +258,11 @@ def test_jobs_that_come_later_may_go_first_and_nothing_of_them_stays(tmp_path):
     present.restore()
     assert starts[row] - alone == 60 * SECOND
     assert live_on(future, walltime, Links(), queue.t)[row] == alone
+
+
+def test_answers_have_the_instants_of_a_calendar_that_was_set():
+    told = {"now_s": 5.0, "jobs": [{"id": 3, "p90_s": 10.0, "guaranteed_s": None, "earlier_s": 2.0}]}
+    assert on_calendar(told, 60 * SECOND) == {
+        "now_s": 65.0,
+        "jobs": [{"id": 3, "p90_s": 70.0, "guaranteed_s": None, "earlier_s": 2.0}],
+    }

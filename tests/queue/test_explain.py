@@ -16,7 +16,7 @@ def test_what_is_lacking_who_holds_it_and_what_would_help(tmp_path):
     told = explain(queue, waiting)
     assert told["lacks"] == [{"resource": "cpus", "needs": 4, "free": 1, "capacity": 4}]
     (holder,) = told["holders"]["first"]
-    assert (holder["id"], holder["held"], holder["limit_s"]) == (first, {"cpus": 3}, BEGIN / SECOND + 600)
+    assert (holder["id"], holder["held"], holder["latest_end_s"]) == (first, {"cpus": 3}, BEGIN / SECOND + 600)
     assert abs(told["reserved_s"] - BEGIN / SECOND - 600) < 1e-3
     changes = {one.get("resource") or one.get("cancel") or "walltime": one for one in told["would_help"]}
     assert (changes["cpus"]["amount"], changes["cpus"]["now"]) == (1, True)

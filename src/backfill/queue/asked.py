@@ -29,6 +29,9 @@ class Queue:
         self.planner, self.now = planner, asked["now"]
         store = Store(Path(asked["folder"]) / "store.db", readonly=True)
         self.jobs = {job.id: job for job in store.jobs("end_us IS NULL")}
+        self.skew = asked["skew"]  # what the calendar is ahead of the queue clock
+        for job in self.jobs.values():
+            self.on_clock(job)
         lately = store.jobs(limit=LEARNED)
         self.times = RunTimes(lately)
         self.widened, self.held = widening(kept(store.latest(EVENTS))[0])  # the bounds, as those of late held so often
@@ -42,6 +45,10 @@ class Queue:
         )  # for a job that is asked about, and those to come
         self.looked = 0  # futures
         self.take_stock()
+
+    def on_clock(self, job: Job) -> None:
+        """Have the begin time of a job, which is the calendar's, by the queue clock, as all else here."""
+        job.begin = None if job.begin is None else job.begin - self.skew
 
     def take_stock(self) -> None:
         """The planner is what it is from here on: it is set back to this."""

@@ -132,7 +132,7 @@ def explained(found: Facts) -> Iterator[str]:
     for place, one in enumerate(holders):
         held = needs_text({"cpus": 0, **one["held"]}).removeprefix("0 cpus, ")
         front = "  held by " if place == 0 else "          "
-        until = f"until {at(one['limit_s'])} at the latest, likely {at(one['likely_s'])}"
+        until = f"until {at(one['latest_end_s'])} at the latest, likely {at(one['likely_s'])}"
         yield f"{front}{one['label']} {one['name'][:20]}: {held} {until}"
     if found["holders"]["count"] > len(holders) and holders:
         yield f"          and {found['holders']['count'] - len(holders)} more jobs"

@@ -29,7 +29,7 @@ from backfill.queue.keeper import read_json
 from backfill.queue.launcher import LocalLauncher, attempt_spec, near, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
-from backfill.queue.shown import queue_rows, row, story
+from backfill.queue.shown import on_calendar, queue_rows, row, story
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode
 from backfill.queue.words import Unreadable
@@ -299,7 +299,7 @@ class Daemon:
         """Estimates of all pending jobs; the last ones, where nothing has happened since."""
         known, asked = self._estimates, (self.engine.last_pass, self.engine.book.last_job)
         if known is not None and known.holds(asked, self.clock.now()):
-            return known.told(self.clock.now())
+            return self._dated(known.told(self.clock.now()))
 
         def over(told: Facts) -> None:
             if "error" not in told:
@@ -307,7 +307,7 @@ class Daemon:
                 self.engine.note_shown(estimates.news(known))
                 self.poke()
                 told = estimates.told(self.clock.now())
-            reply(told)
+            reply(self._dated(told))
 
         self._question({"what": "eta"}, over)
         return None
@@ -321,14 +321,19 @@ class Daemon:
         told = row(self.engine, job, self.clock.now())
         if job.state != PENDING:
             return {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
-        self._question({"what": "explain", "id": job.id, "reason": told["reason"]}, reply)
+        self._question(
+            {"what": "explain", "id": job.id, "reason": told["reason"]}, lambda told: reply(self._dated(told))
+        )
         return None
 
     def _look_slots(self, message: Facts, reply: Callable[[Facts], None]) -> None:
         """What fits now, and for how long."""
         need = {str(name): int(amount) for name, amount in dict(message.get("need", {})).items()}
         commands.check_need(need, self.engine.context())
-        self._question({"what": "slots", "need": need, "grace": self.config.defaults["grace"]}, reply)
+        self._question(
+            {"what": "slots", "need": need, "grace": self.config.defaults["grace"]},
+            lambda told: reply(self._dated(told)),
+        )
 
     def _look_test(self, message: Facts, reply: Callable[[Facts], None]) -> None:
         """When a job would start; nothing of it is stored."""
@@ -338,7 +343,7 @@ class Daemon:
             raise Refused("the job is queued already", "usage", "token")
 
         def over(told: Facts) -> None:
-            reply(told if "error" in told else {**done.answer, **told})
+            reply(told if "error" in told else {**done.answer, **self._dated(told)})
 
         self._question({"what": "test", "tasks": tasks}, over)
 
@@ -346,7 +351,7 @@ class Daemon:
         """What another policy would do with those who wait."""
         book, policy = self.engine.book, self._policy(message)
         epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": feed.base(book)}
-        self._question({"what": "switch", "policy": policy, "epoch": epoch}, reply)
+        self._question({"what": "switch", "policy": policy, "epoch": epoch}, lambda told: reply(self._dated(told)))
 
     def _look_policy(self, message: Facts, reply: Callable[[Facts], None]) -> Facts:
         """Another policy takes over, until config.toml names another one."""
@@ -361,8 +366,14 @@ class Daemon:
         except Unreadable as error:
             raise Refused(str(error), "usage", "policy") from None
 
+    def _dated(self, told: Facts) -> Facts:
+        """An answer of the planner's copy as clients get it."""
+        dated: Facts = on_calendar(told, self.engine.book.skew)
+        return dated
+
     def _question(self, what: Facts, reply: Callable[[Facts], None]) -> None:
-        self.link.question(self.folder, {**what, "now": self.clock.now(), "folder": str(self.folder)}, reply)
+        asked = {**what, "now": self.clock.now(), "skew": self.engine.book.skew, "folder": str(self.folder)}
+        self.link.question(self.folder, asked, reply)
 
     def _look_find(self, message: Facts, reply: Any) -> Facts:
         return {"ids": [job.id for job in self._chosen(message)]}

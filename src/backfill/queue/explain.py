@@ -89,9 +89,9 @@ def _holders(queue: Queue, resources: list[str]) -> Facts:
         limit = job.start + job.walltime + job.grace
         found.append({
             "id": job.id, "label": job.label, "name": job.name, "user": job.user, "held": held,
-            "limit_s": limit / 1e6, "likely_s": min(likely, limit) / 1e6,
+            "latest_end_s": limit / 1e6, "likely_s": min(likely, limit) / 1e6,
         })  # fmt: skip
-    found.sort(key=lambda one: ([-one["held"].get(name, 0) for name in resources], one["limit_s"]))
+    found.sort(key=lambda one: ([-one["held"].get(name, 0) for name in resources], one["latest_end_s"]))
     return {"count": len(found), "first": found[:SHOWN]}
 
 

@@ -1,12 +1,18 @@
 """What clients are shown of the queue, as plain data. Instants are those of the calendar as it is set now."""
 
 from functools import partial
+from typing import Any
 
 from backfill.queue.book import Facts, Job
 from backfill.queue.engine import Engine
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store
 
+# what is an instant in the answers to questions; all else that ends with _s is a span
+INSTANTS = {
+    *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
+    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s"),
+}
 WORDS = {
     "JobHeldUser": "held",
     "LaunchFailed": "held: three launches failed",
@@ -78,6 +84,16 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
             [_seconds(event.t, engine.book.skew), event.kind, _told(event.data)] for event in store.events(0, job.id)
         ],
     }
+
+
+def on_calendar(answer: Any, skew: int) -> Any:
+    """An answer in instants of the queue clock, with those of the calendar in their place."""
+    if isinstance(answer, dict):
+        return {
+            name: (value if value is None else value + skew / 1e6) if name in INSTANTS else on_calendar(value, skew)
+            for name, value in answer.items()
+        }
+    return [on_calendar(one, skew) for one in answer] if isinstance(answer, list) else answer
 
 
 def _told(data: Facts) -> Facts:

@@ -146,6 +146,7 @@ def test(queue: Queue, tasks: list[Facts]) -> Facts:
     messages: list[Any] = []
     for place, job in enumerate(some):
         job.state, job.submit = PENDING, queue.now
+        queue.on_clock(job)
         job.waits = not (job.held or job.never or job.after or (job.begin or 0) > queue.now)
         job.waits &= not (job.throttle and place >= job.throttle)
         job.waits &= not (job.singleton and any((o.user, o.name) == (job.user, job.name) for o in queue.jobs.values()))
