@@ -305,7 +305,6 @@ class Daemon:
             if "error" not in told:
                 self._estimates = estimates = Estimates(asked, told)
                 self.engine.note_shown(estimates.news(known))
-                self.poke()
                 told = estimates.told(self.clock.now())
             reply(self._dated(told))
 
@@ -373,7 +372,12 @@ class Daemon:
 
     def _question(self, what: Facts, reply: Callable[[Facts], None]) -> None:
         asked = {**what, "now": self.clock.now(), "skew": self.engine.book.skew, "folder": str(self.folder)}
-        self.link.question(self.folder, asked, reply)
+
+        def answered(told: Facts) -> None:
+            reply(told)
+            self.poke()  # answers leave after that
+
+        self.link.question(self.folder, asked, answered)
 
     def _look_find(self, message: Facts, reply: Any) -> Facts:
         return {"ids": [job.id for job in self._chosen(message)]}
