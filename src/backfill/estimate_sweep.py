@@ -112,18 +112,37 @@ class EstimateSweep:
         return found
 
     def outcome(self, command: str = "") -> "Outcome":
-        """What a page tells and a folder keeps: the comparison under the first kind, and what becomes of it."""
+        """What a page tells and a folder keeps: the comparison under the first kind, and what becomes of it.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=50&cpus=64")
+        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> found.outcome().told["sweep"]["kinds"]
+        ['exact', 'inflate:2']
+        """
         found = self.comparisons[0].outcome(command)
         return replace(found, told={**found.told, "sweep": {"kinds": list(self.kinds), "rows": self.rows()}})
 
     def report(self, path: str | Path, command: str = "") -> None:
-        """Write all of it as one HTML page. command: what a reader can type to get it again."""
+        """Write all of it as one HTML page. command: what a reader can type to get it again.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=50&cpus=64")
+        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> found.report("estimates.html")
+        """
         from backfill.report.write import write_report
 
         write_report(path, self.outcome(command))
 
     def save(self, folder: str | Path, command: str = "") -> None:
-        """Write it into a folder, from which `backfill report` makes the page again."""
+        """Write it into a folder, from which `backfill report` makes the page again.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=50&cpus=64")
+        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> found.save("estimates")
+        """
         from backfill.report.saved import save
 
         save(folder, self.outcome(command))

@@ -27,7 +27,7 @@ def test_colours_tell_projects_and_the_legend_what_is_pale(page):
     page.locator("#gantt select[name=colour]").select_option("project")
     legend = page.locator("#gantt .key").text_content()
     assert "different colours: different projects" in legend
-    assert "held, and not busy" in legend
+    assert "held but not busy" in legend
 
 
 def test_a_dangling_thread_is_held_until_what_it_comes_after_is_over(page, result):

@@ -93,10 +93,11 @@ def test_the_gantt_chart_of_threads_is_pale_where_a_processor_is_held_and_colour
     assert len(colours) == 8
     waits = result.schedule.all_runs.dangled(result.schedule.ready(log.jobs))
     width = sum(np.ptp(box.vertices[:, 0]) for box in held.get_paths())
-    assert width * 3600 == pytest.approx(waits.sum() / 1e6)
+    assert ax.get_xlabel() == "minutes since the first submit"
+    assert width * 60 == pytest.approx(waits.sum() / 1e6)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "different colours: different projects",
-        "held, and not busy",
+        "held but not busy",
     ]
 
 

@@ -79,8 +79,8 @@ class InputError(BackfillError):
     """The input is at fault. The message names file, line, field, value and what was expected, as far as known.
 
     >>> import backfill as bf
-    >>> [kind.__name__ for kind in bf.InputError.__subclasses__()]
-    ['WorkloadError', 'PlatformError', 'ScheduleError', 'EventsError']
+    >>> issubclass(bf.WorkloadError, bf.InputError)
+    True
     """
 
     exit_code = 3

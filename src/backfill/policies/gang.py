@@ -17,42 +17,47 @@ from backfill.core.profile import FUTURE
 from backfill.core.promises import NO_TIME
 from backfill.core.queue import following, rewind
 from backfill.core.random import pick
-from backfill.core.verbs import BACKFILL, GANG, HEAD, is_open, place_on, reserve, start, withdraw
+from backfill.core.verbs import BACKFILL, GANG, HEAD, place_on, reserve, start, withdraw
 from backfill.model.units import SECOND
+from backfill.policies.processors import (
+    ANYWHERE,
+    AT_GRID,
+    BOUND,
+    MEMBER,
+    MEMORY,
+    NOWHERE,
+    all_idle,
+    held_by,
+    home_of,
+    idle_from,
+    is_idle,
+    is_left,
+    known_start,
+    leave_grid,
+    leave_queue,
+    let_go,
+    longest,
+    next_member,
+    scatter,
+    some_site,
+    soonest,
+    start_on,
+    suits,
+    takes,
+    wait_at,
+    wait_at_grid,
+)
 
 SOURCE = "Dimitriadou and Karatza, CISIS 2010"
 MOST = 2.0**61  # microseconds of tolerance
 EMPTY, IDLE = np.int64(0), np.int64(1)  # the values of `cross`
 SITES, SPAN = np.int64(0), np.int64(1)  # which gangs may use several sites: those that fit on none, or all
-# Where a waiting job is, in own.where; above 0 it is in the queue of processor where - 1.
-NOWHERE, AT_GRID, BOUND, MEMBER = np.int64(0), np.int64(-1), np.int64(-2), np.int64(-3)
-ANYWHERE = np.int64(-1)  # instead of a site
 
 PARAMS = {
     "tolerance": Param(0, 0, np.inf, "seconds", "how far a backfilled job may delay a gang"),
     "delay": Param.choice(
         "current", "bounded", meaning="the start from which that delay counts: the one known now, or the first one"
     ),
-}
-MEMORY = {
-    "where": "jobs",
-    "after": "jobs",  # the next one in the same queue, counted from 1; 0 none
-    "size": "jobs",  # processors of a gang
-    "wide": "jobs",  # 1: the gang may use several sites
-    "leader": "jobs",  # of a MEMBER: the first job of its gang
-    "first_node": "jobs",  # processor of a BOUND gang, counted from 1
-    "known": "jobs",  # when a BOUND gang was expected to start when it was bound
-    "home": "jobs",  # of each set of nodes: 1 + its only site, -1 several, 0 not looked up
-    "first": "nodes",  # of the local jobs that wait at a processor, counted from 1; 0 none
-    "last": "nodes",
-    "length": "nodes",
-    "gang": "nodes",  # for which a processor is held, counted from 1; 0 none
-    "next_node": "nodes",  # the next processor of the same gang, counted from 1
-    "run": "nodes",  # the last that began there, counted from 1
-    "oldest": "nodes",  # waiting gangs of node + 1 processors, counted from 1
-    "youngest": "nodes",
-    "empty": "sites",  # processors in operation at which nobody waits
-    "gangs": 2,  # how many wait at the grid scheduler, and how many of these may use several sites
 }
 
 
@@ -247,117 +252,6 @@ def may_pass(state, job, gang):
 
 
 @kernel()
-def known_start(state, gang):
-    """When the last processor of a gang will be idle, by the limits of what runs there."""
-    own, t = state.own, state.now
-    node = own.first_node[gang] - 1
-    while node >= 0:
-        t = max(t, idle_from(state, node))
-        node = own.next_node[node] - 1
-    return t
-
-
-@kernel(inline=True)
-def idle_from(state, node):
-    """When a processor will be idle, by the limit of what runs there; now where that is over."""
-    run = state.own.run[node] - 1
-    if run < 0 or is_idle(state, node):
-        return state.now
-    return max(state.runs.limit[run], state.now)
-
-
-@kernel()
-def is_left(state, job, node, t):
-    """Whether announced windows leave a processor to a job that starts at t, from when the processor is idle."""
-    if state.machine.windows == 0:
-        return True
-    return is_open(state, job, node, idle_from(state, node), t + max(state.jobs.walltime[job], 1))
-
-
-@kernel(inline=True)
-def is_idle(state, node):
-    """Whether a processor is in operation, and nothing runs there."""
-    free, capacity = state.free.nodes, state.machine.capacity
-    for k in range(state.machine.resources):
-        if free[node, k] != capacity[node, k]:
-            return False
-    return capacity[node, 0] > 0
-
-
-@kernel(inline=True)
-def suits(state, job, node):
-    """Whether a task of a job may run on a processor, were it idle."""
-    jobs, machine = state.jobs, state.machine
-    if machine.capacity[node, 0] == 0 or (jobs.bound[job] >= 0 and machine.allowed[jobs.bound[job], node] == 0):
-        return False
-    enough = True
-    for k in range(machine.resources):
-        enough = enough and jobs.demand[job, k] <= machine.capacity[node, k]
-    return enough
-
-
-@kernel()
-def home_of(state, job):
-    """The site that has all nodes on which a job may run; -1 where these lie on several."""
-    machine, own, bound = state.machine, state.own, np.int64(state.jobs.bound[job])
-    if bound < 0:
-        return machine.sites[0] if len(machine.sites) == 1 else NONE
-    if own.home[bound] == 0:
-        own.home[bound] = -1
-        for node in range(machine.nodes):
-            if machine.allowed[bound, node]:
-                here = machine.site[node] + 1
-                if own.home[bound] > 0 and own.home[bound] != here:
-                    own.home[bound] = -1
-                    break
-                own.home[bound] = here
-    return own.home[bound] - 1 if own.home[bound] > 0 else NONE
-
-
-@kernel()
-def start_on(state, job, node, reason):
-    """Start a job of one task on a processor, if it may start there now. Returns whether it did."""
-    nodes = np.empty(1, np.int64)
-    nodes[0] = node
-    if not place_on(state, job, nodes):
-        return False
-    start(state, job, reason)
-    state.own.where[job] = NOWHERE
-    state.own.run[node] = state.runs.last[job] + 1
-    return True
-
-
-@kernel()
-def wait_at(state, job, node):
-    """A local job waits at a processor, behind those that wait there."""
-    own = state.own
-    if own.length[node] == 0 and own.gang[node] == 0:
-        own.empty[state.machine.site[node]] -= 1
-    if own.length[node] == 0:
-        own.first[node] = job + 1
-    else:
-        own.after[own.last[node] - 1] = job + 1
-    own.after[job], own.last[node], own.where[job] = 0, job + 1, node + 1
-    own.length[node] += 1
-
-
-@kernel()
-def leave_queue(state, job, before, node):
-    """A local job waits at a processor no more. before: the one in front of it, -1 none."""
-    own = state.own
-    if before < 0:
-        own.first[node] = own.after[job]
-    else:
-        own.after[before] = own.after[job]
-    if own.last[node] == job + 1:
-        own.last[node] = before + 1
-    own.length[node] -= 1
-    own.where[job] = NOWHERE
-    if own.length[node] == 0 and own.gang[node] == 0:
-        own.empty[state.machine.site[node]] += 1
-
-
-@kernel()
 def serve(state, node):
     """A processor may be idle: its gang starts, if it was the last one; else one of those behind, or without a gang.
 
@@ -501,70 +395,6 @@ def dispatch(state, gang, cross):
 
 
 @kernel()
-def takes(state, gang, node, idle):
-    """Whether a gang may hold a processor: its queue is empty and, where that is asked, it is idle."""
-    own = state.own
-    if own.gang[node] > 0 or own.length[node] > 0 or not suits(state, gang, node):
-        return False
-    return not idle or is_idle(state, node)
-
-
-@kernel()
-def longest(state, gang):
-    """The job of a gang with the longest walltime: it has to end before windows begin, on whichever processor."""
-    found, job = gang, next_member(state, gang, gang)
-    while job >= 0:
-        if state.jobs.walltime[job] > state.jobs.walltime[found]:
-            found = job
-        job = next_member(state, gang, job)
-    return found
-
-
-@kernel()
-def soonest(state, gang, site, idle):
-    """When enough processors of a site (or ANYWHERE) that a gang may hold are idle together, and no announced window
-    begins too early on them; now without windows, and FUTURE where that is never known to be.
-    """
-    machine = state.machine
-    if machine.windows == 0:
-        return state.now
-    job, t = longest(state, gang), state.now
-    while t < FUTURE:
-        count, later = 0, FUTURE
-        for node in range(machine.nodes):
-            if (site == ANYWHERE or machine.site[node] == site) and takes(state, gang, node, idle):
-                if idle_from(state, node) > t:
-                    later = min(later, idle_from(state, node))
-                else:
-                    count += is_left(state, job, node, t)
-        if count >= state.own.size[gang]:
-            return t
-        t = later
-    return t
-
-
-@kernel()
-def some_site(state, have, size, rank):
-    """A random site of the highest rank among those that have so many; -1 if there is none."""
-    best, count = np.int64(-1), np.int64(0)
-    for place in range(len(have)):
-        if have[place] >= size:
-            if rank[place] > best:
-                best, count = rank[place], np.int64(1)
-            elif rank[place] == best:
-                count += 1
-    if count == 0:
-        return NONE
-    left = pick(state, count) if count > 1 else np.int64(0)
-    for place in range(len(have)):
-        if have[place] >= size and rank[place] == best:
-            if left == 0:
-                return np.int64(place)
-            left -= 1
-    return NONE
-
-
-@kernel()
 def bind(state, gang, site, idle):
     """Hold processors of a site (or ANYWHERE) for a gang, idle ones first, then those that are idle soonest.
 
@@ -603,39 +433,6 @@ def promise(state, gang, t):
 
 
 @kernel()
-def next_member(state, gang, job):
-    """The job of a gang behind another one; -1 none."""
-    if state.jobs.tasks[gang] > 1 or state.own.size[gang] == 1:
-        return NONE
-    other = state.projects.next[job]
-    while other >= 0 and (state.own.where[other] != MEMBER or state.own.leader[other] != gang):
-        other = state.projects.next[other]
-    return np.int64(other)
-
-
-@kernel()
-def all_idle(state, gang):
-    """Whether all processors that a gang holds are idle."""
-    node = state.own.first_node[gang] - 1
-    while node >= 0:
-        if not is_idle(state, node):
-            return False
-        node = state.own.next_node[node] - 1
-    return True
-
-
-@kernel()
-def held_by(state, gang):
-    """The processors that a gang holds, in order."""
-    own, node = state.own, state.own.first_node[gang] - 1
-    nodes = np.empty(own.size[gang], np.int64)
-    for i in range(len(nodes)):
-        nodes[i] = node
-        node = own.next_node[node] - 1
-    return nodes
-
-
-@kernel()
 def start_gang(state, gang):
     """Start a gang on the processors that it holds, all idle. Returns whether it did; a window may prevent it."""
     own, nodes = state.own, held_by(state, gang)
@@ -660,71 +457,6 @@ def start_gang(state, gang):
     let_go(state, gang)
     scatter(state, gang)
     return True
-
-
-@kernel()
-def let_go(state, gang):
-    """A gang holds its processors no more."""
-    own, node = state.own, state.own.first_node[gang] - 1
-    while node >= 0:
-        own.gang[node] = 0
-        if own.length[node] == 0 and state.machine.capacity[node, 0] > 0:
-            own.empty[state.machine.site[node]] += 1
-        node = own.next_node[node] - 1
-
-
-@kernel()
-def scatter(state, gang):
-    """The jobs of a gang wait nowhere."""
-    other = next_member(state, gang, gang)
-    while other >= 0:
-        following_one = next_member(state, gang, other)
-        state.own.where[other] = NOWHERE
-        other = following_one
-    state.own.where[gang] = NOWHERE
-
-
-@kernel()
-def wait_at_grid(state, gang):
-    """A gang waits at the grid scheduler, among those of its size by age."""
-    own, size = state.own, state.own.size[gang] - 1
-    own.where[gang] = AT_GRID
-    own.gangs[0] += 1
-    own.gangs[1] += own.wide[gang]
-    young = own.youngest[size] - 1
-    if young < 0 or young < gang:
-        if young < 0:
-            own.oldest[size] = gang + 1
-        else:
-            own.after[young] = gang + 1
-        own.after[gang], own.youngest[size] = 0, gang + 1
-        return
-    before, other = NONE, own.oldest[size] - 1
-    while other < gang:
-        before, other = other, own.after[other] - 1
-    own.after[gang] = other + 1
-    if before < 0:
-        own.oldest[size] = gang + 1
-    else:
-        own.after[before] = gang + 1
-
-
-@kernel()
-def leave_grid(state, gang):
-    """A gang waits at the grid scheduler no more."""
-    own, size = state.own, state.own.size[gang] - 1
-    before, other = NONE, own.oldest[size] - 1
-    while other != gang:
-        before, other = other, own.after[other] - 1
-    if before < 0:
-        own.oldest[size] = own.after[gang]
-    else:
-        own.after[before] = own.after[gang]
-    if own.youngest[size] == gang + 1:
-        own.youngest[size] = before + 1
-    own.gangs[0] -= 1
-    own.gangs[1] -= own.wide[gang]
-    own.where[gang] = NOWHERE
 
 
 @kernel()

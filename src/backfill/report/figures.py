@@ -135,7 +135,7 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any, 
     if len(names) > len(platform.nodes):
         ax.axhline(platform.cpus, color="black", linewidth=1)
     if waits.any():
-        handles.append(Patch(facecolor="white", edgecolor="grey", hatch="....", label="held, and not busy"))
+        handles.append(Patch(facecolor="white", edgecolor="grey", hatch="....", label="held but not busy"))
     if late.any():
         handles.append(Patch(facecolor="white", edgecolor="black", hatch="////", label="after its deadline"))
     if handles:
