@@ -6,7 +6,7 @@ import pytest
 from backfill.papers import grid
 from backfill.papers.asked import Asked
 from backfill.papers.grid_claims import SITE, SPAN, policy
-from backfill.papers.grid_runs import COMPLETED, JOBS, LATE, OTHER, RT, WAIT, WRT, Cell, run
+from backfill.papers.grid_runs import COMPLETED, JOBS, LATE, OTHER, RT, WAIT, WRT, GridTask, run
 from backfill.papers.write import write
 from backfill.workloads.grid import POWERS, UNIFORM
 
@@ -14,7 +14,7 @@ from backfill.workloads.grid import POWERS, UNIFORM
 @pytest.mark.parametrize("name", [SITE, SPAN])
 def test_without_gangs_every_wait_is_that_of_a_reference_simulation(name):
     for given in ({"local": 12}, {"local": 0.7, "processors": 1}):
-        found = run(Cell.of([name], seed=1, gangs=0, **given))[name]
+        found = run(GridTask.of([name], seed=1, gangs=0, **given))[name]
         assert found[OTHER] == 0
         assert found[JOBS] == 22_500
     assert found[WAIT] > 1
@@ -23,8 +23,8 @@ def test_without_gangs_every_wait_is_that_of_a_reference_simulation(name):
 @pytest.mark.parametrize("reading", grid.READINGS)
 def test_every_second_reading_changes_something(reading):
     both, more = grid.READINGS[reading]
-    usual = run(Cell.of([SPAN], seed=1, jobs=4000, local=12, gangs=0.5))[SPAN]
-    other = run(Cell.of(both, seed=1, jobs=4000, local=12, gangs=0.5, **more))[both[1]]
+    usual = run(GridTask.of([SPAN], seed=1, jobs=4000, local=12, gangs=0.5))[SPAN]
+    other = run(GridTask.of(both, seed=1, jobs=4000, local=12, gangs=0.5, **more))[both[1]]
     assert other[RT] != usual[RT]
     assert other[WRT] != usual[WRT]
     if "estimates" in more:
@@ -40,7 +40,7 @@ def test_every_second_reading_changes_something(reading):
 )
 def test_numbers_lie_near_those_of_another_program(sizes, local, site, span):
     """Completion, RT and WRT of two runs of it; the last is that of a queue that is nearly unstable."""
-    found = [run(Cell.of([SITE, SPAN], seed=seed, local=local, gangs=0.5, sizes=sizes)) for seed in range(2)]
+    found = [run(GridTask.of([SITE, SPAN], seed=seed, local=local, gangs=0.5, sizes=sizes)) for seed in range(2)]
     for name, wanted in ((SITE, site), (SPAN, span)):
         assert sum(each[name][LATE] for each in found) == 0
         values = [np.mean([each[name][metric] for each in found]) for metric in (COMPLETED, RT, WRT)]
@@ -50,7 +50,7 @@ def test_numbers_lie_near_those_of_another_program(sizes, local, site, span):
 
 
 def test_a_large_tolerance_starves_gangs():
-    found = run(Cell.of([SPAN, policy(SPAN, 2)], seed=1, local=12, gangs=0.5, sizes=POWERS))
+    found = run(GridTask.of([SPAN, policy(SPAN, 2)], seed=1, local=12, gangs=0.5, sizes=POWERS))
     assert found[policy(SPAN, 2)][COMPLETED] < found[SPAN][COMPLETED] - 0.2
     assert found[policy(SPAN, 2)][LATE] > 0
 

@@ -34,7 +34,7 @@ from backfill.papers.grid_runs import (
     WARMUP,
     WRT,
     WSLD,
-    Cell,
+    GridTask,
     block,
     run,
 )
@@ -75,21 +75,23 @@ def reproduce(asked: Asked) -> Reproduction:
     by_sizes = {
         sizes: plan.add({
             local: [
-                Cell.of(_policies(local, sizes), seed=seed, blocks=local == LOCAL[-1], local=local, gangs=GANGS,
-                        sizes=sizes)
+                GridTask.of(_policies(local, sizes), seed=seed, blocks=local == LOCAL[-1], local=local, gangs=GANGS,
+                            sizes=sizes)
                 for seed in asked.seeds
             ]
             for local in LOCAL
         })
         for sizes in SIZES
     }  # fmt: skip
-    alone = plan.add({local: [Cell.of([SITE], seed=s, local=local, gangs=0) for s in asked.seeds] for local in LOCAL})
+    alone = plan.add(
+        {local: [GridTask.of([SITE], seed=s, local=local, gangs=0) for s in asked.seeds] for local in LOCAL}
+    )
     single = plan.add({
-        load: [Cell.of([SITE], seed=s, local=load, gangs=0, processors=1) for s in asked.seeds] for load in SINGLE
+        load: [GridTask.of([SITE], seed=s, local=load, gangs=0, processors=1) for s in asked.seeds] for load in SINGLE
     })  # fmt: skip
     second = {
         reading: plan.add({
-            local: [Cell.of(both, seed=seed, local=local, gangs=GANGS, sizes=POWERS, **more) for seed in asked.seeds]
+            local: [GridTask.of(both, seed=s, local=local, gangs=GANGS, sizes=POWERS, **more) for s in asked.seeds]
             for local in HIGH
         })
         for reading, (both, more) in (READINGS if asked.sensitivity else {}).items()

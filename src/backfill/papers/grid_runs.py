@@ -27,7 +27,7 @@ CUTS = {"local jobs": "cut of MSER-5, local", "gangs": "cut of MSER-5, gangs"}  
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridTask:
     """The jobs of one seed under several policies. It can be sent anywhere."""
 
     arguments: Mapping[str, Any]  # of the grid model
@@ -37,13 +37,13 @@ class Cell:
     @classmethod
     def of(
         cls, policies: Iterable[str], *, seed: int, blocks: bool = False, estimates: str = "requested", **arguments: Any
-    ) -> "Cell":
+    ) -> "GridTask":
         """With policies by their texts."""
         specs = {text: RunSpec.of(text, seed=seed, estimates=estimates) for text in policies}
         return cls({"jobs": ARRIVALS, "seed": seed, **arguments}, specs, blocks)
 
 
-def run(cell: Cell) -> dict[str, Numbers]:
+def run(cell: GridTask) -> dict[str, Numbers]:
     """The numbers of each policy."""
     log = grid(**cell.arguments)
     return {policy: _numbers(log, spec, cell.blocks) for policy, spec in cell.specs.items()}
