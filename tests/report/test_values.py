@@ -9,6 +9,7 @@ from backfill.report.values import (
     heading,
     headline,
     number,
+    share_text,
     texts,
     wait_unit,
 )
@@ -105,3 +106,10 @@ def test_in_a_given_unit_times_are_never_mixed():
 
 def test_in_a_sentence_a_short_wait_has_a_smaller_unit_and_a_long_one_no_larger():
     assert [span(seconds, "h") for seconds in (42, 1200, 7200, 604_800)] == ["42 s", "0.33 h", "2.0 h", "168 h"]
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0, "0.0%"), (0.0001, "<0.1%"), (0.0005, "0.1%"), (0.289, "28.9%"), (1, "100.0%")]
+)
+def test_a_share_that_is_not_0_does_not_read_as_0(share, text):
+    assert share_text(share) == text

@@ -12,7 +12,7 @@ from backfill.model.spans import span
 from backfill.report.findings import Findings
 from backfill.report.reality import Reality
 from backfill.report.sentences import users_longer
-from backfill.report.values import cut, heading, texts, without_cpus
+from backfill.report.values import cut, heading, share_text, texts, without_cpus
 
 DECIDES = "mean_wait_s"
 PROJECT = "mean_project_turnaround_s"
@@ -200,7 +200,7 @@ class _Two:
             return users_longer(fair)
         if not fair.later:
             return "no job starts later"
-        return f"{_share(fair.later, fair.jobs)} of the jobs start later"
+        return _start_later(fair)
 
     @property
     def more(self) -> list[Markup]:
@@ -276,12 +276,12 @@ class _Two:
             return None
         if fair.users > 1:
             far = span(fair.worst_user_s or 0.0, self.unit)
-            note = escape(f"{_share(fair.later, fair.jobs)} of the jobs start later")
+            note = escape(_start_later(fair))
             if fair.worst_user is not None:
                 note = Markup("most: {}, +{}").format(_name(fair.worst_user), far)
             return Tile("Users who wait longer", f"{fair.users_longer:,} of {fair.users:,}", note)
         note = escape(f"at most by {span(fair.max_delay_s or 0.0, self.unit)}" if fair.later else "")
-        return Tile("Jobs that start later", _share(fair.later, fair.jobs).replace("less than ", "<"), note)
+        return Tile("Jobs that start later", share_text(fair.later_share or 0.0), note)
 
     @property
     def _queue(self) -> Tile:
@@ -295,9 +295,8 @@ class _Two:
         return Markup("with {}; {}: {}").format(_name(self.names[self.best]), _name(self.names[self.other]), was)
 
 
-def _share(part: int, whole: int) -> str:
-    share = part / max(whole, 1)
-    return "less than 0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
+def _start_later(fair: Fairness) -> str:
+    return f"{share_text(fair.later_share or 0.0).replace('<', 'less than ')} of the jobs start later"
 
 
 def _signed(share: float) -> str:

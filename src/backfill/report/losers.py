@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from backfill.analysis.bounds import BoundGap, by_metric
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
 from backfill.model.spans import NONE, brief, times
-from backfill.report.values import BOUND_0, UNTIL, grouped, heading, number, texts
+from backfill.report.values import BOUND_0, UNTIL, grouped, heading, number, share_text, texts
 
 ROWS_MOST = 15  # users or groups that a table shows at first
 ROWS_ALL = 3000  # and at most, once all are asked for
@@ -89,7 +89,7 @@ def fairness_rows(fairness: Sequence[Fairness], unit: str) -> list[tuple[str, st
             each.a,
             each.b,
             [
-                ("", NONE if each.later_share is None else f"{each.later_share:.1%}"),
+                ("", NONE if each.later_share is None else share_text(each.later_share)),
                 ("", means[i]),
                 ("", longest[i]),
                 ("", f"{each.users_longer:,} of {each.users:,}" if each.users else NONE),

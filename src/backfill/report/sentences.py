@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
 from backfill.model.spans import span
-from backfill.report.values import UNTIL
+from backfill.report.values import UNTIL, share_text
 
 LONGEST_NAME = 40  # of a user or a job, in a sentence
 
@@ -76,7 +76,7 @@ def loser_sentence(fair: Fairness, unit: str) -> str:
     """Whom a policy makes wait longer than another one does, and by how much."""
     if not fair.jobs or not fair.later:
         return f"under {fair.a} no job starts later than under {fair.b}"
-    share, delay = _share(fair.later / fair.jobs), span(fair.mean_delay_s or 0, unit)
+    share, delay = share_text(fair.later / fair.jobs).replace("<", "less than "), span(fair.mean_delay_s or 0, unit)
     said = [f"under {fair.a} {share} of the jobs start later than under {fair.b}, by {delay} on average"]
     if fair.worst_user is not None:
         said.append(f"user {_name(fair.worst_user)} waits {span(fair.worst_user_s or 0, unit)} longer")

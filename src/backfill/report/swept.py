@@ -5,7 +5,7 @@ from typing import Any
 
 from backfill.model.spans import NONE, times, unit_of
 from backfill.report.chart import names_chart
-from backfill.report.values import cut
+from backfill.report.values import cut, share_text
 
 AGAINST = "later_share"  # what is told of it is told against the first kind
 FIGURES = (  # metric, title, what it says
@@ -79,7 +79,7 @@ def _texts(metric: str, rows: Rows, unit: str) -> list[str]:
         return [NONE if not row["users"] else f"{row[metric]:,} of {row['users']:,}" for row in rows]
     values = [row[metric] for row in rows]
     if metric.endswith("_share"):
-        return [NONE if value is None else f"{value:.1%}" for value in values]
+        return [NONE if value is None else share_text(value) for value in values]
     if metric.endswith("_s"):
         return times(values, _unit(metric, values, unit))
     return [NONE if value is None else f"{value:,.1f}" for value in values]

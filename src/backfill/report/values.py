@@ -87,6 +87,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 999.95 else f"{value:#.4g}"
 
 
+def share_text(share: float) -> str:
+    """A share as a percentage; one that is not 0 does not read as 0."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
+
+
 def grouped(text: str) -> str:
     """Whole numbers of a text with commas: `jobs of 4,096 or more cpus`."""
     return re.sub(r"(?<![\w.,])\d{4,}(?![\w.,]*\d)", lambda found: f"{int(found[0]):,}", text)
