@@ -1,11 +1,14 @@
 """Questions to a real daemon, by the command line."""
 
 import json
+import os
+import select
+import signal
 import subprocess
 
 import pytest
 
-from backfill.queue import keeper
+from backfill.queue import keeper, questions
 from tests.queue.conftest import PYTHON
 
 
@@ -84,6 +87,18 @@ def test_a_copy_that_is_killed_harms_nobody(live):
     (live.folder / "on").unlink()
     live.run("cancel", "--all")
     assert list(live.ask({"do": "ping"})["planner"]["pids"].values()) == [planner]
+
+
+def test_a_copy_that_is_killed_at_once_ends_its_answer(tmp_path, monkeypatch):
+    pipe = tmp_path / "answer.1"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    monkeypatch.setattr(questions.signal, "alarm", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    copy = questions.aside(None, {"to": str(pipe), "question": {}})
+    assert select.select([reader], [], [], 30)[0]
+    assert os.read(reader, 1) == b""
+    assert os.waitpid(copy, 0)[1] == signal.SIGKILL
+    os.close(reader)
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,23 @@ ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
 def aside(planner: Planner | None, asked: Facts) -> int:
     """Have a question answered by a copy of this process, into the pipe with the name asked["to"]; its number.
 
-    Returns 0 if the system has no room for another process.
+    Returns 0 if the system has no room for another process, or nobody reads the pipe any more. The pipe is opened before
+    the fork: who reads it sees its end however early the copy ends.
     """
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     try:
-        pid = os.fork()
+        pipe = os.open(asked["to"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return 0
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(pipe)
+        return 0
     if pid:
+        os.close(pipe)
         return pid
     code = 1
     try:
@@ -62,7 +69,8 @@ def aside(planner: Planner | None, asked: Facts) -> int:
         os.nice(LEAST)
         used = CPU_MOST_S + math.ceil(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (used, used))
-        with open(asked["to"], "w", encoding="utf-8") as out:
+        os.set_blocking(pipe, True)
+        with open(pipe, "w", encoding="utf-8") as out:
             out.write(json.dumps(answer(planner, asked["question"])))
         code = 0
     except BaseException:
