@@ -24,7 +24,7 @@ GROWN = [
     ("length", int64[:, ::1]),  # (s, m)
     ("soonest", int64[:, ::1]),  # (s, m)
     ("found", int64[:, ::1]),  # (s, m): `times` when that was found
-    # the same for gangs: from one instant until another no task of a shape that runs no less than `barren_length` starts
+    # for gangs: from one instant until another no task of a shape that runs no less than `barren_length` starts
     ("barren_since", int64[:, ::1]),  # (s, m)
     ("barren_until", int64[:, ::1]),  # (s, m)
     ("barren_length", int64[:, ::1]),  # (s, m)
