@@ -24,6 +24,11 @@ GROWN = [
     ("length", int64[:, ::1]),  # (s, m)
     ("soonest", int64[:, ::1]),  # (s, m)
     ("found", int64[:, ::1]),  # (s, m): `times` when that was found
+    # for gangs: from one instant until another no task of a shape that runs no less than `barren_length` starts
+    ("barren_since", int64[:, ::1]),  # (s, m)
+    ("barren_until", int64[:, ::1]),  # (s, m)
+    ("barren_length", int64[:, ::1]),  # (s, m)
+    ("barren", int64[:, ::1]),  # (s, m): `times` when that was found
 ]
 Grown, GrownT = record("Grown", GROWN, globals())
 
@@ -45,6 +50,10 @@ def new_grown(nodes: int, shapes: int) -> object:
         length=zeros(shapes, nodes),
         soonest=zeros(shapes, nodes),
         found=zeros(shapes, nodes),
+        barren_since=zeros(shapes, nodes),
+        barren_until=zeros(shapes, nodes),
+        barren_length=zeros(shapes, nodes),
+        barren=zeros(shapes, nodes),
     )
 
 

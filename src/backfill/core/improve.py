@@ -97,9 +97,47 @@ def _improve_gang(state, job, held):
             )
     if begin < held:
         begin = min(held, first_among_all(state, job, begin, held))
+    if begin < held:
+        begin = _first_gain(state, job, begin, held)
     if begin == held and not better:
         return held
     return _improve_anew(state, job, held, begin)
+
+
+@kernel()
+def _first_gain(state, job, begin, held):
+    """The first start of [begin, held) at which a node that grew takes a task, on time that was freed; `held` if none.
+
+    At its last turn a gang lacked tasks at every earlier start, and only such nodes can take more of them since.
+    """
+    plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
+    shape, own, first = np.int64(jobs.shape[job]) if state.free.shapes.exact else NONE, state.search.out, held
+    for pair in range(plan.first[job], plan.first[job] + plan.many[job]):
+        own[plan.pairs[pair, 0]] = NONE
+    for i in range(grown.count[RECENT]):
+        node = grown.node[RECENT, i]
+        mine = own[node] == NONE
+        since = t = max(begin, grown.since[RECENT, node] - length + 1)
+        until = before = min(first, grown.until[RECENT, node])
+        known = shape >= 0 and not mine and grown.barren[shape, node] == grown.times[node]
+        if known and length >= grown.barren_length[shape, node]:
+            if grown.barren_since[shape, node] <= t:
+                t = max(t, grown.barren_until[shape, node])
+            elif grown.barren_until[shape, node] >= before:
+                before = min(before, grown.barren_since[shape, node])
+        if t >= before or not may_run_on(state, job, node):
+            continue
+        under_own = held if mine else FUTURE
+        state.trace.counters[LOOKS] += 1
+        t = earliest(plan.nodes, node, jobs.demand, job, np.int64(1), t, before, under_own, length)
+        if t < before:
+            first = t
+        elif shape >= 0 and not mine:
+            grown.barren[shape, node], grown.barren_length[shape, node] = grown.times[node], length
+            grown.barren_since[shape, node], grown.barren_until[shape, node] = since, until
+    for pair in range(plan.first[job], plan.first[job] + plan.many[job]):
+        own[plan.pairs[pair, 0]] = 0
+    return first
 
 
 @kernel()
