@@ -21,6 +21,7 @@ explain    why a job waits, and what would help
 whatif     estimates, slots, a job that is not there yet, another policy
 questions  a copy of the planner answers
 estimates  what people were told, and whether it came so
+foreseen   the estimates that the daemon has, and those that are being made
 link       the daemon's side of planners
 launcher   the daemon's side of the keeper
 licences   what the servers of licences say

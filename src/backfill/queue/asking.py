@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.client import FAILED, STARTING, Problem, ids_of, needs_text, persistent, safe, table
+from backfill.queue.client import FAILED, STARTING, Problem, ids_of, needs_text, persistent, safe, start_text, table
 from backfill.queue.home import home
 from backfill.queue.options import parse
-from backfill.queue.words import Unreadable, bound_text, clock_text, size_text, time_text
+from backfill.queue.words import Unreadable, clock_text, size_text, time_text
 
 Facts = dict[str, Any]
 FIRST = 5  # jobs that went first are told
@@ -85,7 +85,7 @@ def eta(words: Sequence[str]) -> int:
     now = round(found["now_s"] * 1e6)
     lines = [["JOB", "NAME", "GUARANTEED", "LIKELY", "90 %", "FROM"]]
     for row in found["jobs"]:
-        at = [_at(row[name], now) for name in ("guaranteed_s", "median_s", "p90_s")]
+        at = [start_text(row[name], now) for name in ("guaranteed_s", "median_s", "p90_s")]
         why = WHY_NOT.get(row["why_not"]) or HISTORY[row["history"]].format(row["ended_jobs"])
         lines.append([row["label"], safe(row["name"])[:20], *at, why])
     if len(lines) > 1:
@@ -120,7 +120,7 @@ def explained(found: Facts) -> Iterator[str]:
     now = round(found["now_s"] * 1e6)
 
     def at(seconds: float) -> str:
-        return _at(seconds, now)
+        return start_text(seconds, now)
 
     if "lacks" not in found:
         yield from _kept_back(found, name, at)
@@ -258,7 +258,7 @@ def test(request: Facts, given: Facts) -> int:
     else:
         print(f"would start {_when(jobs[0], now)}")
     for one in found["delayed"][:FIRST]:
-        before, after = _at(one["before_s"], now), _at(one["after_s"], now)
+        before, after = start_text(one["before_s"], now), start_text(one["after_s"], now)
         print(f"job {one['label']} would be brought back from {before} to {after}")
     if len(found["delayed"]) > FIRST:
         print(f"and {len(found['delayed']) - FIRST:,} more jobs")
@@ -268,8 +268,8 @@ def test(request: Facts, given: Facts) -> int:
 def _when(row: Facts, now: int) -> str:
     if row["median_s"] is None:
         return f"at no time that can be told: {WHY_NOT[row['why_not']]}"
-    bound = f"by {_at(row['guaranteed_s'], now)} (guaranteed), " if row["guaranteed_s"] is not None else ""
-    return f"{bound}likely {_at(row['median_s'], now)}, 90 % {_at(row['p90_s'], now)}"
+    bound = f"by {start_text(row['guaranteed_s'], now)} (guaranteed), " if row["guaranteed_s"] is not None else ""
+    return f"{bound}likely {start_text(row['median_s'], now)}, 90 % {start_text(row['p90_s'], now)}"
 
 
 def switch(given: Facts) -> int:
@@ -297,7 +297,7 @@ def _say_switch(found: Facts) -> None:
     lines = [["JOB", "NAME", "GUARANTEED", "LIKELY", "90 %", "THEN", "LIKELY", "90 %", ""]]
     for row in found["jobs"]:
         old, new = row["before"], row["after"]
-        times = [_at(each[name], now) for each in (old, new) for name in ("guaranteed_s", "median_s", "p90_s")]
+        times = [start_text(each[name], now) for each in (old, new) for name in ("guaranteed_s", "median_s", "p90_s")]
         lines.append([row["label"], safe(row["name"])[:20], *times, "" if row["kept"] else "promise falls"])
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4, 5, 6, 7))
@@ -330,10 +330,6 @@ def _method(found: Facts) -> str:
     if found["widened"] > 1:
         promise += f"; bounds are {found['widened']:.2g} times as far, as {found['held']:.0%} of the last ones held"
     return f"from {futures}, {time_text(round(found['age_s'] * 1e6))} old{promise}"
-
-
-def _at(seconds: float | None, now: int) -> str:
-    return "-" if seconds is None else bound_text(round(seconds * 1e6), now)
 
 
 def _accuracy(as_json: bool) -> int:

@@ -24,6 +24,7 @@ HISTORY_S = 600.0
 LOAD_S = 1800.0
 RETRY_S = 30.0
 QUESTION_S = 600.0
+QUESTIONS = 2  # at a time: one that somebody waits for, beside one in the background
 ONLY_PLAIN = bool(os.environ.get("NUMBA_DISABLE_JIT"))
 
 
@@ -50,7 +51,7 @@ class PlannerLink:
         self._failures = 0  # in a row
         self._busy: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()  # of what is said to the planner: one line each way at a time
-        self._questions = asyncio.Lock()  # one at a time is enough
+        self._questions = asyncio.Semaphore(QUESTIONS)
         self._asked = 0
 
     @property
