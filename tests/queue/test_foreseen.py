@@ -144,7 +144,7 @@ def test_the_age_of_estimates_is_told_where_it_matters():
 
 
 def test_the_queue_is_shown_with_likely_starts(live):
-    compiled = {"NUMBA_DISABLE_JIT": ""}
+    compiled = {"NUMBA_DISABLE_JIT": "0"}
     live.submit("-c", 4, "-t", 10, "--", "sleep", 600, **compiled)
     waiting = live.submit("-c", 4, "-t", 10, "--", "true")
     planner = lambda: live.ask({"do": "ping"})["planner"]  # noqa: E731

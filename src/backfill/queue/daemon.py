@@ -281,7 +281,9 @@ class Daemon:
             reply(told)
 
     def _look_ping(self, message: Facts, reply: Any) -> Facts:
-        planner = {"pids": self.link.pids, "kind": self.link.kind, "ready": self.engine.ready}
+        link, engine = self.link, self.engine
+        planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
+        planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
         return {"pid": os.getpid(), "planner": planner, "waiters": self.engine.waiters}
 
     def _look_queue(self, message: Facts, reply: Any) -> Facts:

@@ -18,10 +18,11 @@ def check_deep(home: Path) -> list[str]:
     store that can be read."""
     store = Store(home / "store.db", readonly=True)
     try:
-        damage = store.damage()
-        if damage:
-            return damage[:SHOWN]
-        return [*judge(store.events())[:SHOWN], *store.differences()[:SHOWN]]
+        with store.still():  # a daemon may be at work
+            damage = store.damage()
+            if damage:
+                return damage[:SHOWN]
+            return [*judge(store.events())[:SHOWN], *store.differences()[:SHOWN]]
     except StoreError as error:
         return [str(error)]
     except (ValueError, KeyError, TypeError, AssertionError) as error:

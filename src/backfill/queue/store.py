@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,16 @@ class Store:
             book.restore(job)
         book.settle()
         return book
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Read all from one instant, whatever is written meanwhile."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     def fold(self) -> dict[int, Job]:
         """Every job as the log alone says it is."""
