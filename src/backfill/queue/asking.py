@@ -146,6 +146,7 @@ def explained(found: Facts) -> Iterator[str]:
     yield from _reservation(found, at)
     yield from _overtaken(found, at)
     yield from _would_help(found, at)
+    yield from _by_history(found, at)
 
 
 def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[str]:
@@ -194,6 +195,24 @@ def _overtaken(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
         yield f"  {len(some)} job{'s were' if len(some) > 1 else ' was'} submitted later and started first"
     for one in some[:FIRST]:
         yield f"    {at(one['start_s'])}  job {one['id']}: {PASSED[one['why']]}"
+
+
+def _by_history(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    """What jobs like it used of their limits."""
+    known = found["by_history"]
+    if known is None:
+        return
+    yield (
+        f"of {known['jobs']} ended jobs of this user and name nine in ten used at most {known['used']:.0%} of their "
+        f"limit, none more than {known['most']:.0%}"
+    )
+    if known["walltime_s"] is None:
+        return
+    when = "would not start much earlier"
+    if known["start_s"] is not None:
+        when = "would start now" if known["now"] else f"would start {at(known['start_s'])} at the limits of all jobs"
+    change = f"edit --time {option_time(known['walltime_s'])} {found['label']}"
+    yield f"  {change:<40} {when}"
 
 
 def _would_help(found: Facts, at: Callable[[float], str]) -> Iterator[str]:

@@ -73,10 +73,13 @@ class RunTimes:
 
     def __init__(self, over: Iterable[Job]) -> None:
         found: dict[tuple[str, ...], list[float]] = {}
+        self._longest: dict[tuple[str, str], int] = {}
         for job in over:
             if job.start is None or job.end is None or job.state not in (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY):
                 continue
             share = min((job.end - job.start) / job.walltime, (job.walltime + job.grace) / job.walltime)
+            own = job.user, job.name
+            self._longest[own] = max(self._longest.get(own, 0), job.end - job.start)
             for key in ((job.user, job.name), (job.user,), ("",)):
                 found.setdefault(key, []).append(share)
         self._pools = {key: tuple(sorted(shares)) for key, shares in found.items() if len(shares) >= ENOUGH}
@@ -87,6 +90,10 @@ class RunTimes:
             if key in self._pools:
                 return Pool(self._pools[key], told, key)
         return Pool((), "none")
+
+    def longest(self, user: str, name: str) -> int:
+        """The longest run of a job of this user and name, in microseconds."""
+        return self._longest.get((user, name), 0)
 
 
 # ---------------------------------------------------------------------- jobs to come
