@@ -97,6 +97,11 @@ class Job:
 USUAL = [*Job(0).facts().items()]
 
 
+def whole(brief: Facts) -> Facts:
+    """All facts of a job that is written down without what is usual."""
+    return {**dict(USUAL), **brief}
+
+
 @dataclass
 class Book:
     """The jobs that are not over, what the machine has, and what of it is held."""
@@ -233,7 +238,7 @@ class Book:
         if known:
             self._forget(known)
         facts = event.data["job"]
-        own = {name: list(facts[name]) for name in ("after", "cpu_ids", "gpu_ids")}  # the event stays as it is
+        own = {name: list(facts.get(name, ())) for name in ("after", "cpu_ids", "gpu_ids")}  # the event stays as it is
         job = Job(**{**facts, **own, "id": event.job})
         job.state = after(state, event.kind)
         if event.kind == "submit":

@@ -92,12 +92,12 @@ def submit(request: Facts, given: Context) -> Done:
         job.throttle = 0
     events = []
     for place, index in enumerate(indexes):
-        task = {**job.facts(), "cpu_ids": [], "gpu_ids": []}
-        task["id"] += place
+        task = {**job.brief(), "id": job.id + place}
         if index is not None:
             task["index"], task["array"] = index, job.id
             task["token"] = token if place == 0 else f"{token}/{place}"
-        task["after"], task["never"] = _own_part(after, index, job.any_of)
+        if after:
+            task["after"], task["never"] = _own_part(after, index, job.any_of)
         events.append(Event("submit", task["id"], {"job": task}))
     job.index, job.array = (indexes[0], job.id) if indexes[0] is not None else (None, 0)
     return Done(submitted(job), events)

@@ -7,7 +7,7 @@ events alone.
 from collections.abc import Iterable
 from pathlib import Path
 
-from backfill.queue.book import Event, Facts
+from backfill.queue.book import Event, Facts, whole
 from backfill.queue.store import Store, StoreError
 
 SHOWN = 20  # problems of one kind
@@ -48,7 +48,7 @@ def judge(log: Iterable[Event]) -> list[str]:
         if kind == "capacity":
             there = data
         elif kind in ("submit", "adopted"):
-            jobs[number] = dict(data["job"])
+            jobs[number] = whole(data["job"])
         elif kind == "edit":
             jobs[number] |= data["to"]
         if kind == "start" or kind == "adopted":

@@ -198,7 +198,7 @@ class Store:
             f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq", (since, *more)
         )
         for seq, t, kind, number, data in rows:
-            yield Event(kind, number, json.loads(data), t, seq)
+            yield Event(kind, number, json.loads(data) if data != "{}" else {}, t, seq)
 
     def latest(self, count: int) -> Iterator[Event]:
         """The last events of the log."""
