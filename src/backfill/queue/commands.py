@@ -251,8 +251,12 @@ def _check_spec(spec: Facts) -> None:
     argv, environment = spec.get("argv"), spec.get("env", {})
     if not (isinstance(argv, list) and argv and all(isinstance(word, str) and "\0" not in word for word in argv)):
         raise Refused("argv: expected a command, as a list of words", field="argv")
-    if not isinstance(environment, dict) or sum(len(k) + len(str(v)) for k, v in environment.items()) > ENVIRONMENT_MAX:
+    if not isinstance(environment, dict) or _size(environment) > ENVIRONMENT_MAX:
         raise Refused(f"the environment is larger than {ENVIRONMENT_MAX >> 10} KiB; see --export", field="env")
+
+
+def _size(environment: Facts) -> int:
+    return sum(map(len, environment)) + sum(map(len, map(str, environment.values())))
 
 
 def _dict(request: Facts, name: str) -> Facts:
