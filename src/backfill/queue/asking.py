@@ -34,6 +34,8 @@ PASSED = {  # why a job went first, in the words of `simulate --explain`
     "thread": "its thread's turn had come",
     "resumed": "was resumed",
 }
+FAR_S = 6 * 3600.0
+FAR = "bounds more than 6 h ahead hold less often: 73 to 96 % did in simulated queues, the fewest where the queue grew"
 PATIENCE_S = 600.0  # an answer may need a policy to be compiled
 HISTORY = {
     "user and name": "{} ended jobs of the same user and name",
@@ -91,6 +93,8 @@ def eta(words: Sequence[str]) -> int:
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4))
         print(_method(found))
+        if any(row["p90_s"] is not None and row["p90_s"] > found["now_s"] + FAR_S for row in found["jobs"]):
+            print(FAR)
     else:
         print("no job is pending")
     return 0
