@@ -31,6 +31,7 @@ PASSES = 128  # between two looks at the time
 LONGEST_S = 10.0  # of cpu time for a look into the future
 DAY = 86_400_000_000
 FORTNIGHT = 14 * DAY
+LEAST = 3_600_000_000  # a span that says how jobs come: a queue that begins with a burst is not one of bursts alone
 COMERS, MOST = 20, 1_000  # jobs that say how jobs come, and that come in one future
 SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
 SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
@@ -130,7 +131,7 @@ class Arrivals:
         if now - begin > 2 * DAY:
             begin = now - (now - begin) // DAY * DAY  # whole days: what came at night comes at night
         some = [job for job in jobs if job.submit >= begin]
-        if len(some) < COMERS or now <= begin:
+        if len(some) < COMERS or now - begin < LEAST:
             return None
         ran = [job.end - job.start if job.end is not None and job.start is not None else 0 for job in some]
         names = planner.platform.resources
