@@ -9,7 +9,7 @@ from numba.core.event import install_recorder
 
 import backfill as bf
 from backfill import jit
-from backfill.loading import choose, load
+from backfill.loading import choose, is_kept, load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.spec import RunSpec
 
@@ -146,3 +146,20 @@ def test_a_synonym_stands_for_an_answer():
         load("relaxed:pick=best")
     with pytest.raises(UsageError, match=r"policy relaxed: pick=score contradicts tried=sjf; give one"):
         load("relaxed:pick=score,tried=sjf")
+
+
+@pytest.mark.skipif(jit.PLAIN, reason="nothing is compiled")
+def test_whether_a_policy_is_compiled_is_known_without_compiling_it(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(COMPILED + f"# of its own: {tmp_path}\n")
+    assert not is_kept(str(file))
+    load(str(file))
+    assert is_kept(str(file))
+    file.write_text(COMPILED + f"# edited: {tmp_path}\n")
+    assert not is_kept(f"{file}:mine")
+    _ = load("fcfs")[0].entry
+    assert is_kept("fcfs")
+    with pytest.raises(UsageError, match="easi"):
+        is_kept("easi")
+    with pytest.raises(UsageError, match="cannot be read"):
+        is_kept("nowhere.py")

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import random
 import shutil
 import signal
 import socket
@@ -24,8 +25,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import keeper
+from backfill.queue import feed, keeper
+from backfill.queue.book import Event, Job
 from backfill.queue.planner import Planner, answer
+from backfill.queue.questions import answer as answer_question
+from backfill.queue.store import Store
 
 SAVED = Path(__file__).parent / "results.json"
 BACKFILL = [sys.executable, "-m", "backfill"]
@@ -71,7 +75,10 @@ class Queue:
 
     def submit(self, count: int, held: bool = False) -> list[int]:
         """Submit in one go."""
-        data = b"".join(self.request(held) for _ in range(count))
+        return self.send(b"".join(self.request(held) for _ in range(count)), count)
+
+    def send(self, data: bytes, count: int) -> list[int]:
+        """Send so many submits, and read what they are answered."""
         sender = threading.Thread(target=self.sock.sendall, args=(data,))
         sender.start()
         found = [json.loads(self.file.readline())["id"] for _ in range(count)]
@@ -182,17 +189,19 @@ def submits(base: Path, quick: bool) -> Rows:
             os.fdatasync(file.fileno())
 
         def submit() -> None:
-            one.sock.sendall(one.request(True))
+            one.sock.sendall(requests.pop())
             one.file.readline()
 
         syncs = spans(sync, 300)
+        requests = [one.request(True) for _ in range(count)]
         before = one.cpu_s()
         each = spans(submit, count)
         used = (one.cpu_s() - before) / count * 1e3
         best, used_by_many = 0.0, 1e9
         for _ in range(3):
+            data = b"".join(one.request(True) for _ in range(2 * count))
             before, begin = one.cpu_s(), time.perf_counter()
-            one.submit(2 * count, held=True)
+            one.send(data, 2 * count)
             best = max(best, 2 * count / (time.perf_counter() - begin))
             used_by_many = min(used_by_many, (one.cpu_s() - before) / 2 / count * 1e3)
     return [
@@ -299,7 +308,54 @@ def passes(base: Path, quick: bool) -> Rows:
     ]
 
 
-SUITES = {"commands": commands, "submits": submits, "short-jobs": short_jobs, "deep": deep, "passes": passes}
+DAY_US = 86_400_000_000
+WALLTIMES_S = (600, 1800, 3600, 14_400, 43_200)
+
+
+def eta(base: Path, quick: bool) -> Rows:
+    """Estimates of all jobs that wait on 64 cpus, in a queue with ten days behind it."""
+    count, now = 100 if quick else 1000, 20 * DAY_US
+    chance = random.Random(1)
+    jobs = []
+    for number in range(1, 3 * count + 1):
+        walltime = chance.choice(WALLTIMES_S) * 1_000_000
+        need = {"cpus": chance.choice((1, 1, 2, 4, 8, 16))}
+        jobs.append(Job(number, token=str(number), user=chance.choice("abcd"), name=chance.choice("xyz"), need=need,
+                        walltime=walltime, state="PENDING", waits=True))  # fmt: skip
+    over, waiting = jobs[: 2 * count], jobs[2 * count :]
+    for place, job in enumerate(over):
+        job.submit = job.start = now - 10 * DAY_US + place * 10 * DAY_US // len(over)
+        job.end = job.start + max(round(job.walltime * chance.random() ** 2), 1)
+        job.state, job.waits = "COMPLETED", False
+    for job in waiting:
+        job.submit = now
+    rows: Rows = []
+    for policy in ("easy", "conservative"):
+        folder = Path(tempfile.mkdtemp(prefix="backfill-", dir=base))
+        store = Store(folder / "store.db")
+        planner = Planner(policy, {"policy": policy, "resources": {"cpus": 64, "memory": 0, "gpus": 0}, "base": []})
+        told = [[["submit", job.id, feed.told(job.facts())], ["wait", job.id]] for job in waiting]
+        started = planner.decide(now, [message for both in told for message in both])["starts"]
+        for number, _ in started:
+            waiting[number - 2 * count - 1].state, waiting[number - 2 * count - 1].start = "RUNNING", now
+        store.commit([Event("submit", job.id, {"job": job.brief()}, job.submit) for job in jobs], jobs, now)
+        answered = answer_question(planner, {"what": "eta", "now": now + 1_000_000, "skew": 0, "folder": str(folder),
+                                             "messages": []})  # fmt: skip
+        store.close()
+        shutil.rmtree(folder)
+        for job in waiting:
+            job.state, job.start = "PENDING", None
+        what = f"eta under {policy}, {len(waiting) - len(started):,} waiting"
+        rows += [
+            (f"{what}: futures", "", answered["futures"], None),
+            ("cpu of the answer", "s", answered["cpu_s"], None),
+        ]
+    return rows
+
+
+SUITES = {
+    "commands": commands, "submits": submits, "short-jobs": short_jobs, "deep": deep, "passes": passes, "eta": eta,
+}  # fmt: skip
 
 
 def main() -> int:

@@ -23,6 +23,7 @@ import numba
 
 from backfill import jit
 from backfill.core.policy import ANSWERS, Policy
+from backfill.kept import Kept
 from backfill.model.errors import BackfillError, BadArgument, PolicyError, UsageError, at
 from backfill.policies import get
 from backfill.walls import check_policy
@@ -46,6 +47,24 @@ def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, flo
     if match["file"]:
         return _from_file(match["file"], match["name"], pairs)
     return _with_params(get(match["name"]), pairs)
+
+
+def is_kept(text: str) -> bool:
+    """Whether the compiled pass of a policy is on the disk, so that it need not be compiled first.
+
+    A file is looked at and not imported. Raises UsageError for what is unknown.
+    """
+    match = _TEXT.fullmatch(text)
+    if jit.FOLDER is None or match is None:
+        return False
+    if not match["file"]:
+        kept: Any = Kept(get(match["name"]).decide)
+        return any(Path(kept.cache_path).glob(f"{kept._impl.filename_base}.*.nbc"))
+    try:
+        sources = _sources(Path(match["file"]).resolve(), Path(match["file"]).read_bytes())
+    except OSError as error:
+        raise UsageError(at(match["file"], None, f"cannot be read: {error.strerror}")) from None
+    return any(_own_folder(jit.FOLDER, _digest(sources)).rglob("*.nbc"))
 
 
 def _with_params(policy: Policy, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
@@ -260,6 +279,10 @@ def _digest(sources: Mapping[Path, bytes]) -> str:
     return digest.hexdigest()
 
 
+def _own_folder(folder: Path, digest: str) -> Path:
+    return folder / f"own-{digest[:16]}"
+
+
 @contextmanager
 def _own_cache(digest: str) -> Iterator[None]:
     """Keep what is compiled here under a folder named by the content of these files: see jit.py for the reason."""
@@ -268,7 +291,7 @@ def _own_cache(digest: str) -> Iterator[None]:
         return
     config: Any = numba.config
     before = config.CACHE_DIR
-    config.CACHE_DIR = str(jit.FOLDER / f"own-{digest[:16]}")
+    config.CACHE_DIR = str(_own_folder(jit.FOLDER, digest))
     try:
         yield
     finally:

@@ -72,6 +72,19 @@ def test_a_queue_is_asked_what_will_come(live):
     assert [*live.folder.glob("answer.*")] == []
 
 
+def test_of_bounds_far_ahead_it_is_said_how_often_such_bounds_hold(live):
+    live.submit("-c", 4, "-t", "24:00:00", "--", "sleep", 600)
+    live.submit("-c", 4, "-t", 10, "--", "true")
+    live.until(lambda: live.ask({"do": "ping"})["planner"]["ready"])
+    said = live.run("eta").stdout.splitlines()
+    assert said[-2].startswith("from 64 futures of policy easy")
+    assert said[-1].startswith("bounds more than 6 h ahead hold less often: 73 to 96 % did")
+    live.run("cancel", "--all")
+    live.submit("-c", 4, "-t", 10, "--", "sleep", 600)
+    live.submit("-c", 4, "-t", 10, "--", "true")
+    assert "6 h ahead" not in live.run("eta").stdout
+
+
 def test_a_copy_that_is_killed_harms_nobody(live):
     live.submit("-c", 4, "-t", 10, "--wrap", "touch on; while [ -e on ]; do sleep 0.05; done")
     live.until((live.folder / "on").exists)

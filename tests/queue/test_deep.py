@@ -4,6 +4,7 @@ import sqlite3
 
 import pytest
 
+from backfill.queue import deep
 from backfill.queue.book import Event
 from backfill.queue.deep import check_deep, judge
 from backfill.queue.store import Store, StoreError, StoreLost
@@ -54,6 +55,21 @@ def test_a_sound_store_and_one_with_another_table(tmp_path):
         db.execute("UPDATE job SET facts = json_set(facts, '$.walltime', 99) WHERE id = 2")
     db.close()
     assert check_deep(tmp_path) == ["job 2 differs"]
+
+
+def test_a_store_that_is_written_meanwhile_is_judged_as_it_was(tmp_path, monkeypatch):
+    store = filled(tmp_path / "store.db")
+
+    def slowly(log):
+        found = judge(log)
+        submit(store, 3)
+        return found
+
+    monkeypatch.setattr(deep, "judge", slowly)
+    assert check_deep(tmp_path) == []
+    monkeypatch.undo()
+    assert check_deep(tmp_path) == []
+    assert [job.id for job in store.jobs()] == [1, 2, 3]
 
 
 def test_a_damaged_file_is_named_and_never_read_in_silence(tmp_path):

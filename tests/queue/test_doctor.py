@@ -1,22 +1,32 @@
 """What the machine offers, the queue on a screen, and what the shell completes."""
 
+import io
 import json
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 
 import pytest
+from rich.console import Console
 
+from backfill.queue.top import frame
 from tests.queue.conftest import PYTHON
+from tests.queue.test_store import filled
 from tests.queue.virtual import Virtual
 
 
 def findings(live, check=0):
-    told = json.loads(live.run("doctor", "--json", check=check).stdout)
-    assert told["ok"] is (check == 0)
+    return findings_of(live, check=check)
+
+
+def findings_of(live, *words, check=0, **env):
+    done = live.run("doctor", "--json", *words, check=check, **env)
+    told = json.loads(done.stdout)
+    assert told["ok"] is (done.returncode == 0)
     return {one["check"]: one for one in told["findings"]}
 
 
@@ -26,7 +36,7 @@ def test_the_doctor_says_what_is_wrong_and_starts_nothing(live):
     assert "4 cpus" in found["settings"]["told"]
     assert live.daemon() == 0
     live.submit("-H", "--", "true")
-    live.until(lambda: findings(live)["planner"]["told"] in ("easy, not compiled", "easy, compiled"))
+    live.until(lambda: findings(live)["planner"]["told"].startswith("easy, not compiled, process"))
     assert "1 jobs pending" in findings(live)["store"]["told"]
     assert live.run("doctor").stdout.startswith("ok    versions")
     pid = live.daemon()
@@ -41,6 +51,67 @@ def test_the_doctor_says_what_is_wrong_and_starts_nothing(live):
     (live.folder / "store.db-wal").unlink()
     (live.folder / "store.db").write_bytes(b"no database at all, but long enough to be looked at" * 100)
     assert findings(live, check=1)["store"]["verdict"] == "FAIL"
+
+
+def test_the_doctor_reads_the_whole_record_again(live):
+    assert findings_of(live, "--deep")["record"]["told"] == "nothing is recorded yet"
+    filled(live.folder / "store.db").close()
+    assert "record" not in findings(live)
+    assert "no job ran twice" in findings_of(live, "--deep")["record"]["told"]
+    with sqlite3.connect(live.folder / "store.db") as db:
+        db.execute("UPDATE job SET facts = json_set(facts, '$.walltime', 99) WHERE id = 2")
+    db.close()
+    found = findings_of(live, "--deep", check=1)["record"]
+    assert (found["verdict"], found["told"]) == ("FAIL", "job 2 differs")
+    assert live.run("doctor").returncode == 0
+
+
+def test_the_doctor_looks_at_who_watches_the_jobs(live):
+    assert findings(live)["keeper"]["told"] == "not running"
+    number = live.submit("-t", 10, "--wrap", "touch on; sleep 600")
+    live.until((live.folder / "on").exists)
+    live.until(lambda: "1 of 1 running" in findings(live)["keeper"]["told"])
+    watching = json.loads((live.folder / "run" / f"{number}.1" / "proc.json").read_text())["supervisor"]
+    (keeping,) = [pid for pid in live.keepers() if pid != watching]
+    assert findings(live)["keeper"]["told"] == f"process {keeping}; 1 of 1 running jobs have a supervisor"
+    live.kill(keeping)
+    live.until(lambda: keeping not in live.keepers())
+    found = findings(live)["keeper"]
+    assert (found["verdict"], found["told"]) == ("warn", "not running; 1 of 1 running jobs have a supervisor")
+    live.kill(watching)
+    live.until(lambda: watching not in live.keepers())
+    found = findings(live)["keeper"]
+    assert (found["verdict"], found["told"].split("; ")[1]) == ("warn", f"without one: {number}")
+
+
+def test_the_doctor_looks_at_who_decides(live):
+    live.submit("-t", 1, "--wait", "--", "true")
+    (pid,) = live.ask({"do": "ping"})["planner"]["pids"].values()
+    told = findings(live)["planner"]["told"]
+    assert told.startswith(f"easy, not compiled, process {pid}, ")
+    assert " ms in the middle, " in told
+    (live.folder / "config.toml").write_text('cpus = 4\npolicy = "mine.py"\n')
+    mine = "import os\nfrom backfill.core import policy\n\n@policy('mine')\ndef mine(state):\n    os._exit(3)\n"
+    (live.folder / "mine.py").write_text(mine)
+    live.run("serve", "--stop")
+    live.run("submit", "-H", "--", "true")
+    found = live.until(lambda: (one := findings_of(live, check=None)["planner"]) and one["verdict"] == "FAIL" and one)
+    assert "mine" in found["told"]
+
+
+def test_the_doctor_looks_at_what_is_compiled(live, tmp_path):
+    assert "NUMBA_DISABLE_JIT is set" in findings(live)["compiler"]["told"]
+    compiler = {"NUMBA_DISABLE_JIT": "0", "BACKFILL_CACHE_DIR": str(tmp_path / "cache")}
+    found = findings_of(live, **compiler)["compiler"]
+    assert (found["verdict"], found["told"].split("; ")[1]) == ("warn", "easy is not compiled yet")
+    (tmp_path / "a file").touch()
+    compiler["BACKFILL_CACHE_DIR"] = str(tmp_path / "a file")
+    found = findings_of(live, check=1, **compiler)["compiler"]
+    assert "cannot be written (Not a directory)" in found["told"]
+    assert found["hint"] == "set BACKFILL_CACHE_DIR to a writable folder"
+    (live.folder / "config.toml").write_text('cpus = 4\npolicy = "easi"\n')
+    del compiler["BACKFILL_CACHE_DIR"]
+    assert "easi" in findings_of(live, check=1, **compiler)["compiler"]["told"]
 
 
 def screen(live, key):
@@ -74,6 +145,28 @@ def test_top_draws_the_queue_until_it_is_told_to_end(live):
     assert str(number) in once[4]
     assert "\x1b" not in "".join(once)
     assert json.loads(live.run("top", "--json").stdout)["jobs"][0]["id"] == number
+
+
+def drawn(columns):
+    job = {
+        "label": "7", "name": "fit", "user": "ana", "state": "PENDING", "need": {"cpus": 1}, "start_s": None,
+        "limit_s": 60.0, "guaranteed_s": None, "median_s": 90.0, "p90_s": 120.0, "reason": "Resources",
+    }  # fmt: skip
+    found = {"now_s": 1.0, "jobs": [job], "held": {}, "capacity": {"cpus": 4}, "policy": "easy", "planner": "ready",
+             "estimates": {"age_s": 12.0, "current": True}}  # fmt: skip
+    console = Console(width=columns, file=io.StringIO())
+    console.print(frame(found, 30, columns))
+    return console.file.getvalue().splitlines()
+
+
+def test_top_leaves_out_what_a_narrow_screen_has_no_room_for():
+    wide, narrow = drawn(120), drawn(80)
+    assert wide[2].split() == [
+        *("JOB", "NAME", "USER", "STATE", "NEEDS", "ELAPSED", "LEFT", "GUARANTEED", "LIKELY", "90", "%", "WHY")
+    ]
+    assert narrow[2].split() == [*("JOB", "NAME", "STATE", "ELAPSED", "LEFT", "GUARANTEED", "LIKELY", "90", "%", "WHY")]
+    assert narrow[3].split()[:3] == ["7", "fit", "PENDING"]
+    assert "estimates 12 s old" in narrow[-1]
 
 
 @pytest.mark.parametrize(

@@ -228,16 +228,18 @@ def test_jobs_come_in_the_future_as_they_came(tmp_path):
     queue = some_queue(tmp_path, "easy", seed=4)
     jobs = queue.store.jobs()
     future = made_anew(queue)
-    arrivals = Arrivals.of(jobs, queue.t, future)
+    assert Arrivals.of(jobs, queue.t, future) is None  # ten minutes say nothing of the hours to come
+    now = queue.t + 3600 * SECOND
+    arrivals = Arrivals.of(jobs, now, future)
     assert arrivals.many == len(jobs)
-    coming = arrivals.coming(np.random.default_rng(1), queue.t, 10 * arrivals.span)
+    coming = arrivals.coming(np.random.default_rng(1), now, 10 * arrivals.span)
     assert len(coming.submit) == 1000  # no more are needed
     assert (np.diff(coming.submit) >= 0).all()
-    assert coming.submit[0] > queue.t
+    assert coming.submit[0] > now
     cpus = sorted(job.need["cpus"] for job in jobs)
     assert sorted(coming.need[: len(jobs), 0].tolist()) == cpus
     assert sorted(set(coming.need[:, 0].tolist())) == sorted(set(cpus))
-    assert Arrivals.of(jobs[:5], queue.t, future) is None
+    assert Arrivals.of(jobs[:5], now, future) is None
 
 
 def test_jobs_that_come_later_may_go_first_and_nothing_of_them_stays(tmp_path):

@@ -100,3 +100,54 @@ def test_nothing_is_left_of_what_was_tried(tmp_path):
     del first["cpu_s"], again["cpu_s"]
     assert first == again
     assert seconds(ask(queue, "eta"), "guaranteed_s").keys() == {waiting}
+
+
+def repeated(folder, runtimes, walltime=600):
+    """A queue in which jobs of one name have run so long, and one more of them waits behind a reserved start."""
+    queue = Virtual(folder, "conservative")
+    for runtime in runtimes:
+        queue.submit(1, walltime, runtime=runtime, name="fit")
+    queue.drain()
+    queue.submit(3, 600)
+    queue.submit(4, 600)
+    return queue, queue.submit(1, 1200, name="fit")
+
+
+def test_a_limit_that_was_enough_for_all_such_jobs_is_told_with_its_start(tmp_path):
+    queue, waiting = repeated(tmp_path, [*range(10, 100, 10), 200])
+    told = explain(queue, waiting, "Priority")
+    known = told["by_history"]
+    assert (known["jobs"], known["used"], known["most"]) == (10, 90 / 600, 200 / 600)
+    assert (known["walltime_s"], known["now"]) == (540, True)  # a third of 20 minutes and a quarter of that, in minutes
+    said = [*explained(told)]
+    assert said[-2] == (
+        "of 10 ended jobs of this user and name nine in ten used at most 15% of their limit, none more than 33%"
+    )
+    assert said[-1].split() == f"edit --time 0:09:00 {waiting} would start now".split()
+    queue.request(do="edit", ids=[waiting], to={"walltime": known["walltime_s"] * SECOND})
+    assert queue.job(waiting).state == "STARTING"
+
+
+def test_the_longest_run_counts_whatever_limit_it_had(tmp_path):
+    queue, waiting = repeated(tmp_path, [60] * 9 + [1000], walltime=6000)
+    known = explain(queue, waiting, "Priority")["by_history"]
+    assert known["most"] == 1000 / 6000
+    assert known["walltime_s"] is None  # a quarter more than 1000 s is more than it asks for
+
+
+def test_jobs_that_are_few_or_use_their_limits_give_no_advice(tmp_path):
+    for number, runtimes in enumerate(([10] * 9, [10] * 8 + [400] * 2)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        queue, waiting = repeated(folder, runtimes)
+        told = explain(queue, waiting, "Priority")
+        assert told["by_history"] is None
+        assert not any("of this user and name" in line for line in explained(told))
+
+
+def test_a_shorter_limit_that_changes_nothing_is_not_praised(tmp_path):
+    queue, _ = repeated(tmp_path, [10] * 12)
+    waiting = queue.submit(4, 1200, name="fit")
+    told = explain(queue, waiting)
+    assert (told["by_history"]["walltime_s"], told["by_history"]["start_s"]) == (60, None)
+    assert [*explained(told)][-1].endswith("would not start much earlier")

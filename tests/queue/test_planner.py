@@ -199,3 +199,13 @@ def test_a_policy_of_processors_is_refused(name):
 def test_a_policy_that_preempts_is_refused(name):
     with pytest.raises(UsageError, match=f"policy {name} preempts"):
         Planner(name, EPOCH)
+
+
+def test_what_is_there_is_not_forgotten_when_room_is_made():
+    facts = {"walltime": 60 * SECOND, "grace": 0, "priority": 0, "user": "a", "project": "", "deadline": None}
+    runs = [1, {**facts, "need": {"cpus": 4}, "submit": SECOND}, SECOND]
+    planner = Planner("fcfs", {"policy": "fcfs", "resources": {"cpus": 2, "memory": 0, "gpus": 0}, "base": [runs]})
+    more = [["submit", number, {**facts, "need": {"cpus": 1}}] for number in range(2, 600)]
+    assert planner.decide(2 * SECOND, [*more, *(["wait", message[1]] for message in more)])["starts"] == []
+    started = planner.decide(3 * SECOND, [["gone", 1, "COMPLETED"]])["starts"]
+    assert [number for number, _ in started] == [2, 3]

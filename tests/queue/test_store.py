@@ -92,3 +92,21 @@ def test_equal_specs_are_kept_once(tmp_path):
     store = filled(tmp_path / "store.db")
     assert store.keep_spec('{"argv": 1}') == store.keep_spec('{"argv": 1}') != store.keep_spec('{"argv": 2}')
     store.close()
+
+
+def test_events_and_specs_of_a_transaction_that_failed_leave_no_gap(tmp_path):
+    store = filled(tmp_path / "store.db")
+    first = store.keep_spec('{"argv":["a"]}')
+    with pytest.raises(StoreError):
+        store.commit([submitted(3)], [Job(3, token="t1")], 5)  # a token that is there
+    other = store.keep_spec('{"argv":["b"]}')
+    again = store.keep_spec('{"argv":["a"]}')
+    assert {first, other, again} == {other, again}
+    assert other != again
+    job = Job(3, token="t3", spec=again)
+    event = submitted(3)
+    store.commit([event], [job], 5)
+    assert store.spec(again) == {"argv": ["a"]}
+    assert [one.seq for one in store.events()] == [1, 2, 3, 4]
+    assert event.seq == 4
+    store.close()

@@ -1,7 +1,7 @@
 """The live queue: the same policies on one machine. The daemon writes a log of events; everything else is its fold.
 
-All but `planner`, `closed`, `replay`, `history`, `top` and what answers questions use the standard library alone: a
-daemon must be small, and a client must answer at once.
+All but `planner`, `closed`, `replay`, `history`, `top`, `doctor` and what answers questions use the standard library
+alone: a daemon must be small, and a client must answer at once.
 In the order in which they import each other:
 
 states     which state follows which
@@ -21,6 +21,7 @@ explain    why a job waits, and what would help
 whatif     estimates, slots, a job that is not there yet, another policy
 questions  a copy of the planner answers
 estimates  what people were told, and whether it came so
+foreseen   the estimates that the daemon has, and those that are being made
 link       the daemon's side of planners
 launcher   the daemon's side of the keeper
 licences   what the servers of licences say
@@ -34,9 +35,9 @@ options    the options of the verbs
 client     the verbs
 asking     the verbs that ask what will come
 top        the queue on a screen
+deep       whether a record is sound, judged by itself
 doctor     what the machine offers, and what is wrong
 history    the jobs that are over, and the recorded week as a workload
 closed     an epoch lived again on a virtual clock
 replay     a recorded queue, lived again
-deep       whether a record is sound, judged by itself
 """

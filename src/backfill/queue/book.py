@@ -6,6 +6,7 @@ Times are microseconds of the queue clock, memory is in bytes. Only jobs that ar
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any
 
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
@@ -91,10 +92,16 @@ class Job:
 
     def brief(self) -> Facts:
         """The same without what is usual, which `Job(**brief)` has anyway."""
-        return {name: value for name, usual in USUAL if (value := getattr(self, name)) != usual}
+        return {name: value for (name, usual), value in zip(USUAL, _values(self), strict=True) if value != usual}
 
 
 USUAL = [*Job(0).facts().items()]
+_values = attrgetter(*(name for name, _ in USUAL))  # of a job, all at once
+
+
+def whole(brief: Facts) -> Facts:
+    """All facts of a job that is written down without what is usual."""
+    return {**dict(USUAL), **brief}
 
 
 @dataclass
@@ -233,7 +240,7 @@ class Book:
         if known:
             self._forget(known)
         facts = event.data["job"]
-        own = {name: list(facts[name]) for name in ("after", "cpu_ids", "gpu_ids")}  # the event stays as it is
+        own = {name: list(facts.get(name, ())) for name in ("after", "cpu_ids", "gpu_ids")}  # the event stays as it is
         job = Job(**{**facts, **own, "id": event.job})
         job.state = after(state, event.kind)
         if event.kind == "submit":

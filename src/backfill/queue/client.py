@@ -25,13 +25,14 @@ from backfill.queue.words import (
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 10.0, 60.0
+OLD_S = 10.0  # estimates of which it is said how old they are
 CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE, "starting": STARTING}
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     Facts = dict[str, Any]
@@ -305,15 +306,16 @@ def queue(words: Sequence[str]) -> int:
     given, left, _ = parse("queue", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}; backfill show {left[0]} shows one job")
-    found = persistent("queue", home(), ended=given.get("ended", 0))
+    found = persistent("queue", home(), ended=given.get("ended", 0), estimates=True)
     if given.get("json"):
         print(json.dumps(found))
         return 0
     now = round(found["now_s"] * 1e6)
-    lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", "GUARANTEED", "WHY"]]
-    lines += [_line(job, now) for job in found["jobs"]]
+    ahead = starts_shown(found)
+    lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", *ahead.values(), "WHY"]]
+    lines += [_line(job, now, ahead) for job in found["jobs"]]
     if len(lines) > 1:
-        table(lines, right=(0, 3, 4, 5, 6, 7))
+        table(lines, right=(0, *range(3, 7 + len(ahead))))
     states = [job["state"] for job in found["jobs"]]
     running = sum(state in ("STARTING", "RUNNING", "ENDING") for state in states)
     held = found["held"]
@@ -333,21 +335,43 @@ def queue(words: Sequence[str]) -> int:
         policy += f" in place of {found['asked_policy']}, which failed"
     if found["planner"] != "ready":
         policy += ", which is starting"
-    print(f"{running} running, {states.count('PENDING')} pending; {', '.join(used)}. {policy}")
+    print(f"{running} running, {states.count('PENDING')} pending; {', '.join(used)}. {policy}{age_text(found)}")
     return 0
 
 
-def _line(job: Facts, now: int) -> list[str]:
+def starts_shown(found: Facts) -> dict[str, str]:
+    """The starts to come that the queue is shown with, and their columns: estimates only where there are some."""
+    columns = {"guaranteed_s": "GUARANTEED"}
+    if any(job.get("median_s") is not None for job in found["jobs"]):
+        columns |= {"median_s": "LIKELY", "p90_s": "90 %"}
+    return columns
+
+
+def age_text(found: Facts) -> str:
+    """How old the estimates are, where that matters."""
+    known = found.get("estimates") or {}
+    if "age_s" not in known:
+        return ". estimates come in a moment" if known else ""
+    if known["current"] and known["age_s"] < OLD_S:
+        return ""
+    return f". estimates {time_text(round(known['age_s']) * 10**6)} old"
+
+
+def start_text(seconds: float | None, now: int) -> str:
+    """A start to come, not earlier than it is."""
+    return "-" if seconds is None else bound_text(round(seconds * 1e6), now)
+
+
+def _line(job: Facts, now: int, ahead: Iterable[str]) -> list[str]:
     running = job["start_s"] is not None and job["end_s"] is None
     if job["start_s"] is None:
         elapsed = "-"
     else:
         elapsed = clock_text((now if running else round(job["end_s"] * 1e6)) - round(job["start_s"] * 1e6))
-    guaranteed = "-" if job["guaranteed_s"] is None else bound_text(round(job["guaranteed_s"] * 1e6), now)
     return [
         job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"]),
-        size_text(job["need"].get("memory", 0)), clock_text(round(job["limit_s"] * 1e6)), elapsed, guaranteed,
-        job["reason"],
+        size_text(job["need"].get("memory", 0)), clock_text(round(job["limit_s"] * 1e6)), elapsed,
+        *(start_text(job.get(name), now) for name in ahead), job["reason"],
     ]  # fmt: skip
 
 

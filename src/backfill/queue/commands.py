@@ -92,12 +92,12 @@ def submit(request: Facts, given: Context) -> Done:
         job.throttle = 0
     events = []
     for place, index in enumerate(indexes):
-        task = {**job.facts(), "cpu_ids": [], "gpu_ids": []}
-        task["id"] += place
+        task = {**job.brief(), "id": job.id + place}
         if index is not None:
             task["index"], task["array"] = index, job.id
             task["token"] = token if place == 0 else f"{token}/{place}"
-        task["after"], task["never"] = _own_part(after, index, job.any_of)
+        if after:
+            task["after"], task["never"] = _own_part(after, index, job.any_of)
         events.append(Event("submit", task["id"], {"job": task}))
     job.index, job.array = (indexes[0], job.id) if indexes[0] is not None else (None, 0)
     return Done(submitted(job), events)
@@ -251,8 +251,12 @@ def _check_spec(spec: Facts) -> None:
     argv, environment = spec.get("argv"), spec.get("env", {})
     if not (isinstance(argv, list) and argv and all(isinstance(word, str) and "\0" not in word for word in argv)):
         raise Refused("argv: expected a command, as a list of words", field="argv")
-    if not isinstance(environment, dict) or sum(len(k) + len(str(v)) for k, v in environment.items()) > ENVIRONMENT_MAX:
+    if not isinstance(environment, dict) or _size(environment) > ENVIRONMENT_MAX:
         raise Refused(f"the environment is larger than {ENVIRONMENT_MAX >> 10} KiB; see --export", field="env")
+
+
+def _size(environment: Facts) -> int:
+    return sum(map(len, environment)) + sum(map(len, map(str, environment.values())))
 
 
 def _dict(request: Facts, name: str) -> Facts:

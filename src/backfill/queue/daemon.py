@@ -23,7 +23,7 @@ from backfill.queue.commands import Refused
 from backfill.queue.config import Config, kept, program
 from backfill.queue.connection import Connection
 from backfill.queue.engine import Engine
-from backfill.queue.estimates import Estimates
+from backfill.queue.foreseen import Foreseen
 from backfill.queue.home import SOCKET, home, network_type
 from backfill.queue.keeper import read_json
 from backfill.queue.launcher import LocalLauncher, attempt_spec, near, note
@@ -60,7 +60,7 @@ class Daemon:
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
         self.connections: set[Connection] = set()
-        self._estimates: Estimates | None = None  # that were told last
+        self._foreseen = Foreseen(self.engine, lambda reply: self._question({"what": "eta"}, reply))
         self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
         self._stopped = asyncio.Event()
 
@@ -281,11 +281,17 @@ class Daemon:
             reply(told)
 
     def _look_ping(self, message: Facts, reply: Any) -> Facts:
-        planner = {"pids": self.link.pids, "kind": self.link.kind, "ready": self.engine.ready}
+        link, engine = self.link, self.engine
+        planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
+        planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
         return {"pid": os.getpid(), "planner": planner, "waiters": self.engine.waiters}
 
     def _look_queue(self, message: Facts, reply: Any) -> Facts:
-        rows = queue_rows(self.engine, self.store, self.clock.now(), int(message.get("ended", 0)))
+        # A policy that is not compiled yet is too slow for what nobody asked for.
+        refresh = bool(message.get("estimates")) and self.link.kind == "compiled"
+        starts, estimates = self._foreseen.glance(refresh)
+        rows = queue_rows(self.engine, self.store, self.clock.now(), int(message.get("ended", 0)), starts)
+        rows["estimates"] = estimates
         rows["licences"] = {
             one.name: {"copies": one.copies, "others": one.others, "stale": one.failures > 0, "problem": one.problem}
             for one in self.config.synced
@@ -295,21 +301,9 @@ class Daemon:
     def _look_show(self, message: Facts, reply: Any) -> Facts:
         return {"jobs": [story(self.engine, self.store, job, self.clock.now()) for job in self._chosen(message)]}
 
-    def _look_eta(self, message: Facts, reply: Callable[[Facts], None]) -> Facts | None:
-        """Estimates of all pending jobs; the last ones, where nothing has happened since."""
-        known, asked = self._estimates, (self.engine.last_pass, self.engine.book.last_job)
-        if known is not None and known.holds(asked, self.clock.now()):
-            return self._dated(known.told(self.clock.now()))
-
-        def over(told: Facts) -> None:
-            if "error" not in told:
-                self._estimates = estimates = Estimates(asked, told)
-                self.engine.note_shown(estimates.news(known))
-                told = estimates.told(self.clock.now())
-            reply(self._dated(told))
-
-        self._question({"what": "eta"}, over)
-        return None
+    def _look_eta(self, message: Facts, reply: Callable[[Facts], None]) -> None:
+        """Estimates of all pending jobs."""
+        self._foreseen.eta(lambda told: reply(self._dated(told)))
 
     def _look_explain(self, message: Facts, reply: Callable[[Facts], None]) -> Facts | None:
         """Why a job does not run."""

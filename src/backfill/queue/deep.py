@@ -7,7 +7,7 @@ events alone.
 from collections.abc import Iterable
 from pathlib import Path
 
-from backfill.queue.book import Event, Facts
+from backfill.queue.book import Event, Facts, whole
 from backfill.queue.store import Store, StoreError
 
 SHOWN = 20  # problems of one kind
@@ -18,10 +18,11 @@ def check_deep(home: Path) -> list[str]:
     store that can be read."""
     store = Store(home / "store.db", readonly=True)
     try:
-        damage = store.damage()
-        if damage:
-            return damage[:SHOWN]
-        return [*judge(store.events())[:SHOWN], *store.differences()[:SHOWN]]
+        with store.still():  # a daemon may be at work
+            damage = store.damage()
+            if damage:
+                return damage[:SHOWN]
+            return [*judge(store.events())[:SHOWN], *store.differences()[:SHOWN]]
     except StoreError as error:
         return [str(error)]
     except (ValueError, KeyError, TypeError, AssertionError) as error:
@@ -47,7 +48,7 @@ def judge(log: Iterable[Event]) -> list[str]:
         if kind == "capacity":
             there = data
         elif kind in ("submit", "adopted"):
-            jobs[number] = dict(data["job"])
+            jobs[number] = whole(data["job"])
         elif kind == "edit":
             jobs[number] |= data["to"]
         if kind == "start" or kind == "adopted":

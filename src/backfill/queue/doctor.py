@@ -8,21 +8,27 @@ import resource
 import shutil
 import socket
 import sqlite3
+import struct
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
-from backfill.queue import keeper
-from backfill.queue.book import Facts
+from backfill.model.errors import BackfillError
+from backfill.queue import attempts, keeper
+from backfill.queue.book import Facts, Job
 from backfill.queue.client import FAILED, Problem, Queue, safe
 from backfill.queue.config import Config
+from backfill.queue.deep import check_deep
 from backfill.queue.home import SOCKET, home, network_type
+from backfill.queue.launcher import near
 from backfill.queue.options import parse
-from backfill.queue.states import PENDING
+from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
-from backfill.queue.words import Unreadable, size_text
+from backfill.queue.words import Unreadable, size_text, time_text
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 LITTLE = 512 << 20  # bytes of disk
@@ -30,6 +36,8 @@ WAL_MAX = 64 << 20
 FILES = 512  # descriptors of a process
 STEP_S = 2.0  # between the queue clock and the wall clock
 SYNCS = 5
+SLOW_MS = 1000.0  # of a pass
+SHOWN = 5  # jobs that are named
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,28 @@ class Machine:
                 self.daemon = {**asked.ask("ping", 5.0), "queue": asked.ask("queue", 5.0)}
             except (OSError, ValueError, Problem) as error:
                 self.silent = str(error) or type(error).__name__
+
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """The open jobs that the store has; none where it cannot be read, which is a finding of its own."""
+        try:
+            opened = Store(self.folder / "store.db", readonly=True)
+            try:
+                return opened.jobs("end_us IS NULL")
+            finally:
+                opened.close()
+        except StoreError:
+            return []
+
+    @property
+    def policy(self) -> str:
+        """The policy that decides, or would; empty where nobody can say."""
+        if self.daemon is not None:
+            return str(self.daemon["queue"]["policy"])
+        try:
+            return Config(self.folder).policy
+        except Unreadable:
+            return ""
 
 
 def versions(machine: Machine) -> Iterator[Finding]:
@@ -133,6 +163,25 @@ def store(machine: Machine) -> Iterator[Finding]:
         yield Finding(OK, "store", told)
 
 
+def record(machine: Machine) -> Iterator[Finding]:
+    """The whole log, read again: what it says of each job at each instant, and whether the tables are its fold."""
+    if not (machine.folder / "store.db").exists():
+        yield Finding(OK, "record", "nothing is recorded yet")
+        return
+    begun = time.perf_counter()
+    try:
+        wrong = check_deep(machine.folder)
+    except StoreError as error:
+        wrong = [str(error)]
+    for line in wrong:
+        yield Finding(FAIL, "record", line)
+    if wrong:
+        return
+    took = time_text(round((time.perf_counter() - begun) * 1e6))
+    promise = "its file is whole, its tables are what the log says, no job ran twice or beyond what there is"
+    yield Finding(OK, "record", f"{promise} ({took})")
+
+
 def settings(machine: Machine) -> Iterator[Finding]:
     """config.toml, and what the machine has."""
     if not machine.folder.exists():
@@ -186,7 +235,7 @@ def daemon(machine: Machine) -> Iterator[Finding]:
 
 
 def _locked(lock: Path) -> bool:
-    """Whether somebody holds the lock of the daemon."""
+    """Whether somebody holds a lock."""
     import fcntl
 
     try:
@@ -203,18 +252,32 @@ def _locked(lock: Path) -> bool:
 
 
 def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
-    policy = Path(queue["policy"]).name
+    """Who decides."""
+    policy, passes = Path(queue["policy"]).name, planner["passes"]
+    each = [f"process {pid}, {size_text(_resident(pid))}" for pid in planner["pids"].values()]
+    told = ", ".join([policy, *(["not compiled"] if planner["kind"] == "plain" else ["compiled"]), *each])
+    if passes["count"]:
+        took = f"{passes['median_ms']:.2g} ms in the middle, {passes['worst_ms']:.2g} ms at most"
+        told += f"; the last {passes['count']} pass{'es' if passes['count'] > 1 else ''} took {took}"
     if queue["policy"] != queue["asked_policy"]:
         yield Finding(FAIL, "planner", f"{policy} decides in place of {Path(queue['asked_policy']).name}, which failed",
                       "see daemon.log; backfill serve --policy NAME tries again")  # fmt: skip
+    elif planner["failures"]:
+        yield Finding(FAIL, "planner", f"{policy}: {planner['failures'][0]}", "it is started again; see daemon.log")
     elif not planner["ready"]:
         yield Finding(WARN, "planner", f"{policy} is being started", "jobs start in a moment")
     elif planner["kind"] == "plain":
-        yield Finding(
-            WARN, "planner", f"{policy}, not compiled", "it is slower until the compiler is done; nothing to do"
-        )
+        yield Finding(WARN, "planner", told, "it is slower until the compiler is done; nothing to do")
+    elif passes["count"] and passes["worst_ms"] > SLOW_MS:
+        yield Finding(WARN, "planner", told, "nothing starts during a pass; a policy that plans less is faster")
     else:
-        yield Finding(OK, "planner", f"{policy}, compiled")
+        yield Finding(OK, "planner", told)
+
+
+def _resident(pid: int) -> int:
+    """Memory of a process, in bytes; 0 where it is not known."""
+    words = _words(Path(f"/proc/{pid}/statm"))
+    return int(words[1]) * resource.getpagesize() if len(words) > 1 else 0
 
 
 def _licences(queue: Facts) -> Iterator[Finding]:
@@ -224,6 +287,75 @@ def _licences(queue: Facts) -> Iterator[Finding]:
                           f"try the command sync of [licence.{name}] in config.toml")  # fmt: skip
         else:
             yield Finding(OK, "licences", f"{name}: {told['copies']} copies, {told['others']} used by others")
+
+
+def watch(machine: Machine) -> Iterator[Finding]:
+    """The keeper, which starts jobs, and the supervisors, which end them."""
+    if not machine.folder.exists():
+        return
+    pid, running = _keeper(machine.folder), [job for job in machine.jobs if job.state in HOLDING]
+    alone = [job.label for job in running if job.state != STARTING and not _watched(machine.folder, job)]
+    watched = f"{len(running) - len(alone)} of {len(running)} running jobs have a supervisor"
+    if alone:
+        told = f"{watched}; without one: {', '.join(alone[:SHOWN])}"
+        yield Finding(WARN, "keeper", told, "they are ended at their limits; without a keeper, how they end is unknown")
+    elif pid:
+        yield Finding(OK, "keeper", f"process {pid}; {watched}")
+    elif running:
+        yield Finding(WARN, "keeper", f"not running; {watched}", "it starts with the next job; until then nobody sees "
+                      "how a job ends whose supervisor is killed")  # fmt: skip
+    else:
+        yield Finding(OK, "keeper", "not running", "it starts with the next job")
+
+
+def _keeper(folder: Path) -> int:
+    """The process that answers at the keeper's door; 0 if none does."""
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        door.connect(near(folder / "keeper.sock"))
+        told = door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", told)[0])
+    except (OSError, AttributeError):
+        return 0
+    finally:
+        door.close()
+
+
+def _watched(folder: Path, job: Job) -> bool:
+    """Whether the supervisor of a running job lives: it holds the lock of the attempt for its life."""
+    return _locked(folder / "run" / attempts.name(job.id, job.attempt) / "lock")
+
+
+def compiled(machine: Machine) -> Iterator[Finding]:
+    """Where compiled policies are kept, and whether that of the queue is."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        from backfill import jit
+        from backfill.loading import is_kept
+    if jit.PLAIN:
+        yield Finding(WARN, "compiler", "NUMBA_DISABLE_JIT is set: policies run as plain Python", "unset it")
+        return
+    if jit.FOLDER is None:
+        (told,) = [str(one.message) for one in said if one.category is RuntimeWarning][:1] or ["it cannot be kept"]
+        what, _, hint = told.partition("; ")
+        yield Finding(FAIL, "compiler", what, hint)
+        return
+    size = sum(path.stat().st_size for path in jit.FOLDER.rglob("*") if path.is_file())
+    told = f"{jit.FOLDER}, {size_text(size)}" if size else f"{jit.FOLDER}, empty"
+    policy = machine.policy
+    if not policy:
+        yield Finding(OK, "compiler", told)
+        return
+    try:
+        kept = is_kept(policy)
+    except BackfillError as error:
+        yield Finding(FAIL, "compiler", str(error), "backfill policies lists what there is")
+        return
+    if kept:
+        yield Finding(OK, "compiler", f"{told}; {Path(policy).name} is compiled")
+    else:
+        yield Finding(WARN, "compiler", f"{told}; {Path(policy).name} is not compiled yet",
+                      "it takes about a minute, once; jobs are scheduled meanwhile")  # fmt: skip
 
 
 def memory(machine: Machine) -> Iterator[Finding]:
@@ -286,7 +418,7 @@ def limits(machine: Machine) -> Iterator[Finding]:
 
 
 CHECKS: Sequence[Callable[[Machine], Iterator[Finding]]] = (
-    versions, folder, store, settings, daemon, memory, gpus, limits,
+    versions, folder, store, settings, daemon, watch, compiled, memory, gpus, limits,
 )  # fmt: skip
 
 
@@ -296,7 +428,8 @@ def doctor(words: Sequence[str]) -> int:
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
     machine = Machine(Path(home()))
-    found = [finding for check in CHECKS for finding in check(machine)]
+    checks = [*CHECKS, *([record] if given.get("deep") else [])]
+    found = [finding for check in checks for finding in check(machine)]
     failed = any(finding.verdict == FAIL for finding in found)
     if given.get("json"):
         print(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in found], "ok": not failed}))

@@ -19,12 +19,12 @@ LEADS = ((3_600, "< 1 h"), (21_600, "1 - 6 h"), (float("inf"), "> 6 h"))  # how 
 class Estimates:
     """An answer of the planner's copy, and what was told before."""
 
-    of: tuple[int, int]  # the last pass and the last job when it was asked
+    of: tuple[int, ...]  # what the queue was when it was asked
     answer: Facts
     shown: dict[int, list[object]] = field(default_factory=dict)  # of each job, as last written down
     times: dict[int, int] = field(default_factory=dict)  # of each job, how often
 
-    def holds(self, of: tuple[int, int], now: int) -> bool:
+    def holds(self, of: tuple[int, ...], now: int) -> bool:
         """Whether it may be told again."""
         return of == self.of and now / 1e6 - self.answer["now_s"] < FRESH_S
 

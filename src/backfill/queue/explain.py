@@ -1,5 +1,6 @@
 """Why a pending job does not run: what it lacks and who holds that, who goes first and why, and what would help."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,12 @@ from backfill.queue.book import Facts, Job
 SHOWN = 5  # holders, jobs that went first, holders that are thought away
 AHEAD = 8  # jobs that are thought away to find the one that is in the way
 STEPS = 16  # parts into which memory is divided where less of it is tried
+KNOWN = 10  # ended jobs of the same user and name that say how much time such a job needs
+LITTLE = 0.5  # of its limit: who uses no more in nine of ten cases could ask for less
+SLACK = 1.25  # times what was ever used is enough
 HELPS = 0.1  # a change that brings the start forward by less of the wait is not told
-MINUTE = 60_000_000
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
 
 
 def explain(queue: Queue, number: int, reason: str) -> Facts:
@@ -130,6 +135,37 @@ def _went_first(queue: Queue, job: Job) -> list[Facts]:
     return found[::-1]
 
 
+def _by_history(queue: Queue, job: Job, base: int) -> Facts | None:
+    """How much of their limits such jobs used, and the start with a limit that was enough for all; None where they are
+    too few, or used much of it. base: the start as it is."""
+    pool = queue.times.of(job.user, job.name)
+    jobs = len(pool.shares)
+    used = pool.shares[math.ceil(0.9 * jobs) - 1] if jobs else 1.0
+    if pool.told != "user and name" or jobs < KNOWN or used > LITTLE:
+        return None
+    told: Facts = {
+        "jobs": jobs,
+        "used": used,
+        "most": pool.shares[-1],
+        "walltime_s": None,
+        "now": False,
+        "start_s": None,
+    }
+    longest = max(pool.shares[-1] * job.walltime, queue.times.longest(job.user, job.name))
+    enough = math.ceil(SLACK * longest / MINUTE) * MINUTE
+    if enough >= job.walltime:
+        return told
+    at_once, starts = queue.try_out(_walltime(job, enough))
+    start = queue.now if job.id in at_once else int(starts[queue.planner.rows[job.id]])
+    told |= {"walltime_s": enough // SECOND, "now": job.id in at_once}
+    return told | {"start_s": seconds(start) if _helps(start, base, queue.now) else None}
+
+
+def _helps(start: int, base: int, now: int) -> bool:
+    """Whether a start is much earlier than another one."""
+    return start != NO_TIME and (base == NO_TIME or base - start >= HELPS * (base - now))
+
+
 def _help(queue: Queue, job: Job) -> Facts:
     """What would let it start at once, or much earlier, each tried with the policy itself."""
     row = queue.planner.rows[job.id]
@@ -141,7 +177,7 @@ def _help(queue: Queue, job: Job) -> Facts:
         """Tell of a change if it helps."""
         at_once, starts = queue.try_out(messages)
         start = queue.now if number in at_once else int(starts[queue.planner.rows.get(number, len(starts) - 1)])
-        helps = start != NO_TIME and (base == NO_TIME or base - start >= HELPS * (base - queue.now))
+        helps = _helps(start, base, queue.now)
         if helps:
             found.append(
                 {**change, "now": number in at_once, "start_s": seconds(start), "earlier_s": seconds(base - start)}
@@ -174,7 +210,8 @@ def _help(queue: Queue, job: Job) -> Facts:
     lacking = [lack["resource"] for lack in _lacks(queue, job)]
     for holder in _holders(queue, lacking)["first"][:SHOWN]:
         told({"cancel": holder["id"], "label": holder["label"]}, job.id, [["gone", holder["id"], "CANCELLED"]])
-    return {"by_walltimes_s": None if base == NO_TIME else base / 1e6, "would_help": found}
+    return {"by_walltimes_s": None if base == NO_TIME else base / 1e6, "would_help": found,
+            "by_history": _by_history(queue, job, base)}  # fmt: skip
 
 
 def _most(low: int, high: int, works: Callable[[int], bool]) -> int:

@@ -14,17 +14,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill.queue.book import Book, Event, Facts
+from backfill.queue.book import USUAL, Book, Event, Facts
 from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
 
 Message = list[Any]
-FACTS = ("need", "walltime", "grace", "priority", "user", "project", "deadline")  # that a policy may know
+# What a policy may know of a job, and what is usual.
+FACTS = {name: dict(USUAL)[name] for name in ("need", "walltime", "grace", "priority", "user", "project", "deadline")}
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
 
 
 def told(facts: Facts) -> Facts:
-    """What a planner is told of a job."""
-    return {name: facts[name] for name in FACTS}
+    """What a planner is told of a job, whose facts may be without what is usual."""
+    return {name: facts.get(name, usual) for name, usual in FACTS.items()}
 
 
 def messages(event: Event) -> Iterator[Message]:

@@ -31,6 +31,7 @@ PASSES = 128  # between two looks at the time
 LONGEST_S = 10.0  # of cpu time for a look into the future
 DAY = 86_400_000_000
 FORTNIGHT = 14 * DAY
+LEAST = 3_600_000_000  # a span that says how jobs come: a queue that begins with a burst is not one of bursts alone
 COMERS, MOST = 20, 1_000  # jobs that say how jobs come, and that come in one future
 SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
 SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
@@ -73,10 +74,13 @@ class RunTimes:
 
     def __init__(self, over: Iterable[Job]) -> None:
         found: dict[tuple[str, ...], list[float]] = {}
+        self._longest: dict[tuple[str, str], int] = {}
         for job in over:
             if job.start is None or job.end is None or job.state not in (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY):
                 continue
             share = min((job.end - job.start) / job.walltime, (job.walltime + job.grace) / job.walltime)
+            own = job.user, job.name
+            self._longest[own] = max(self._longest.get(own, 0), job.end - job.start)
             for key in ((job.user, job.name), (job.user,), ("",)):
                 found.setdefault(key, []).append(share)
         self._pools = {key: tuple(sorted(shares)) for key, shares in found.items() if len(shares) >= ENOUGH}
@@ -87,6 +91,10 @@ class RunTimes:
             if key in self._pools:
                 return Pool(self._pools[key], told, key)
         return Pool((), "none")
+
+    def longest(self, user: str, name: str) -> int:
+        """The longest run of a job of this user and name, in microseconds."""
+        return self._longest.get((user, name), 0)
 
 
 # ---------------------------------------------------------------------- jobs to come
@@ -123,7 +131,7 @@ class Arrivals:
         if now - begin > 2 * DAY:
             begin = now - (now - begin) // DAY * DAY  # whole days: what came at night comes at night
         some = [job for job in jobs if job.submit >= begin]
-        if len(some) < COMERS or now <= begin:
+        if len(some) < COMERS or now - begin < LEAST:
             return None
         ran = [job.end - job.start if job.end is not None and job.start is not None else 0 for job in some]
         names = planner.platform.resources

@@ -12,7 +12,7 @@ from backfill.model.events import Events
 from backfill.model.platform import Platform
 from backfill.model.units import seconds_text
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import Facts, Job, whole
 from backfill.queue.states import OVER
 from backfill.queue.store import Store, StoreError
 
@@ -210,7 +210,7 @@ def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple
                 step(event.data["now"])
             since = []
         elif event.kind == "submit" and event.job in wanted:
-            lives[event.job] = life = _Life(event.data["job"], event.job)
+            lives[event.job] = life = _Life(whole(event.data["job"]), event.job)
             since.append(_set(life, "told"))
         elif event.kind == "capacity":
             resources = event.data["resources"]

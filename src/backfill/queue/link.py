@@ -8,7 +8,9 @@ import asyncio
 import json
 import os
 import sys
+import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +26,9 @@ HISTORY_S = 600.0
 LOAD_S = 1800.0
 RETRY_S = 30.0
 QUESTION_S = 600.0
-ONLY_PLAIN = bool(os.environ.get("NUMBA_DISABLE_JIT"))
+PASSES = 200  # of which it is known how long they took
+QUESTIONS = 2  # at a time: one that somebody waits for, beside one in the background
+ONLY_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 class _Starting(Exception):
@@ -50,13 +54,22 @@ class PlannerLink:
         self._failures = 0  # in a row
         self._busy: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()  # of what is said to the planner: one line each way at a time
-        self._questions = asyncio.Lock()  # one at a time is enough
+        self._questions = asyncio.Semaphore(QUESTIONS)
         self._asked = 0
+        self._spans: deque[float] = deque(maxlen=PASSES)
 
     @property
     def pids(self) -> dict[str, int]:
         """The processes."""
         return {kind: made.pid for kind, made in self._made.items() if made.returncode is None}
+
+    @property
+    def passes(self) -> Facts:
+        """How long the last passes took, from the question to the answer, in milliseconds."""
+        spans = sorted(self._spans)
+        if not spans:
+            return {"count": 0}
+        return {"count": len(spans), "median_ms": spans[len(spans) // 2] * 1e3, "worst_ms": spans[-1] * 1e3}
 
     async def warm(self, policy: str) -> None:
         """Start the planner that will probably be needed, while the store is read."""
@@ -229,6 +242,7 @@ class PlannerLink:
         self._busy = self._spawn(self._ask(what, patience))
 
     async def _ask(self, what: dict[str, Any], patience: float) -> None:
+        begin = time.monotonic()
         made = self._made.get(self.kind)
         try:
             if made is None or made.stdin is None:
@@ -248,6 +262,7 @@ class PlannerLink:
         if what["do"] == "begin":
             self.engine.begun(told)
         else:
+            self._spans.append(time.monotonic() - begin)
             self.engine.decided(told)
         self.told()
 

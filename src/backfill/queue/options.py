@@ -147,8 +147,10 @@ VERBS = {
         Option("--every", "every", parse_time, "How often it is drawn. [default: 2s]", "TIME"),
         Option("--once", "once", None, "Once, as without a terminal."), JSON), (
         "backfill top", "backfill top --every 10s")),
-    "doctor": Verb("Tell what this machine offers to the queue, and what is wrong.", "", (JSON,), (
-        "backfill doctor", "backfill doctor --json")),
+    "doctor": Verb("Tell what this machine offers to the queue, and what is wrong.", "", (
+        Option("--deep", "deep", None, "Read the whole record again: its file, its tables, each job at each instant."),
+        JSON), (
+        "backfill doctor", "backfill doctor --deep")),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
         Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
         Option("--backup", "backup", text, "Copy the store, as it is now, to this file.", "FILE"),

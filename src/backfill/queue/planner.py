@@ -79,12 +79,13 @@ class Planner:
         self._values = self.policy.values(params)
         held = _held(epoch["base"])
         self.platform = platform_of({name: max(n, held.get(name, 0)) for name, n in epoch["resources"].items()})
+        self._row = zeros(NUMBERS)  # the transition that is done
         self._past: list[tuple[int, list[Message]]] = []  # since the epoch, to be lived again in a State with more room
         self._known: list[Message] = []
         self.late = 0  # passes that came later than the policy had asked for
         self._begin(ROOM)
         self._relive(epoch["base"])
-        self._hear_capacity(epoch["resources"])
+        self._known.append(["capacity", epoch["resources"]])
 
     def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
         """What the policy decides at an instant at which this has happened."""
@@ -167,9 +168,10 @@ class Planner:
         return self._read(now, [message[1] for message in messages if message[0] == "gone"])
 
     def _do(self, code: Any, *numbers: int) -> None:
-        row = zeros(NUMBERS)
+        row = self._row
         row[0] = code
-        row[1 : 1 + len(numbers)] = numbers
+        for place, number in enumerate(numbers, 1):
+            row[place] = number
         do_again(self.state, row)
 
     def _hear(self, kind: str, *about: Any) -> None:
@@ -309,6 +311,7 @@ def answer(planner: Planner | None, asked: dict[str, Any]) -> tuple[Planner, Dec
         assert planner is not None
         return planner, planner.decide(asked["now"], asked["messages"])
     planner = Planner(asked["epoch"]["policy"], asked["epoch"])
+    planner.make_room(sum(message[0] == "submit" for _, messages in asked["history"] for message in messages))
     passes: list[Any] = []
     plan: dict[int, int | None] = {}
     wake = None

@@ -45,8 +45,8 @@ ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
 def aside(planner: Planner | None, asked: Facts) -> int:
     """Have a question answered by a copy of this process, into the pipe with the name asked["to"]; its number.
 
-    Returns 0 if the system has no room for another process, or nobody reads the pipe any more. The pipe is opened first,
-    so that its reader sees its end however early the copy ends.
+    Returns 0 if the system has no room for another process, or nobody reads the pipe any more. The pipe is opened
+    before the fork: who reads it sees its end however early the copy ends.
     """
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:

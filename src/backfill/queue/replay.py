@@ -14,7 +14,7 @@ from backfill.model.errors import InputError
 from backfill.model.schedule import NO_TIME
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.queue import feed
-from backfill.queue.book import Event, Facts
+from backfill.queue.book import Event, Facts, whole
 from backfill.queue.closed import Away, Closed, Life, lives
 from backfill.queue.planner import Planner, load_policy, platform_of
 from backfill.queue.store import Store, StoreError
@@ -205,7 +205,7 @@ def what_if(some: list[Epoch], policy: str) -> WhatIf:
     load_policy(policy)
     result = WhatIf()
     for one in some:
-        jobs = {event.job: (event.t, event.data["job"]) for event in one.events if event.kind == "submit"}
+        jobs = {event.job: (event.t, whole(event.data["job"])) for event in one.events if event.kind == "submit"}
         submits = {job: t for job, (t, _) in jobs.items()}
         after = {job: [on for _, on in facts["after"]] for job, (_, facts) in jobs.items() if not facts["any_of"]}
         again = Closed(policy, one.facts, one.passes, [], submits, after)

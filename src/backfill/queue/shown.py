@@ -1,5 +1,6 @@
 """What clients are shown of the queue, as plain data. Instants are those of the calendar as it is set now."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -48,8 +49,8 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
     return facts
 
 
-def queue_rows(engine: Engine, store: Store, now: int, ended: int) -> Facts:
-    """All open jobs, those that ended last, and the state of the machine."""
+def queue_rows(engine: Engine, store: Store, now: int, ended: int, starts: Mapping[int, tuple[float, float]]) -> Facts:
+    """All open jobs, those that ended last, and the state of the machine. starts: see Foreseen."""
     book = engine.book
     jobs = [*store.ended(ended)] if ended else []
     order = {state: place for place, state in enumerate((*HOLDING, PENDING))}
@@ -57,13 +58,19 @@ def queue_rows(engine: Engine, store: Store, now: int, ended: int) -> Facts:
     return {
         "schema": 1,
         "now_s": _seconds(now, engine.book.skew),
-        "jobs": [row(engine, job, now) for job in jobs],
+        "jobs": [row(engine, job, now) | _estimate(starts.get(job.id), book.skew) for job in jobs],
         "capacity": book.capacity,
         "held": {name: amount for name, amount in book.held.items() if amount},
         "policy": book.epoch.get("policy", ""),
         "asked_policy": book.epoch.get("asked", ""),
         "planner": "ready" if engine.ready or engine.changing else "starting",
     }
+
+
+def _estimate(known: tuple[float, float] | None, skew: int) -> Facts:
+    """The likely start and its bound, where they are known."""
+    likely, bound = (None, None) if known is None else (t + skew / 1e6 for t in known)
+    return {"median_s": likely, "p90_s": bound}
 
 
 def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:

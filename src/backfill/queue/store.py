@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,13 @@ SCHEMA = [
 ]  # one step each from version to version; a released one is never edited
 
 
+INSERT_EVENT = "INSERT INTO event (seq, batch, t_us, wall_us, kind, job, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
+WRITE_JOB = (
+    "INSERT INTO job VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state=excluded.state, "
+    "name=excluded.name, start_us=excluded.start_us, end_us=excluded.end_us, facts=excluded.facts"
+)
+
+
 class StoreError(Exception):
     """The store cannot be opened or written; nothing of the transaction is there."""
 
@@ -50,7 +58,7 @@ class Store:
     """One connection. The daemon writes; readers open with `readonly`."""
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
-        self.path, self.batch = path, 0
+        self.path, self.batch, self._seq = path, 0, 0
         try:
             if readonly:
                 self._db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=5)
@@ -81,7 +89,7 @@ class Store:
             self._db.executescript(
                 f"BEGIN; {step} PRAGMA user_version={number}; PRAGMA application_id={APPLICATION}; COMMIT;"
             )
-        self.batch = self._last("batch")
+        self.batch, self._seq = self._last("batch"), self._last("seq")
 
     def close(self) -> None:
         """Give the file back."""
@@ -92,38 +100,26 @@ class Store:
 
         Events get their places in the log.
         """
-        run = self._db.execute
         try:
             self._begin()
-            self.batch += 1
-            for event in events:
-                found = run(
-                    "INSERT INTO event (batch, t_us, wall_us, kind, job, data) VALUES (?, ?, ?, ?, ?, ?)",
-                    (self.batch, event.t, wall, event.kind, event.job, encode(event.data)),
-                )
-                event.seq = found.lastrowid or 0
+            batch = self.batch + 1
+            rows = []
+            for seq, event in enumerate(events, self._seq + 1):
+                event.seq = seq
+                rows.append((seq, batch, event.t, wall, event.kind, event.job, encode(event.data)))
+            self._db.executemany(INSERT_EVENT, rows)
             self._db.executemany(
-                "INSERT INTO job VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-                "state=excluded.state, name=excluded.name, start_us=excluded.start_us, "
-                "end_us=excluded.end_us, facts=excluded.facts",
-                (
-                    (
-                        job.id,
-                        job.token,
-                        job.user,
-                        job.name,
-                        job.state,
-                        job.submit,
-                        job.start,
-                        job.end,
-                        encode(job.brief()),
-                    )
+                WRITE_JOB,
+                [
+                    (job.id, job.token, job.user, job.name, job.state, job.submit, job.start, job.end,
+                     encode(job.brief()))
                     for job in jobs
-                ),
-            )
-            run("COMMIT")
+                ],
+            )  # fmt: skip
+            self._db.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._undone(error) from error
+        self.batch, self._seq = batch, self._seq + len(rows)
 
     def _begin(self) -> None:
         if not self._db.in_transaction:
@@ -197,7 +193,7 @@ class Store:
             f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq", (since, *more)
         )
         for seq, t, kind, number, data in rows:
-            yield Event(kind, number, json.loads(data), t, seq)
+            yield Event(kind, number, json.loads(data) if data != "{}" else {}, t, seq)
 
     def latest(self, count: int) -> Iterator[Event]:
         """The last events of the log."""
@@ -232,6 +228,16 @@ class Store:
             book.restore(job)
         book.settle()
         return book
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Read all from one instant, whatever is written meanwhile."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     def fold(self) -> dict[int, Job]:
         """Every job as the log alone says it is."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from backfill.queue.client import Problem, needs_text, persistent, safe
+from backfill.queue.client import Problem, age_text, needs_text, persistent, safe, start_text, starts_shown
 from backfill.queue.home import home
 from backfill.queue.options import parse
-from backfill.queue.words import Unreadable, bound_text, clock_text, size_text
+from backfill.queue.words import Unreadable, clock_text, size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 EVERY_US = 2_000_000
 WIDTH = 24  # of a bar
+WIDE, SPARED = 110, ("USER", "NEEDS")  # columns of a screen, and what is left out on a narrower one
 HEAD, FOOT = 3, 2  # lines that are no jobs, beside one for each resource
-RIGHT = ("JOB", "ELAPSED", "LEFT", "GUARANTEED")
+RIGHT = ("JOB", "ELAPSED", "LEFT", "GUARANTEED", "LIKELY", "90 %")
 STYLES = {"RUNNING": "green", "STARTING": "green", "ENDING": "yellow"}
 
 
@@ -31,13 +32,15 @@ def top(words: Sequence[str]) -> int:
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
     if given.get("json"):
-        print(json.dumps(persistent("queue", home())))
+        print(json.dumps(_asked()))
         return 0
     from rich.console import Console
 
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDE)
     if given.get("once") or not console.is_terminal:
-        console.print(frame(persistent("queue", home()), 10**6))
+        console.print(frame(_asked(), 10**6, console.width))
         return 0
     from rich.live import Live
 
@@ -45,13 +48,17 @@ def top(words: Sequence[str]) -> int:
     with suppress(KeyboardInterrupt), _keys(), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             try:
-                shown = frame(persistent("queue", home()), shutil.get_terminal_size().lines)
+                shown = frame(_asked(), shutil.get_terminal_size().lines, console.width)
             except Problem as problem:  # the daemon is away for a while
                 shown = str(problem)
             live.update(shown, refresh=True)
             if _key(every) in ("q", "\x04"):
                 break
     return 0
+
+
+def _asked() -> Facts:
+    return persistent("queue", home(), estimates=True)
 
 
 @contextmanager
@@ -80,8 +87,8 @@ def _key(patience: float) -> str:
     return sys.stdin.read(1) or "q" if ready else ""
 
 
-def frame(found: Facts, lines: int) -> "RenderableType":
-    """One picture of the queue, at most so many lines high."""
+def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
+    """One picture of the queue, at most so many lines high. On a narrow screen users and needs are left out."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -91,23 +98,29 @@ def frame(found: Facts, lines: int) -> "RenderableType":
     bars = [_bar(name, found["held"].get(name, 0), there) for name, there in found["capacity"].items() if there]
     room = max(lines - len(bars) - HEAD - FOOT, 1)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for head in ("JOB", "NAME", "USER", "STATE", "NEEDS", "ELAPSED", "LEFT", "GUARANTEED", "WHY"):
+    ahead = starts_shown(found)
+    heads = ("JOB", "NAME", "USER", "STATE", "NEEDS", "ELAPSED", "LEFT", *ahead.values(), "WHY")
+    shown = [place for place, head in enumerate(heads) if columns >= WIDE or head not in SPARED]
+    for head in (heads[place] for place in shown):
         table.add_column(head, justify="right" if head in RIGHT else "left", no_wrap=True)
     for job in jobs[:room]:
         elapsed = left = "-"
         if job["start_s"] is not None:
             ran = now - round(job["start_s"] * 1e6)
             elapsed, left = clock_text(ran), clock_text(round(job["limit_s"] * 1e6) - ran)
-        promised = job["guaranteed_s"]
-        promise = "-" if promised is None else bound_text(round(promised * 1e6), now)
         who = [job["label"], safe(job["name"])[:20], safe(job["user"])[:12], job["state"], needs_text(job["need"])]
-        table.add_row(*who, elapsed, left, promise, job["reason"], style=STYLES.get(job["state"], ""))
+        starts = [start_text(job.get(name), now) for name in ahead]
+        cells = [*who, elapsed, left, *starts, job["reason"]]
+        table.add_row(*(cells[place] for place in shown), style=STYLES.get(job["state"], ""))
     states = [job["state"] for job in jobs]
     pending = states.count("PENDING")
     more = f", {len(jobs) - room} more" if len(jobs) > room else ""
     policy = safe(found["policy"]) + ("" if found["planner"] == "ready" else ", which is starting")
     clock = time.strftime("%H:%M:%S", time.localtime(found["now_s"]))
-    last = Text(f"{len(jobs) - pending} running, {pending} pending{more}. policy {policy}. {clock}", style="bold")
+    last = Text(
+        f"{len(jobs) - pending} running, {pending} pending{more}. policy {policy}{age_text(found)}. {clock}",
+        style="bold",
+    )
     return Group(*(Text(bar) for bar in bars), Text(""), *([table] if jobs else []), last)
 
 
