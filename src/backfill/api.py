@@ -328,7 +328,7 @@ class Result:
         policy = self.policy
         idle = policy.reserve == policy.fill == "nobody"
         rules = Rules(policy.name, in_order=idle and policy.orders == (FCFS,) and not policy.sorts)
-        return explain(self._record, row, rules, self._promised)
+        return explain(self._record, row, rules, self._promised, self.unit)
 
     @cached_property
     def _record(self) -> "Record":

@@ -70,6 +70,18 @@ def instant_text(time: int, clock: Clock | None) -> str:
     return f"day {day} {minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
 
 
+def exact_text(time: int, clock: Clock | None) -> str:
+    """`instant_text` to the microsecond: with the fraction of the second, where there is one."""
+    part = time % SECOND
+    text = instant_text(time - part, clock)
+    return f"{text}.{part:06d}".rstrip("0") if part else text
+
+
+def zone_text(clock: Clock | None) -> str:
+    """The zone of a clock in brackets, to go behind an instant; empty without a clock."""
+    return "" if clock is None else f" ({clock.name})"
+
+
 def instants(clock: Clock | None, **times: int | None) -> dict[str, Any]:
     """Instants for JSON: `NAME_s` in seconds, and as `NAME` the date in ISO 8601 where there is a clock."""
     found: dict[str, Any] = {f"{name}_s": None if time is None else time / SECOND for name, time in times.items()}

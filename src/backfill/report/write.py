@@ -15,6 +15,7 @@ from backfill.report.outcome import Outcome
 from backfill.report.page import Page, PolicyRun, Provenance, write_page
 from backfill.report.projects import Projects
 from backfill.report.reality import Reality
+from backfill.report.values import wait_unit
 
 NO_WAITS = "the log records no waits, so these policies cannot be compared with what really happened"
 
@@ -56,7 +57,7 @@ def page_of(outcome: Outcome) -> Page:
     jobs, machines, events = details.workload, details.platform, details.events
     bound = None if events is None else events.bind(jobs, machines)
     said["explained"] = [
-        explained(result, jobs, machines, schedule, bound)
+        explained(result, jobs, machines, schedule, bound, wait_unit(metrics))
         for result, schedule in zip(results, details.schedules, strict=True)
     ]
     asked = results[0].get("explanation")

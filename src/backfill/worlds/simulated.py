@@ -26,13 +26,14 @@ from backfill.core.trace import LOOKS, PASSES
 from backfill.core.verbs import fit_empty
 from backfill.core.view import View
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
+from backfill.model.clock import Clock, exact_text, zone_text
 from backfill.model.errors import PolicyError, UsageError, at
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
 from backfill.model.promises import Promises, subject
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
-from backfill.model.units import NEVER, counted, seconds_text
+from backfill.model.units import NEVER, counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import Causes, as_run
@@ -83,22 +84,22 @@ def simulate(
     """
     options = options or Options()
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
-    jobs, state = begun.jobs, begun.state
+    jobs, state, clock = begun.jobs, begun.state, workload.calendar
     world, platform = _new_world(begun, options, policy.preempts, policy.dangles), begun.platform
     decide = policy.entry if policy.compiled else policy.decide
     run = _run_compiled if policy.compiled else _run_stepping
     start = time.perf_counter()
     try:
-        passes = run(policy, decide, state, world, progress)
+        passes = run(policy, decide, state, world, clock, progress)
     except Misused as error:
-        raise_misuse(policy.name, state, jobs.job, platform, *_line_of(policy, error))
+        raise_misuse(policy.name, state, jobs.job, platform, *_line_of(policy, error), clock=clock)
         raise
     elapsed = time.perf_counter() - start
-    raise_misuse(policy.name, state, jobs.job, platform)
+    raise_misuse(policy.name, state, jobs.job, platform, clock=clock)
     refused = world.refused_for != -1
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
     schedule = _schedule(begun, world)
-    _check_all_started(policy.name, schedule, state, jobs.job)
+    _check_all_started(policy.name, schedule, state, jobs.job, clock)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
     promises = _promises(state, begun.rows, policy.keeps)
@@ -207,16 +208,17 @@ def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
     return (frames[-1].filename, frames[-1].lineno) if frames else (f"policy {policy.name}", None)
 
 
-def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
+def _run_compiled(
+    policy: Policy, decide: Any, state: Any, world: Any, clock: Clock | None, progress: Progress | None
+) -> int:
     arrange = sorter() if policy.sorted_for_it else take_in
-    passes, budget, look = 0, FIRST_BUDGET, _patience(policy, state)
+    passes, budget, look = 0, FIRST_BUDGET, _patience(policy, state, clock)
     while True:
         since = time.perf_counter()
         try:
             done = _interruptible(partial(advance, arrange, decide, state, world, budget), look)
         except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
-            when = f"at {seconds_text(int(state.now))} s"
-            raise PolicyError(at(*_line_of(policy, error), f"{error}, {when}")) from error
+            raise PolicyError(at(*_line_of(policy, error), f"{error}, {_now(state, clock)}")) from error
         passes += done
         if progress is not None:
             progress(int(state.jobs.count))
@@ -248,11 +250,17 @@ def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
     return found[0]
 
 
-def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
+def _now(state: Any, clock: Clock | None) -> str:
+    return f"at {exact_text(int(state.now), clock)}{zone_text(clock)}"
+
+
+def _run_stepping(
+    policy: Policy, decide: Any, state: Any, world: Any, clock: Clock | None, progress: Progress | None
+) -> int:
     """Make the transitions one by one, with a plain Python policy between them."""
     arrange = sorter() if policy.sorted_for_it else take_in
     passes, view = 0, View(state, policy.layout)
-    with _stopped_when_stuck(policy, state):
+    with _stopped_when_stuck(policy, state, clock):
         while open_instant(state, world):
             arrange(state)
             decide(view)
@@ -264,7 +272,9 @@ def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress:
     return passes
 
 
-def _patience(policy: Policy, state: Any, may_last: Callable[[], bool] = lambda: False) -> Callable[[], None]:
+def _patience(
+    policy: Policy, state: Any, clock: Clock | None, may_last: Callable[[], bool] = lambda: False
+) -> Callable[[], None]:
     """What raises where a pass does not return, if it is called every ANSWER_S. It counts calls: clocks may jump."""
     seen, looks = -1, 0
 
@@ -275,9 +285,10 @@ def _patience(policy: Policy, state: Any, may_last: Callable[[], bool] = lambda:
         if looks * ANSWER_S >= MISUSED_S and state.trace.error[0] != OK:
             raise Misused  # it goes on and on after a verb refused what it wanted
         if looks * ANSWER_S >= policy.patience_s:
-            when = f"at {seconds_text(int(state.now))} s for {policy.patience_s:g} s"
-            hint = f"expected less, or @policy({policy.name!r}, patience=SECONDS)"
-            raise PolicyError(f"policy {policy.name} has not returned from its pass {when}; {hint}")
+            told = (
+                f"policy {policy.name} has not returned from its pass {_now(state, clock)} for {policy.patience_s:g} s"
+            )
+            raise PolicyError(f"{told}; expected less, or @policy({policy.name!r}, patience=SECONDS)")
 
     return look
 
@@ -287,10 +298,10 @@ class _Stuck(BaseException):
 
 
 @contextmanager
-def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
+def _stopped_when_stuck(policy: Policy, state: Any, clock: Clock | None) -> Iterator[None]:
     """Stop what this thread does once a pass in plain Python does not return, and say in which line that was."""
     here = threading.get_ident()
-    look, over, lock = _patience(policy, state, partial(_may_last, here)), threading.Event(), threading.Lock()
+    look, over, lock = _patience(policy, state, clock, partial(_may_last, here)), threading.Event(), threading.Lock()
     found: list[BaseException] = []
     stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
@@ -470,7 +481,7 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
     return Ragged(first, held.items[index])
 
 
-def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any) -> None:
+def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any, clock: Clock | None) -> None:
     """Jobs that wait for ever are the policy's fault, unless one of them lacks capacity that never came back."""
     stuck = np.flatnonzero(schedule.state == PENDING)
     if not len(stuck):
@@ -479,4 +490,4 @@ def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any) -> N
     fit_empty(state, state.machine.capacity, state.machine.copies, fits)
     if fits[stuck].all():
         some = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
-        raise PolicyError(f"policy {name}: {some} (the first is {story(state, int(stuck[0]), ids)})")
+        raise PolicyError(f"policy {name}: {some} (the first is {story(state, int(stuck[0]), ids, clock)})")

@@ -15,7 +15,9 @@ from backfill.analysis.explain.spans import DEPENDENCY, Cause, Short, Span
 from backfill.model.clock import instant_text
 from backfill.model.errors import printable
 from backfill.model.schedule import NO_TIME, REASONS, STATES
-from backfill.model.units import amount, counted, span_text
+from backfill.model.spans import UNITS, times, unit_of
+from backfill.model.spans import span as within
+from backfill.model.units import SECOND, amount, counted, span_text
 
 if TYPE_CHECKING:
     from backfill.analysis.explain import Explanation
@@ -57,15 +59,15 @@ def summary(found: "Explanation") -> str:
     job = _capital(_job(found, found.row))
     if not found.spans:
         return _never_waited(found, job)
-    waited = span_text(found.waited)
+    waited = _time(found, found.waited)
     first, *others = found.causes
     if first.time >= NEARLY_ALL * found.waited:
         share = "" if first.time == found.waited else ", nearly all of it"
         said = f"{job} waited {waited}{share} {_phrase(found, first)}."
     else:
-        told = [f"{span_text(cause.time)} {_phrase(found, cause)}" for cause in [first, *others[:2]]]
+        told = [f"{_time(found, cause.time)} {_phrase(found, cause)}" for cause in [first, *others[:2]]]
         rest = sum(cause.time for cause in others[2:])
-        told += [f"{span_text(rest)} for other reasons"] if rest else []
+        told += [f"{_time(found, rest)} for other reasons"] if rest else []
         said = f"{job} waited {waited}: {'; '.join(told)}."
     return " ".join([said, *_details(found, first, found.held[0]), *_ending(found)])
 
@@ -154,7 +156,7 @@ def _details(found: "Explanation", cause: Cause, held: Held) -> list[str]:
     }[cause.kind]
     if not others:
         return [f"{first} {_job(found, job)}."]
-    return [f"{len(cause.who):,} {many}; {_job(found, job)} for the longest time ({span_text(time)})."]
+    return [f"{len(cause.who):,} {many}; {_job(found, job)} for the longest time ({_time(found, time)})."]
 
 
 def _needs(found: "Explanation", cause: Cause) -> str:
@@ -181,7 +183,7 @@ def _held_by(found: "Explanation", cause: Cause, held: Held) -> list[str]:
         return []
     first = held.largest[0]
     if first.share >= MOST or held.jobs == 1:
-        span = "all that time" if first.time >= cause.time else f"for {span_text(first.time)}"
+        span = "all that time" if first.time >= cause.time else f"for {_time(found, first.time)}"
         return [f"{_capital(_job(found, first.job))} held {_amounts(cause, first.amounts)} {span}."]
     those = f"Meanwhile {counted(held.jobs, 'job')} held {_listed([_name(lack) for lack in cause.lacks])}"
     those += " there" if _where(found) else ""
@@ -197,7 +199,7 @@ def lines(found: "Explanation") -> list[str]:
         *_head(found),
         "",
         *_wrapped(summary(found)),
-        *_section("before it was eligible", [_before(found, span) for span in found.before]),
+        *_section("before it was eligible", _before(found)),
         *_section("waited", _causes(found)),
         *_section(*_spans(found)),
         *_section(f"passed by {counted(found.passed.jobs, 'later job')}", _passed(found)),
@@ -253,28 +255,31 @@ def _asked(found: "Explanation", row: int) -> str:
     return f"{tasks:,} tasks of {_listed(each)}"
 
 
-def _before(found: "Explanation", span: Span) -> tuple[str, str]:
-    what = f"until {_job(found, span.who)} ended" if span.kind == DEPENDENCY else "until its think time was over"
-    return f"{_instant(found, span.begin)}  {span_text(span.length):>8}  ", what
+def _before(found: "Explanation") -> Rows:
+    rows: Rows = []
+    for span, length in zip(found.before, _column(found, [span.length for span in found.before]), strict=True):
+        ended = f"until {_job(found, span.who)} ended" if span.kind == DEPENDENCY else "until its think time was over"
+        rows.append((f"{_instant(found, span.begin)}  {length}  ", ended))
+    return rows
 
 
 def _causes(found: "Explanation") -> Rows:
     rows: Rows = []
-    for cause, held in [*zip(found.causes, found.held, strict=True)][:CAUSES]:
-        front = f"{span_text(cause.time):>8}  {cause.time / found.waited:4.0%}  "
+    rest = found.causes[CAUSES:]
+    parts = [cause.time for cause in found.causes[:CAUSES]] + [sum(cause.time for cause in rest)] * bool(rest)
+    fronts = [
+        f"{length}  {time / found.waited:4.0%}  " for time, length in zip(parts, _column(found, parts), strict=True)
+    ]
+    for cause, held, front in zip(found.causes[:CAUSES], found.held, fronts, strict=False):
         rows.append((front, _phrase(found, cause, where=False)))
         for each in [one for one in held.largest[:NAMED] if one.share >= LITTLE]:
             limit = f"{each.share:.0%}, limit {_instant(found, each.limit)}"
-            much = f"held {_amounts(cause, each.amounts)} for {span_text(each.time)}"
+            much = f"held {_amounts(cause, each.amounts)} for {_time(found, each.time)}"
             rows.append((" " * (len(front) + 2), f"{_job(found, each.job)} {much} ({limit})"))
         for who, time in cause.who[:NAMED]:
-            text = f"{_who(found, cause.kind, who)}: {span_text(time)}"
+            text = f"{_who(found, cause.kind, who)}: {_time(found, time)}"
             rows.append((" " * (len(front) + 2), text))
-    if rest := found.causes[CAUSES:]:
-        time = sum(cause.time for cause in rest)
-        front = f"{span_text(time):>8}  {time / found.waited:4.0%}  "
-        rows.append((front, f"for {counted(len(rest), 'other reason')}"))
-    return rows
+    return [*rows, (fronts[-1], f"for {counted(len(rest), 'other reason')}")] if rest else rows
 
 
 def _who(found: "Explanation", kind: str, who: int) -> str:
@@ -293,8 +298,10 @@ def _spans(found: "Explanation") -> tuple[str, Rows]:
     if len(some) > SPANS:
         longest = sorted(range(len(some)), key=lambda i: -some[i].length)[:SPANS]
         some, title = [some[i] for i in sorted(longest)], f"the {SPANS} longest of {len(some):,} spans, in order"
+    lengths = _column(found, [span.length for span in some])
     return title, [
-        (f"{_instant(found, span.begin)}  {span_text(span.length):>8}  ", _span(found, span)) for span in some
+        (f"{_instant(found, span.begin)}  {length}  ", _span(found, span))
+        for span, length in zip(some, lengths, strict=True)
     ]
 
 
@@ -376,6 +383,19 @@ def _job(found: "Explanation", row: int) -> str:
 
 def _instant(found: "Explanation", time: int) -> str:
     return instant_text(time, found.clock)
+
+
+def _time(found: "Explanation", time: int) -> str:
+    """A part of the wait within a sentence, in the unit of the wait."""
+    return within(time / SECOND, found.unit)
+
+
+def _column(found: "Explanation", spans: Sequence[int]) -> list[str]:
+    """Spans of time one below the other, in one unit."""
+    seconds = [time / SECOND for time in spans]
+    unit = found.unit if max(seconds, default=0) >= UNITS[found.unit] else unit_of(seconds)
+    texts = [within(each, unit) for each in seconds] if unit == "s" else times(seconds, unit)
+    return [text.rjust(max(8, *map(len, texts))) for text in texts]
 
 
 def _name(lack: Short) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from backfill.analysis.outages import Outages, Replay, Window
 from backfill.analysis.verify.case import Case, Report, copies_held, items_of, licence_index, limited, meets
 from backfill.analysis.verify.times import Lengths
-from backfill.model.units import NEVER, seconds_text
+from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Ints
 
 _LOW = 0xFFFFFFFF  # the lower half of 64 bits
@@ -98,10 +98,9 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths, since: 
                 last = runs.job[held[late[start[late] == time][-1]]]
                 what = platform.licences[lane] if window.licence else platform.resources[resource]
                 where = "" if window.licence else f" of node {platform.nodes[lane]}"
-                text = (
-                    f"may run into the window at {seconds_text(begin)} s, known since {seconds_text(window.known)} s: "
-                )
-                text += f"by walltimes {taken} {what}{where} are held then of {room}"
+                date = case.report.date
+                text = f"may run into the window at {date(begin)}, announced at {date(window.known)}: "
+                text += f"by their walltimes jobs hold {taken} {what}{where} then; available: {room}"
                 case.report.add("window", case.workload.jobs.job[last], time, text)
 
     for window in outages.windows:

@@ -6,15 +6,15 @@ No rule is checked here.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.outages import Outages, Replay
+from backfill.model.clock import Clock, exact_text
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import seconds_text
 from backfill.model.workload import Ints, Ragged, Workload
 
 SHOWN = 20  # violations of one rule that are told in full
@@ -71,9 +71,10 @@ class Violation:
     job: str
     time: int | None  # microseconds
     text: str
+    clock: Clock | None = field(default=None, repr=False, compare=False)  # of the log, for the date of `time`
 
     def __str__(self) -> str:
-        time = "" if self.time is None else f" at {seconds_text(self.time)} s"
+        time = "" if self.time is None else f" at {exact_text(self.time, self.clock)}"
         line = f"{self.rule}: job {self.job}{time}: {self.text}" if self.job else f"{self.rule}: {self.text}"
         return "".join(c if c.isprintable() else "?" for c in line)
 
@@ -82,8 +83,13 @@ class Violation:
 class Report:
     """The violations found, told in full up to SHOWN of a rule; all are counted."""
 
+    clock: Clock | None = None  # of the log
     told: dict[str, list[Violation]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
+
+    def date(self, time: object) -> str:
+        """An instant in microseconds, as texts tell it."""
+        return exact_text(int(cast(int, time)), self.clock)
 
     def each(self, rule: str, broken: Mask) -> list[int]:
         """Where `broken` holds, as far as it will be told; all are counted."""
@@ -93,7 +99,7 @@ class Report:
 
     def add(self, rule: str, job: object, time: int | None, text: str) -> None:
         """Tell one of those that `each` gave."""
-        self.told[rule].append(Violation(rule, str(job), None if time is None else int(time), text))
+        self.told[rule].append(Violation(rule, str(job), None if time is None else int(time), text, self.clock))
 
     def violations(self) -> list[Violation]:
         """All that are told, rule by rule, and after each the count of those that are not."""

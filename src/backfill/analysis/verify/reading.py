@@ -62,7 +62,7 @@ def read(
     workload: Workload, platform: Platform, schedule: Schedule | ScheduleColumns, events: BoundEvents | None
 ) -> Case:
     """The case, laid out by the rows of the workload; violations of rule `jobs` are in its report."""
-    report = Report()
+    report = Report(workload.calendar)
     line = _lines(workload, schedule, report)
     start = np.append(np.asarray(schedule.start, np.int64), NO_TIME)[line]
     ran = start != NO_TIME

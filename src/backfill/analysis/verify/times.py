@@ -43,21 +43,20 @@ def check_starts(case: Case, schedule: Schedule | ScheduleColumns, promises_bind
     """No start before its submit or `eligible`, and none after its promise; a stated submit is the workload's."""
     ids, submit, report, runs = case.workload.jobs.job, case.workload.jobs.submit, case.report, case.runs
     for i in report.each("start", runs.start < submit[runs.job]):
-        text = f"starts before its submit at {seconds_text(int(submit[runs.job[i]]))} s"
+        text = f"starts before its submit at {report.date(submit[runs.job[i]])}"
         report.add("start", ids[runs.job[i]], runs.start[i], text)
     if schedule.submit is not None:
         stated = case.column(schedule.submit)
         for row in report.each("submit", (stated != NO_TIME) & (stated != submit)):
-            report.add("submit", ids[row], stated[row], f"was submitted at {seconds_text(int(submit[row]))} s")
+            report.add("submit", ids[row], stated[row], f"was submitted at {report.date(submit[row])}")
     if isinstance(schedule, Schedule):
         job, start = runs.job, runs.start
         eligible, promise = case.column(schedule.eligible)[job], case.column(schedule.promise)[job]
         for i in report.each("start", (submit[job] <= start) & (start < eligible)):
-            when = seconds_text(int(eligible[i]))
-            report.add("start", ids[job[i]], start[i], f"starts before it is eligible at {when} s")
+            report.add("start", ids[job[i]], start[i], f"starts before it is eligible at {report.date(eligible[i])}")
         broken = runs.first & (promise != NO_TIME) & (promise < start) & promises_bind
         for i in report.each("promise", broken):
-            report.add("promise", ids[job[i]], start[i], f"was promised {seconds_text(int(promise[i]))} s")
+            report.add("promise", ids[job[i]], start[i], f"was promised to start at {report.date(promise[i])}")
 
 
 def check_after(case: Case, until: Ints) -> None:
@@ -253,7 +252,7 @@ def check_runs(case: Case, schedule: Schedule | ScheduleColumns, outcome: Ints, 
     ids, report, runs = case.workload.jobs.job, case.report, case.runs
     next_of = np.flatnonzero(~runs.first)
     for i in report.each("runs", runs.start[next_of] < runs.end[next_of - 1]):
-        text = f"starts before its run before ends, at {seconds_text(int(runs.end[next_of[i] - 1]))} s"
+        text = f"starts before its previous run ends at {report.date(runs.end[next_of[i] - 1])}"
         report.add("runs", ids[runs.job[next_of[i]]], runs.start[next_of[i]], text)
     goes_on = (outcome == PREEMPTED) | ((outcome == NODE_FAIL) & (lost == "requeue"))
     for i in report.each("runs", ~runs.last & ~goes_on):
@@ -308,8 +307,8 @@ def check_cancelled(case: Case, until: Ints) -> None:
     ids, report, runs, cancelled = case.workload.jobs.job, case.report, case.runs, case.cancelled
     when = cancelled[runs.job]
     for i in report.each("cancel", runs.start >= when):
-        text = f"starts although it was cancelled at {seconds_text(int(when[i]))} s"
+        text = f"starts although it was cancelled at {report.date(when[i])}"
         report.add("cancel", ids[runs.job[i]], runs.start[i], text)
     for i in report.each("cancel", (runs.start < when) & (when < until)):
-        text = f"runs on although it was cancelled at {seconds_text(int(when[i]))} s"
+        text = f"continues to run although it was cancelled at {report.date(when[i])}"
         report.add("cancel", ids[runs.job[i]], runs.start[i], text)
