@@ -66,7 +66,7 @@ def test_a_job_that_is_lost_and_runs_again_breaks_nothing():
 def test_a_run_is_lost_only_where_and_when_capacity_goes_away():
     for events in ([event(6, "down", node="m2")], [event(7, "down", node="m1"), event(8, "up", node="m1")]):
         found = broken(ONE, TWO, LOST, *events)
-        assert "lost: job a at day 0 00:00:06: is lost, although none of the capacity that it holds is" in found
+        assert "lost: job a at day 0 00:00:06: is lost, although no capacity that it holds was taken away" in found
     assert "state: job a at day 0 00:00:00: this run is NODE_FAIL; expected COMPLETED" in broken(ONE, TWO, LOST)
 
 
@@ -78,7 +78,7 @@ def test_a_lost_run_did_not_last_longer_than_its_job_runs():
 
 def test_a_run_does_not_outlive_its_node():
     assert broken(ONE, TWO, ON_M1, DOWN, UP) == [
-        "lost: job a at day 0 00:00:06: goes on, although the capacity that it holds is taken away",
+        "lost: job a at day 0 00:00:06: continues, although capacity that it holds was taken away",
         "capacity: job a at day 0 00:00:06: node m1 holds 1 cpus of 0",
     ]
     assert broken(ONE, TWO, ON_M1, event(20, "down", node="m1")) == []  # it ends first
@@ -107,7 +107,7 @@ def test_a_job_that_holds_none_of_what_goes_away_stays():
     assert broken(log, platform, schedule, *events) == []
     both = several(scheduled(log, platform, [0, 0]), *runs, (1, 0, 6, NODE_FAIL), (1, 8, 28, COMPLETED))
     found = broken(log, platform, both, *events)
-    assert "lost: job b at day 0 00:00:06: is lost, although none of the capacity that it holds is" in found
+    assert "lost: job b at day 0 00:00:06: is lost, although no capacity that it holds was taken away" in found
 
 
 def test_a_gang_is_lost_with_any_of_its_nodes_and_gives_back_all_of_them():
@@ -129,7 +129,7 @@ def test_copies_of_a_licence_go_away_likewise():
     events = [event(6, "capacity", resource="l", value=1), event(9, "capacity", resource="l", value=2)]
     plain = scheduled(log, platform, [0, 0])
     assert broken(log, platform, plain, *events) == [
-        "lost: job b at day 0 00:00:06: goes on, although the capacity that it holds is taken away",
+        "lost: job b at day 0 00:00:06: continues, although capacity that it holds was taken away",
         "licence: job b at day 0 00:00:06: 2 copies of l are held of 1",
     ]
     for start, count in ((9, 0), (8, 1)):
@@ -385,7 +385,9 @@ def test_a_job_that_was_lost_runs_again_or_is_over_as_was_asked():
 def test_the_row_of_a_job_is_about_its_last_run():
     for column, values in (("start", times([0])), ("end", times([6]))):
         found = broken(ONE, TWO, replace(LOST, **{column: values}), DOWN, UP)
-        assert found == ["runs: job a at day 0 00:00:10: its row does not describe this run, its last one"]
+        assert found == [
+            "runs: job a at day 0 00:00:10: the row of the job does not describe this run, which is its last"
+        ]
     assert "runs: job a: has a run but no start" in broken(ONE, TWO, replace(LOST, start=np.array([NO_TIME])), DOWN, UP)
     none = replace(ON_M1, runs=several(ON_M1, (0, 0, 20, COMPLETED)).all_runs.take(np.zeros(0, np.int64)))
     assert "runs: job a: has a start but no run" in broken(ONE, TWO, none)

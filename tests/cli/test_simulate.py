@@ -186,7 +186,7 @@ USAGE = {
         "cannot be combined with overrun extend",
     ),
     "two platforms": (("tiny.csv", *ON4, "--platform", "x.toml"), "--cpus, --nodes and --memory cannot be combined"),
-    "two results": (("tiny.csv", *ON4, "--schedule", "-", "--json"), "both want standard output"),
+    "two results": (("tiny.csv", *ON4, "--schedule", "-", "--json"), "cannot both use standard output"),
     "uneven": (
         ("tiny.csv", *ON4, "--nodes", "3"),
         "--nodes is 3; expected 1 to 1000000 nodes that share 4 cpus evenly",

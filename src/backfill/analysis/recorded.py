@@ -71,7 +71,7 @@ class Explained:
             return f"the waits of this log fit a machine of {self.cpus:,} cpus{limits}"
         against, hint = [], ""
         if self.over_share > OVER_MAX:
-            more = "more" if self.over == "cpus" else f"more {self.over} than there is"
+            more = "more" if self.over == "cpus" else f"more {self.over} than the machine has"
             peak = amount(self.over, self.most_of_it)
             hint = ". Check --cpus" if self.over == "cpus" else ". Check the platform"
             against.append(f"its jobs held {more} {_percent(self.over_share)} of the time (peak {peak})")

@@ -75,7 +75,9 @@ def import_log(
     column: Annotated[
         list[str] | None,
         typer.Option(
-            "--column", metavar="NAME=HEADER", help="csv: the column that holds NAME, as runtime=Elapsed. Repeatable."
+            "--column",
+            metavar="NAME=HEADER",
+            help="csv: the column that holds NAME, such as runtime=Elapsed; repeatable.",
         ),
     ] = None,
     zero_run: ZeroRun = "keep",

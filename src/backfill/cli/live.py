@@ -99,14 +99,15 @@ def _jobs(over: int) -> "list[Job]":
 @examples("backfill replay ~/.local/state/backfill/queue --check", "backfill replay queue/ --policy easy --policy fcfs")
 def replay(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder of a queue ($BACKFILL_HOME).")],
-    check: Annotated[bool, typer.Option("--check", help="Exit 5 where a decision differs from the log.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 5 if a decision differs from the log.")] = False,
     policy: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="The waits that jobs would have had under this policy.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Show the waits that jobs would have had under this policy."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Live a recorded queue again: every decision, and every start as a simulation has it."""
+    """Repeat a recorded queue: make every decision again, and simulate its jobs."""
     from backfill.queue import replay as recorded
 
     some = recorded.epochs(Path(folder))

@@ -128,7 +128,9 @@ Cancelled = Annotated[
 ]
 Think = Annotated[
     bool,
-    typer.Option("--think", help="SWF: fields 17 and 18 (preceding job, think time) in place of the recorded submit."),
+    typer.Option(
+        "--think", help="SWF: submit jobs by fields 17 and 18 (preceding job, think time), not at the recorded time."
+    ),
 ]
 Place = Annotated[
     str | None,

@@ -108,7 +108,7 @@ def _print_all(known: "list[Policy]") -> None:
     print_lines(table)
     for i, question in enumerate(questions):
         if same[i]:
-            print(f"\n{question}, of all of them: {answers[0][i]}")
+            print(f"\n{question}, the same for all: {answers[0][i]}")
     print("\nparameters")
     for policy in known:
         for key, param in policy.params.items():

@@ -37,18 +37,20 @@ def known_papers(incomplete: str) -> list[str]:
 def reproduce(
     paper: Annotated[
         str | None,
-        typer.Argument(metavar="[PAPER]", help="Without one: the list of papers.", autocompletion=known_papers),
+        typer.Argument(
+            metavar="[PAPER]", help="The paper; without it, the papers are listed.", autocompletion=known_papers
+        ),
     ] = None,
     out: Annotated[
         str | None, typer.Option("--out", metavar="DIR", help="Output folder. [default: reproduced-PAPER]")
     ] = None,
     log: Annotated[
         list[str] | None,
-        typer.Option("--log", metavar="PATH", help="A log that the paper needs; can be given several times."),
+        typer.Option("--log", metavar="PATH", help="A log that the paper needs; repeatable."),
     ] = None,
     replications: Annotated[
         int | None,
-        typer.Option("--replications", metavar="N", help="Number of replications, instead of the paper's own."),
+        typer.Option("--replications", metavar="N", help="Number of replications, instead of that of the paper."),
     ] = None,
     workers: Workers = 1,
     cluster: Cluster = None,
@@ -56,11 +58,11 @@ def reproduce(
     sensitivity: Annotated[
         bool, typer.Option("--sensitivity", help="Also sweep the parameters and run the alternative readings.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK} replications, for a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=f"Run {QUICK} replications only, for a first look.")] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run a paper's experiments again: figures as PNG and SVG, and each of its claims, held or not."""
+    """Repeat a paper's experiments: draw its figures as PNG and SVG, and say of each claim whether it held."""
     from backfill.papers import PAPERS
 
     if paper is None:

@@ -34,9 +34,9 @@ def check_sweep(
     from backfill.worlds.estimates import Estimates
 
     if given := [name for name, value in others.items() if value]:
-        raise UsageError(f"--{given[0]} shows one kind of estimates; leave it out, or --sweep")
+        raise UsageError(f"--{given[0]} shows one kind of estimates and cannot be combined with --sweep")
     if options.estimates != "requested":
-        raise UsageError("--sweep gives the estimates; leave out --estimates")
+        raise UsageError("--estimates cannot be combined with --sweep, which names the estimates")
     names_of([(spec.policy.name, spec.told) for spec in specs])
     for kind in sweep.split(","):
         Estimates.parse(kind)
@@ -103,13 +103,13 @@ def _print(found: "EstimateSweep") -> None:
         if row["estimates"] != found.kinds[0] and row["worst_class"]:
             more = texts("mean_wait_s", [row["worst_class_s"]])[0]
             hurt.append(
-                f"{row['policy']}, {row['estimates']}: {row['jobs_later']:,} jobs start later; most the jobs of "
-                f"{row['worst_class']}, {more} on average"
+                f"{row['policy']}, {row['estimates']}: {row['jobs_later']:,} jobs; hit most: jobs of "
+                f"{row['worst_class']}, by {more} on average"
             )
     print_lines(table)
     print()
     if hurt:
-        print(f"who waits longer than under {found.kinds[0]}:")
+        print(f"jobs that start later than under {found.kinds[0]}:")
     for line in hurt:
         print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    "))
 

@@ -249,7 +249,7 @@ class Events:
             if text not in known:
                 known[text] = [place[text]] if text in place else matching(text, platform.nodes)
             if text and not known[text]:
-                raise self._unknown("node", row, f"{listed(platform.nodes)}, or a pattern of such names, as n*")
+                raise self._unknown("node", row, f"{listed(platform.nodes)}, or a pattern such as n*")
             found.append(known[text])
         return found
 

@@ -70,7 +70,7 @@ class RulesTable(Table):
 class PartitionTable(RulesTable):
     """A [[partition]] table."""
 
-    nodes: list[str] = Field(["*"], min_length=1, description="a list of names of nodes, or patterns of them as n*")
+    nodes: list[str] = Field(["*"], min_length=1, description="a list of names of nodes, or patterns such as n*")
     default: bool = Field(False, description="true or false")
     place: Annotated[str, AfterValidator(_one_of("", *PLACES))] = Field("", description=f"one of {', '.join(PLACES)}")
 
@@ -96,7 +96,7 @@ def partition_of(table: PartitionTable, nodes: tuple[str, ...]) -> Partition:
     for pattern in table.nodes:
         some = [nodes.index(pattern)] if pattern in nodes else matching(pattern, nodes)
         if not some:
-            what = f"no node is called {pattern!r}; expected the name of a node, or a pattern as n*"
+            what = f"no node is called {pattern!r}; expected the name of a node, or a pattern such as n*"
             raise ValueError(f"partition {table.name}: {what}")
         found |= {*some}
     return Partition(**table.values(), nodes=np.array(sorted(found)), default=table.default, place=table.place)

@@ -55,7 +55,7 @@ CONTENTS = {  # id of a section -> its name, and the value without which the pag
     "reality": ("against reality", "reality"),
     "bounds": ("optimum", "gaps"),
     "metrics": ("all metrics", None),
-    "provenance": ("where this comes from", None),
+    "provenance": ("how this report was made", None),
 }
 _NOTHING_FOUND: dict[str, Any] = {"sweep": None, "pairs": (), "gaps": (), "groups": (), "reality": None, "first": None}
 

@@ -42,7 +42,7 @@ def _change(wait: Pair, unit: str) -> str:
     if wait.relative is None:
         if not wait.difference:
             return f"and {wait.b} let no job wait"
-        return f"lets jobs wait {span(wait.difference, unit)} on average, {wait.b} lets none wait"
+        return f"lets jobs wait {span(wait.difference, unit)} on average; under {wait.b} no job waits"
     if wait.difference == 0:
         return f"waits as long as {wait.b}"
     side = -1 if wait.relative < 0 else 1
@@ -69,7 +69,8 @@ def chance(intervals: int) -> str:
         return ""
     expected = intervals / 20
     few = "one" if expected <= 1 else "one or two" if expected < 2 else f"about {expected:,.0f}"
-    return f"Each interval is right 19 times in 20 by itself; among {intervals:,} of them {few} may miss."
+    once = "A single interval misses the true difference once in 20 times"
+    return f"{once}; of these {intervals:,} intervals {few} may miss it."
 
 
 def loser_sentence(fair: Fairness, unit: str) -> str:

@@ -46,7 +46,7 @@ EXPLAINED = {
     "mean_bounded_slowdown": "(wait + run) / run, where runs below 10 s count as 10 s",
     "p95_wait_s": "95 of 100 jobs wait no longer",
 }
-BOUND_0 = "the bound is 0: in some schedule no job may have to wait"
+BOUND_0 = "the bound is 0: there may be a schedule in which no job waits"
 
 
 def heading(name: str) -> str:

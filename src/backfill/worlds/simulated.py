@@ -138,7 +138,7 @@ def begin(
         there = {name: len(getattr(platform, f"{name}s")) for name in ("node", "licence", "limit")}
         much = " and ".join(counted(many, name) for name, many in there.items() if many > (name == "node"))
         raise UsageError(
-            f"policy {policy.name} schedules one node, without floating licences and limits on what runs; "
+            f"policy {policy.name} schedules a single node without floating licences and running limits; "
             f"{platform.name} has {much}; 2tsb and conservative take it"
         )
     place = rows = np.argsort(jobs.submit, kind="stable")
@@ -177,8 +177,8 @@ def _check_processors(name: str, platform: Platform, most: Ints, jobs: Jobs) -> 
     """Complain about another platform than processors, and about jobs that need none."""
     if (most[:, 0] != 1).any() or platform.licences or platform.limits:
         raise UsageError(
-            f"policy {name} schedules nodes of one cpu each, without floating licences and limits on what runs; "
-            f"{platform.name} is another platform; --cpus N --nodes N makes such nodes, and easy takes any"
+            f"policy {name} schedules nodes of one cpu each, without floating licences and running limits; "
+            f"{platform.name} is different; --cpus N --nodes N makes such nodes, and easy takes any platform"
         )
     if len(idle := np.flatnonzero(jobs.demand[:, 0] == 0)):
         raise UsageError(f"policy {name}: job {jobs.job[idle[0]]} asks for no cpu; expected one for each task")

@@ -47,9 +47,9 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask)
     for i in report.each("rejected", np.ones(len(wronged), np.bool_)):
         report.add("rejected", jobs.job[wronged[i]], None, "never starts, although the platform can run it")
     for row in report.each("rejected", stays & (case.cancelled <= jobs.submit)):
-        report.add("rejected", jobs.job[row], None, "is REJECTED, although it was cancelled before it came")
+        report.add("rejected", jobs.job[row], None, "is REJECTED, although it was cancelled before its submit")
     for row in report.each("cancel", _too_late(case, stays, alone)):
-        report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected when it came")
+        report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected at its submit")
 
 
 def refused(case: Case, until: Ints, ties: Ties) -> Mask:

@@ -125,7 +125,9 @@ def check_rules(case: Case, until: Ints, members: Membership, full: Mask) -> Non
         _check_running(case, until, members, limit)
     _check_whole_nodes(case, until, members)
     for row in report.each("queued", full & case.ran):
-        report.add("queued", jobs.job[row], case.start[row], "ran, although as many jobs as may be were queued before")
+        report.add(
+            "queued", jobs.job[row], case.start[row], "ran, although at its submit a limit on queued jobs was reached"
+        )
 
 
 def _check_whole_nodes(case: Case, until: Ints, members: Membership) -> None:
@@ -140,7 +142,7 @@ def _check_whole_nodes(case: Case, until: Ints, members: Membership) -> None:
     most = np.full(len(case.platform.nodes), len(run) + 1)
     sweep = Sweep(node, case.runs.start[run], until[run], Blocked.none())
     for seat, time, where, _, _ in sweep.above(0, share, most, case.report, "partition"):
-        text = f"shares node {case.platform.nodes[where]}, of which a job must have the whole"
+        text = f"shares node {case.platform.nodes[where]}, on which a job must be alone"
         case.report.add("partition", case.workload.jobs.job[case.runs.job[run[seat]]], time, text)
 
 

@@ -269,7 +269,9 @@ def check_runs(case: Case, schedule: Schedule | ScheduleColumns, outcome: Ints, 
     end = runs.end if schedule.end is None else case.column(schedule.end)[runs.job]
     other = runs.last & case.ran[runs.job] & ((case.start[runs.job] != runs.start) | (end != runs.end))
     for i in report.each("runs", other):
-        report.add("runs", ids[runs.job[i]], runs.start[i], "its row does not describe this run, its last one")
+        report.add(
+            "runs", ids[runs.job[i]], runs.start[i], "the row of the job does not describe this run, which is its last"
+        )
 
 
 def check_progress(case: Case, lengths: Lengths, outcome: Ints) -> None:
@@ -296,9 +298,9 @@ def check_lost(case: Case) -> None:
     must = np.full(len(runs), NO_TIME)
     must[list(lost)] = list(lost.values())
     for i in report.each("lost", (runs.state == NODE_FAIL) & (must != runs.end)):
-        report.add("lost", ids[runs.job[i]], runs.end[i], "is lost, although none of the capacity that it holds is")
+        report.add("lost", ids[runs.job[i]], runs.end[i], "is lost, although no capacity that it holds was taken away")
     for i in report.each("lost", (must != NO_TIME) & ~((runs.state == NODE_FAIL) & (must == runs.end))):
-        text = "goes on, although the capacity that it holds is taken away"
+        text = "continues, although capacity that it holds was taken away"
         report.add("lost", ids[runs.job[i]], must[i], text)
 
 
