@@ -1,4 +1,4 @@
-"""The Python interface: simulate a policy on a workload, and what comes out of it."""
+"""The Python interface: simulates a policy on a workload and returns a `Result`."""
 
 import traceback
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Several policies over the same workload: paired differences, who loses, how far each is from the optimum."""
+"""Compares policies over the same workload: paired differences, groups that lose, and distances from lower bounds."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Policies under estimates that get worse: what is lost, which promises slip and by how much, and whom it hurts."""
+"""Compares policies under several kinds of estimates: longer waits, slipping promises, and the groups that lose."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

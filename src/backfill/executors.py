@@ -1,4 +1,4 @@
-"""Who carries out tasks: this process, several, or a cluster. Whoever does, the results are the same."""
+"""Executors of tasks: this process, several processes, or a cluster. The results are the same under each."""
 
 import logging
 import pickle

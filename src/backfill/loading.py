@@ -1,4 +1,4 @@
-"""A policy from its text: a name of the table or `file.py:name`, either with `:key=value,...` behind it."""
+"""Finds a policy by its text: a name of the table or `file.py:name`, either followed by `:key=value,...`."""
 
 import ast
 import builtins

@@ -1,4 +1,4 @@
-"""Many runs: policies x replications, one after the other in this process, or side by side elsewhere."""
+"""Many runs, policies x replications, one after the other in this process or side by side in others."""
 
 import pickle
 from collections.abc import Sequence

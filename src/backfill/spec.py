@@ -1,4 +1,4 @@
-"""What one run does, whatever the workload: described once, checked once, and handed on whole."""
+"""The description of one run, whatever the workload: made once, checked once, and passed on as a whole."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

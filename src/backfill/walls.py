@@ -1,4 +1,4 @@
-"""The check of a policy before it runs: what it writes, and what it reads, found in its source with file and line.
+"""Checks the source of a policy before it runs: which fields it reads and writes, with file and line.
 
 The pass and every function of its user that it hands the state to are walked once. A value is followed from the state
 through names, slices, tuples, arguments and results; what is lost on the way (in a list, in an attribute) is caught

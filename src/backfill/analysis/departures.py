@@ -1,4 +1,4 @@
-"""The departures that projects were promised, every change of them, and how they were kept."""
+"""The departures that projects were promised, every change of them, and how well they were kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The metrics of the computational farm: deadlines that are missed, and how cpus and licences are used.
+"""The metrics of the computational farm: missed deadlines, and the use of cpus and licences.
 
 Source: Baraglia et al., CoreGRID 2007, section 7. Its Slow Down is `mean_slowdown`.
 """

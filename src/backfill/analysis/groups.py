@@ -1,4 +1,4 @@
-"""Who loses: metrics by user, group, size and run time; who waits longer than under another policy; longest waits."""
+"""Metrics by user, group, size and run time, the groups that lose under another policy, and the longest waits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the events of a run were, and what they did to its jobs."""
+"""The events of a run, counted, and their effects on its jobs."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What policies are called where several stand side by side."""
+"""The names of policies that are shown side by side."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

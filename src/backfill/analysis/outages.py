@@ -1,4 +1,4 @@
-"""What events did to jobs and machines, read for the checker alone: capacity over time, and which runs must be lost."""
+"""The effects of events on jobs and machines, read for the checker alone: capacity over time, and lost runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What was promised to jobs and projects, every change of it, and how the promises were kept."""
+"""The promises to jobs and projects, every change of them, and how well they were kept."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""The quality of a log: what was kept, dropped and assumed, what is odd, and how the load went over the weeks.
+"""The quality of a log: jobs kept, dropped and odd, values assumed, and the load over the weeks.
 
 Source: Feitelson, Tsafrir and Krakov 2014 (JPDC 74(10), 2967-2982), who tell what they met in the logs of the Parallel
 Workloads Archive. docs/reference/quality.md has a line on each finding.

@@ -1,4 +1,4 @@
-"""How evenly the resources of a platform are used, and how much of each lies idle where nobody can use it."""
+"""The balance of the resources of a platform, and the share of each that is free but unusable."""
 
 from dataclasses import dataclass
 

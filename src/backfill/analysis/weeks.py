@@ -1,4 +1,4 @@
-"""A log over its weeks: how much work came, how much of the machine was held, gaps, and flurries of one user."""
+"""A log by weeks: submitted work, held processors, gaps without a submit, and flurries of single users."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""backfill import: a log, what is right and wrong with it, and a cleaned copy."""
+"""backfill import: reads a log, reports on its quality, and writes a cleaned copy."""
 
 import shlex
 import textwrap

@@ -1,4 +1,4 @@
-"""From options to a workload and a platform."""
+"""The workload and the platform that the options of a command describe."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Results on standard output, and where they are kept."""
+"""Prints results on standard output, and saves them."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""Platforms that a workload brings along, written beside it."""
+"""Writes the platform that comes with a workload beside it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

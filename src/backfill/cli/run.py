@@ -1,4 +1,4 @@
-"""Running a policy with people watching: what takes long says what it is, and a bar shows how far it is."""
+"""Runs a policy for people who watch: says which step takes long, and shows its progress."""
 
 import os
 import subprocess

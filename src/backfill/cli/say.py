@@ -1,4 +1,4 @@
-"""What a command tells people while it works: on standard error, so that standard output carries only the result."""
+"""Messages of a command while it works: on standard error, so that standard output carries only the result."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""Calendar time: which instant the time 0 of a workload is, and in which zone its instants read."""
+"""Calendar time: the instant of time 0 of a workload, and the zone in which its instants are shown."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo

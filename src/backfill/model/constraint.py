@@ -1,4 +1,4 @@
-"""Which nodes a job may run on, in Slurm's words: features of nodes, and the constraint of a job.
+"""The nodes on which a job may run, in Slurm's terms: features of nodes, and the constraint of a job.
 
 `gpu&ssd` asks for both, `a100|h100` for one of the two (`&` binds first), `!n7` for anything else. A node's own name is
 one of its features.

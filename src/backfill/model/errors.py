@@ -1,4 +1,4 @@
-"""One error class per party at fault; every message can be acted on."""
+"""The error classes, one for each party at fault; every message says what to change."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What happens to jobs and machines besides submits and ends: cancelled jobs, outages, maintenance."""
+"""Events besides submits and ends: cancelled jobs, outages, maintenance, changed walltimes and capacities."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Partitions, qualities of service and limits of a platform: who may run where, for how long, and how much at once.
+"""Partitions, qualities of service and limits: which jobs may run where, for how long, and how many at once.
 
 The words are Slurm's (slurm.conf, "Partition configuration"; sacctmgr, "Specifications for QOS"); a partition is what
 other systems call a queue.

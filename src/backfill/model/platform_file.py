@@ -1,4 +1,4 @@
-"""The platform TOML: what may stand in it, as pydantic models, and the Platform that it describes."""
+"""The platform TOML: its keys, as pydantic models, and the Platform that it describes."""
 
 import tomllib
 from collections import Counter

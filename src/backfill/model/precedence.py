@@ -1,4 +1,4 @@
-"""Which jobs come after which."""
+"""The dependencies between jobs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The record of promises: which start each job was promised, from when on, and why it became another one."""
+"""The record of promises: the start that each job was promised, when, and why it changed."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A schedule: when and where each job of a workload ran, and why it started then.
+"""A schedule: when and where each job of a workload ran, and the reason of its start.
 
 A job is what a user submitted, a run is one stay on the machine: a job has no run, one, or several, where it was
 requeued after a node was lost or was preempted.

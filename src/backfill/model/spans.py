@@ -1,4 +1,4 @@
-"""Spans of time for people: several in one unit, so that they compare at a glance."""
+"""Texts for spans of time: several in one unit, so that they compare at a glance."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Units live at the edges: inside, time is int64 microseconds and sizes are int64 bytes."""
+"""Conversions of units at the edges: inside, time is int64 microseconds and sizes are int64 bytes."""
 
 import re
 from decimal import Decimal, InvalidOperation

@@ -1,4 +1,4 @@
-"""What a paper is asked to do, and the tasks that it makes of it.
+"""The request to reproduce a paper, and the tasks that it makes of it.
 
 Every module of PAPERS has `reproduce(asked)`, which reads of it what it needs.
 """

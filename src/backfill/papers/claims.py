@@ -1,4 +1,4 @@
-"""The claims of a paper, and what was measured of each."""
+"""The claims of a paper, with the value measured for each."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Calendar time on a page: dates in the log's zone, and where the marks of a time axis stand.
+"""Calendar time on a page: dates in the log's zone, and the places of the marks of a time axis.
 
 `static/dates.js` is the same rule for axes that zoom, and a test compares them.
 """

@@ -1,4 +1,4 @@
-"""Why jobs waited, for the chart: a summary of the longest waits, and all about the job that was asked for."""
+"""Explanations of waits for the chart: a summary of the longest waits, and the full text for the requested job."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a comparison found, as the page takes it, and what results without one have to say of themselves."""
+"""The findings of a comparison, as the page takes them; empty for results without one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""The first screen of a page: a sentence (which policy, by how much, how sure, who pays) and four tiles."""
+"""The first screen of a page: a sentence (the best policy, by how much, how certain, who loses) and four tiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the Gantt chart of a page draws: the columns of jobs and schedules, packed small.
+"""The data of the chart of every job: the columns of jobs and schedules, packed small.
 
 The text is base64 of one zlib stream: the length of a header (4 bytes, little-endian), the header (JSON), and the
 columns that the header lists, end to end. A column is int32, its four planes of bytes one after the other, least first,

@@ -1,4 +1,4 @@
-"""Who loses, as the page shows it: tables by user and group, by size and run time, of fairness and of long waits."""
+"""The section of a page on jobs and users that lose: tables by user, group, size and run time, and long waits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

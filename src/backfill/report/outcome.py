@@ -1,4 +1,4 @@
-"""What came out of runs over one workload, as plain data: all that a page tells, and all that a folder keeps."""
+"""The outcome of runs over one workload, as plain data: everything that a page shows and a folder keeps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

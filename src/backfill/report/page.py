@@ -1,4 +1,4 @@
-"""Results as one HTML page that needs nothing else: no network, no other file."""
+"""Writes results as one HTML page, which needs neither network nor other files."""
 
 import base64
 import hashlib

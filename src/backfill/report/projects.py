@@ -1,4 +1,4 @@
-"""Projects as the page shows them: rows of a chart over time with every promised departure, and a table of the same."""
+"""The section of a page on projects: a chart with every promised departure over time, and a table of the same."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The replay of reality on the page: the waits that the log recorded beside those that each policy gives."""
+"""The section of a page that compares the recorded waits of a log with those under each policy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

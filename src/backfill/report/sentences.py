@@ -1,4 +1,4 @@
-"""What numbers say, in plain sentences: the same in the terminal and on a page."""
+"""Turns numbers into plain sentences, the same in the terminal and on a page."""
 
 from collections.abc import Sequence
 

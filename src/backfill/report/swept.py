@@ -1,4 +1,4 @@
-"""The section of a page about estimates that get worse: who waits longer, and how far promised starts slip."""
+"""The section of a page that compares several kinds of estimates: longer waits, and promised starts that slip."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

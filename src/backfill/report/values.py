@@ -1,4 +1,4 @@
-"""How metrics read: a heading and texts for people, the same in the terminal and on a page."""
+"""The text form of metrics, with headings, the same in the terminal and on a page."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""From the outcome of runs, fresh or saved, to their page."""
+"""Writes the page of an outcome, fresh or saved."""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""Lines of a log that cannot be read: counted and named, never fatal by themselves."""
+"""Lines of a log that cannot be read: they are counted and shown, and none of them stops the reader."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""What jobs of a workload table ask of the nodes: what each task holds, and which nodes may run it."""
+"""The demands of a workload table: the resources that each task holds, and the nodes on which it may run."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

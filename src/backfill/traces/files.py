@@ -1,4 +1,4 @@
-"""Bytes in and out: reading and unpacking a source whole, writing a file in one step, quoting what was found."""
+"""Reads and unpacks whole sources, writes files in one step, and quotes values in messages."""
 
 import errno
 import gzip

@@ -1,4 +1,4 @@
-"""The formats that `backfill import` knows by name: one row and one module each."""
+"""The formats that `backfill import` knows by name: a table of one row and one module each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The MetaCentrum dialects of SWF, of 21 fields: the last one says what nodes a job asks for, and what of them.
+"""The MetaCentrum dialects of SWF, with 21 fields: the last one says which nodes a job asks for, and how much of them.
 
 Logs of MetaCentrum have the cpus that were used and the queue in fields 19 and 20, workloads of the simulator AleaNG
 the GPUs of the whole job and a soft walltime. Source: D. Klusáček's data sets for Alea (github.com/aleasimulator).

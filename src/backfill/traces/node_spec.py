@@ -1,4 +1,4 @@
-"""What nodes a job of the MetaCentrum dialects asks for, in the two notations that are in use."""
+"""The nodes that a job of the MetaCentrum dialects asks for, in the two notations in use."""
 
 import math
 import re

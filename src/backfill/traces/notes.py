@@ -1,4 +1,4 @@
-"""What readers and writers say about a table of jobs: what was assumed, looks odd, or is in use at all."""
+"""Notes of readers and writers on a table of jobs: values that were assumed, jobs that look odd, columns in use."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""One door for all workload files."""
+"""Reads a workload file of any format."""
 
 from collections.abc import Sequence
 from dataclasses import replace

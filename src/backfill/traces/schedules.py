@@ -1,4 +1,4 @@
-"""The schedule CSV, which jobs started when, where and why, one row each; and the runs CSV, one row per run."""
+"""The schedule CSV with a row for the start, place and reason of each job, and the runs CSV with a row for each run."""
 
 from collections.abc import Callable
 from contextlib import nullcontext

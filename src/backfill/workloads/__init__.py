@@ -1,4 +1,4 @@
-"""Generators with the published distributions, and the table that names them."""
+"""Generators with published distributions, and the table of their names."""
 
 import inspect
 import types

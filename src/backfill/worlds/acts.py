@@ -1,4 +1,4 @@
-"""What a file of events asks of the simulated world, step by step."""
+"""The steps that a file of events takes in the simulated world."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Jobs in the words of a platform. Needs no compiled code, so that a page can ask for it as well."""
+"""Translates jobs into the terms of a platform. It needs no compiled code, so that a page can use it as well."""
 
 from typing import Any
 

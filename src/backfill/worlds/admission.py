@@ -1,4 +1,4 @@
-"""What happens to jobs before the first instant: the hopeless are rejected."""
+"""Rejects jobs that can never run, before the first instant."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What policies see as the walltime: `--estimates`. It never changes when a job is killed."""
+"""The walltimes that policies see (`--estimates`). They never change when a job is killed."""
 
 import hashlib
 import math

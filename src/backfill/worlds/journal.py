@@ -1,4 +1,4 @@
-"""What a journal is good for: a world that is one, in which the policy decides anew; and the record of promises."""
+"""Feeds a journal back to a policy, which decides again, and reads the record of promises from it."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""How a simulated world behaves. Judged before anything is read or compiled, so this imports nothing of the core."""
+"""The options of a simulated world, checked before anything is read or compiled: this imports nothing of the core."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields

@@ -1,4 +1,4 @@
-"""Partitions, qualities of service and limits as a run sees them.
+"""Partitions, qualities of service and limits as a run applies them.
 
 A partition is a set of nodes. What a job breaks for ever rejects it. A limit on what runs is counted like a floating
 licence: each user, group or project that it counts has an account with so many copies, and each of their jobs holds

@@ -1,4 +1,4 @@
-"""What jobs ask for as a run counts it, and on which nodes a job may run."""
+"""The resources that jobs ask for, as a run counts them, and the nodes on which a job may run."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Who held what a job lacked, and who passed it meanwhile."""
+"""The jobs that held the resources that a job lacked, and the jobs that passed it meanwhile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Why a job that fitted into what was free did not start: whose reservation, window or turn stood before it."""
+"""Why a job did not start although it fitted: the reservation, window or turn of the queue that stood before it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

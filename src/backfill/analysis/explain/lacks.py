@@ -1,4 +1,4 @@
-"""Why a job did not fit into what was free: what it lacked. One function for each kind, all asked about one `Room`.
+"""Why a job did not fit: the resources that it lacked. Each function finds one kind, and all examine one `Room`.
 
 What a job asks for in an amount of which so much is there - a resource, a licence, a place under a limit - is a `Lack`
 with the amounts. To let an explanation know another kind, add a function that gives its lacks to AMOUNTS.

@@ -1,4 +1,4 @@
-"""The starts that a job was promised: when, which, and what at that instant may have moved them."""
+"""The starts that a job was promised: when it was promised each, and the events that may have moved it."""
 
 from dataclasses import dataclass
 

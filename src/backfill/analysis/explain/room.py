@@ -1,4 +1,4 @@
-"""What was free for one job over a stretch of time, of the nodes and licences that it may use, from the schedule."""
+"""The resources that were free for one job over a stretch of time, on the nodes that it may use, from the schedule."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

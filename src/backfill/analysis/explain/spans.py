@@ -1,4 +1,4 @@
-"""The wait of a job in spans, in each of which one thing kept it from starting; and the causes, summed over spans."""
+"""The wait of a job, divided into spans with one cause each, and the causes summed over the spans."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who never starts, and whether that had to be: rules `rejected` and `pending`.
+"""Checks of jobs that never start: rules `rejected` and `pending`.
 
 A job stays without a start only where it could not run even alone, or comes after such a one. A part of rule `cancel`
 is here too: a job that can never run is rejected when it comes, so that no event cancels it later.

@@ -1,4 +1,4 @@
-"""Where runs sit, and what they hold there.
+"""Checks of the nodes on which runs are placed, and of the resources that they hold there.
 
 Rules `node`, `spread`; `site`, `constraint`, `host`; `window`; `capacity`, `licence`. What is held at any instant comes
 from a sweep over all begins and ends, apart for each node or licence.

@@ -1,4 +1,4 @@
-"""A schedule as any program states it, the same laid out as a `Case`, and the report of what is wrong with it.
+"""The input of the checker (a schedule of any program), its layout as a `Case`, and the report of violations.
 
 Below them is what several modules of rules need: texts as codes, and what jobs ask for in the platform's own terms.
 No rule is checked here.

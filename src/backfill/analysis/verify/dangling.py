@@ -1,4 +1,4 @@
-"""Runs that start before what their jobs come after is over: they hold what they hold, and wait, until it is."""
+"""Runs that start before the predecessors of their job have ended: they hold their resources, and wait, until then."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""From a schedule and its workload to a `Case`: the line about each job, its runs, their places, what events did.
+"""Lays out a schedule and its workload as a `Case`: the row of each job, its runs, their places, the effects of events.
 
 Rule `jobs` is checked on the way: what is not in the workload cannot be laid out by it.
 """

@@ -1,4 +1,4 @@
-"""When runs start, and when and how they end.
+"""Checks of the start and end of each run, and of the way in which it ended.
 
 Rules `submit`, `start`, `promise`; `end`, `state`, `reason`; `runs`, `progress`; `lost`, `cancel`. How long each run
 must last (`lengths_of`) and how it must end (`outcomes`) is worked out first; the checks compare.

@@ -1,4 +1,4 @@
-"""Nodes as a batch system lists them, and the platform that they are."""
+"""Nodes as a batch system lists them, and the platform that they form."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
