@@ -97,7 +97,7 @@ class Result:
 
     @property
     def warmup(self) -> Trim:
-        """How much of the begin of the run is left out of the metrics.
+        """The part at the begin of the run that is left out of the metrics.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -108,7 +108,7 @@ class Result:
 
     @property
     def cooldown(self) -> Trim:
-        """How much of the end of the run is left out of the metrics.
+        """The part at the end of the run that is left out of the metrics.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -130,7 +130,7 @@ class Result:
 
     @property
     def schedule(self) -> Schedule:
-        """When and where each job ran.
+        """The schedule: when and where each job ran.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -174,7 +174,7 @@ class Result:
 
     @property
     def notes(self) -> list[str]:
-        """What to know before the metrics are believed, one sentence each.
+        """Notes on what limits the meaning of the metrics, one sentence each.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -311,7 +311,8 @@ class Result:
         return projects_told(self.departures, self.workload, self.schedule, codes)
 
     def explain(self, job: object) -> "Explanation":
-        """Why a job waited: what it lacked and who held that, who passed it, which start it was promised.
+        """Explain the wait of a job: what it lacked and which jobs held that, which jobs passed it, its promised
+        starts.
 
         job: its id. `print` shows the explanation as text, `as_dict()` is what `--json` has of it. A result without a
         record of what was promised - one that was not asked to explain a job - is simulated once more for it.
@@ -398,7 +399,7 @@ class Result:
 
     @cached_property
     def replay(self) -> "Replay | None":
-        """How this run compares with the recorded waits; None where the log has none.
+        """The comparison of this run with the recorded waits; None if the log has none.
 
         >>> import backfill as bf
         >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]}
@@ -411,7 +412,7 @@ class Result:
         return replay(self)
 
     def outcome(self, command: str = "") -> "Outcome":
-        """What a page shows and a folder stores. command: the command line that reproduces it.
+        """The data that a page shows and a folder stores. command: the command line that reproduces it.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -709,7 +710,7 @@ def verify(result: Result) -> list[Violation]:
 
 
 def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
-    """One line about an error that rose in the file of a policy; None where it rose elsewhere."""
+    """A one-line message about an error in the file of a policy; None if it occurred elsewhere."""
     file = policy.code.co_filename if policy.code is not None else ""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if not lines:

@@ -89,7 +89,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What to know before this is believed, one sentence each.
+        """Notes on what limits the meaning of the comparison, one sentence each.
 
         >>> import backfill as bf
         >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -126,7 +126,7 @@ class Comparison:
 
     @cached_property
     def replays(self) -> list[Replay]:
-        """How each policy compares with the recorded waits; empty where the log has none.
+        """The comparison of each policy with the recorded waits; empty if the log has none.
 
         >>> import backfill as bf
         >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -201,7 +201,7 @@ class Comparison:
         )
 
     def outcome(self, command: str = "", *notes: str) -> "Outcome":
-        """What a page shows and a folder stores.
+        """The data that a page shows and a folder stores.
 
         command: what a reader can type to get it again; notes: what else to know.
 

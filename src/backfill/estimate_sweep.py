@@ -89,7 +89,8 @@ class EstimateSweep:
         return fairness(log, (self.kinds[kind], self.kinds[0]), one, other)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per policy and kind: the means of METRICS, the share of broken promises, who is hit most.
+        """The table of results, one row per policy and kind: the means of METRICS, the share of broken promises, the
+        groups hit most.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
@@ -112,7 +113,8 @@ class EstimateSweep:
         return found
 
     def outcome(self, command: str = "") -> "Outcome":
-        """What a page tells and a folder keeps: the comparison under the first kind, and what becomes of it.
+        """The data that a page shows and a folder stores: the comparison under the first kind, and the changes under
+        the others.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")

@@ -26,7 +26,7 @@ TICK_S = 0.2  # seconds between two looks at what is done
 
 
 class Executor(Protocol):
-    """What runs tasks: a `concurrent.futures.Executor`, or anything with this method of one."""
+    """An object that runs tasks: a `concurrent.futures.Executor`, or anything with this method of one."""
 
     def submit(self, fn: Callable[..., Any], /, *arguments: Any) -> "Future[Any]": ...  # noqa: D102
 
@@ -43,7 +43,7 @@ Where = Executor | Processes | None  # None: this process, one task after the ot
 
 @contextmanager
 def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Where]:
-    """What carries out tasks: this process, several, or the Dask cluster at an address.
+    """The executor of tasks: this process, several processes, or the Dask cluster at an address.
 
     Raises MissingExtra where Dask is not there, BackfillError where the cluster does not answer.
     """
@@ -67,7 +67,8 @@ def carry_out(
     tells: bool = False,
     done: dict[int, Found] | None = None,
 ) -> list[Found]:
-    """What `run` returns for each task, in their order. Without an executor one after the other, here.
+    """Run the tasks and return the results of `run`, in their order. Without an executor they run one after the other,
+    here.
 
     `run` must be a function of a module, or a method of what can be pickled, and a task plain data, where the executor
     sends them elsewhere. Where a task fails, none is started any more.

@@ -158,7 +158,7 @@ def _check_names(decide: Any, file: str) -> None:
 
 
 def _not_for_compiled(name: str, value: Any) -> str:
-    """What is wrong with a global that compiled code is to use; empty where nothing is known to be."""
+    """The mistake in a global that compiled code is to use; empty if none is known."""
     if isinstance(value, FunctionType) and value.__module__.startswith("backfill_own_") and not jit.PLAIN:
         return f"{name} is a plain function; expected @kernel() above it"
     if isinstance(value, list | dict | set):
@@ -170,7 +170,7 @@ def _not_for_compiled(name: str, value: Any) -> str:
 
 
 def _missing(file: str, name: str, value: Any, known: list[str], tree: ast.Module) -> str:
-    """Why a file has no policy of that name."""
+    """The reason why a file has no policy of that name."""
     if not name:
         some = f"has {len(known)} policies ({', '.join(known)})" if known else "has no policy"
         return at(file, None, f"{some}; expected {file}:NAME of a function under @policy(...)")

@@ -55,7 +55,7 @@ class Shared:
         return self.made[replication]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is sent: a workload is made anew from its source."""
+        """The state that is sent: a workload is made again from its source."""
         return {**vars(self), "made": {}}
 
     def carry_out(self, run: RunKey, tell: Progress | None = None) -> Done:
@@ -76,7 +76,7 @@ class Shared:
 def carry_out(
     plan: Shared, runs: Sequence[RunKey], where: Where = None, progress: Progress | None = None
 ) -> tuple[dict[RunKey, Done], bool]:
-    """What the runs leave behind, and whether Ctrl-C ended them before all were done."""
+    """The results of the runs, and whether Ctrl-C ended them before all were done."""
     if where is not None:
         _check_can_be_sent(plan)
     done: dict[int, Done] = {}

@@ -34,7 +34,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundGap:
-    """How far a policy is from a lower bound."""
+    """The distance of a policy from a lower bound."""
 
     policy: str
     metric: str
@@ -46,7 +46,7 @@ class BoundGap:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Jobs:
-    """What the bounds know of the jobs: times in microseconds after the first submit, in the order of release."""
+    """The jobs as the bounds see them: times in microseconds after the first submit, in the order of release."""
 
     release: Ints  # no start is earlier; where `first`, the wait begins here in every schedule
     least: Ints  # time held on the fastest node, or until it is killed

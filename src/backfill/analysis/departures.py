@@ -64,7 +64,7 @@ class Departures:
 
     @property
     def moves(self) -> Ints:
-        """How far each promise lies from the one before: later above 0, earlier below; 0 for that which is none's move.
+        """The distance of each promise from the previous one: later above 0, earlier below; 0 if nothing moved it.
 
         What another departure only because more jobs of the project came is no move.
         """
@@ -127,7 +127,7 @@ def departures(promises: Promises, rows: Ints, jobs: int) -> list[Change]:
 
 
 def departure_metrics(found: Departures, workload: Workload, schedule: Schedule) -> dict[str, float | int | None]:
-    """How the promised departures of projects were changed and kept; empty where none was promised.
+    """Metrics of how promised departures of projects changed and were kept; empty if none was promised.
 
     promised_projects: those that were promised a departure and all of whose jobs ran. moved_departures: how often a
     promised departure became another one, but for jobs of the project that came later. moved_projects: projects of
@@ -224,5 +224,5 @@ def _told(found: Departures, row: int, workload: Workload, spans: Spans, submits
 
 
 def verdict(promised: Sequence[int], end: int) -> str:
-    """Which of the two promises, the first or the last, the departure at `end` kept."""
+    """The promise, the first or the last, that the departure at `end` kept."""
     return KEPT if end <= promised[0] else LATER if end <= promised[-1] else LATE

@@ -43,7 +43,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fairness:
-    """Which jobs and users are worse off under policy a than under b; times in seconds."""
+    """The jobs and users that are worse off under policy a than under b; times in seconds."""
 
     a: str
     b: str
@@ -184,7 +184,7 @@ def _groups(
 
 
 def _growth(labels: Labels, a: Counted, b: Counted) -> Floats:
-    """How much longer the mean wait of each group is under a, in seconds."""
+    """The growth of the mean wait of each group under a, in seconds."""
     jobs = _sums(labels.codes, np.ones(len(labels)), len(labels.names))
     return _sums(labels.codes, a.wait - b.wait, len(labels.names)) / np.maximum(jobs, 1) / SECOND
 

@@ -77,7 +77,7 @@ class Happened:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of events that did nothing, and of jobs that never started; one sentence each."""
+        """Notes on events that did nothing and on jobs that never started, one sentence each."""
         found = []
         if self.skipped:
             found.append(f"ignored {counted(self.skipped, 'event')} of jobs that are not part of this run")
@@ -93,7 +93,7 @@ class Happened:
 
 
 def _too_late(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
-    """Which events are about a job that was over before them.
+    """The events whose job was over before them.
 
     At one instant ends come first, but a run that an event ends then is over only after it.
     """
@@ -114,7 +114,7 @@ def _too_late(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
 
 
 def _after_all(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
-    """Which events, or windows' begins, lie after the last submit, end and cancelled job."""
+    """The events, or windows' begins, that lie after the last submit, end and cancelled job."""
     if (schedule.state == PENDING).any():
         return np.zeros(len(events), np.bool_)
     gone = np.flatnonzero((schedule.state == CANCELLED) & ~schedule.ran)

@@ -28,7 +28,7 @@ class Window:
 
 
 class Holders:
-    """Who holds how much of each lane (node or licence), for questions about one lane at one instant."""
+    """The holders of each lane (node or licence) and their amounts, for questions about one lane at one instant."""
 
     def __init__(self, lane: Ints, run: Ints, amount: Ints, start: Ints, end: Ints, over: NDArray[np.bool_]) -> None:
         """amount: shape (seats, resources); start, end, over: of runs; `over` are those that end before any event."""
@@ -57,14 +57,16 @@ Steps = list[tuple[int, Ints, Ints]]  # (time, capacity from then on, the same i
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Replay:
-    """What came out of the events: who is lost when, and how much there was of each lane from when on."""
+    """The effects of the events: which runs are lost when, and the capacity of each lane over time."""
 
     lost: dict[int, set[int]]  # instant -> runs
     nodes: list[Steps]
     licences: list[Steps]
 
     def blocked(self, most: Ints, licences: bool = False) -> tuple[Ints, Ints, Ints, Ints]:
-        """How much less than `most`, shape (lanes, resources), there is of each lane: (lane, begin, end, amounts)."""
+        """The capacity that each lane lacks compared with `most`, shape (lanes, resources): (lane, begin, end,
+        amounts).
+        """
         found: list[tuple[int, int, int, Ints]] = []
         for lane, steps in enumerate(self.licences if licences else self.nodes):
             ends = [*(time for time, *_ in steps[1:]), NEVER]
@@ -79,7 +81,7 @@ class Replay:
         )
 
     def without_windows(self, lane: int, time: int, licence: bool) -> Ints:
-        """What there is of a lane at a time, its events included, if no window had begun."""
+        """The capacity of a lane at a time, with its events, if no window had begun."""
         steps = (self.licences if licence else self.nodes)[lane]
         return [whole for when, _, whole in steps if when <= time][-1]
 
@@ -125,7 +127,7 @@ class Outages:
         return found
 
     def room(self, node: int) -> Ints:
-        """What a node has of each resource now."""
+        """The capacity of a node now, for each resource."""
         if self.down[node] or self.away[node]:
             return np.zeros_like(self.base[node])
         room: Ints = np.maximum(0, self.base[node] - self.less[node])
@@ -136,7 +138,7 @@ class Outages:
         return max(0, int(self.copies[licence] - self.less_copies[licence]))
 
     def _actions(self) -> list[tuple[int, int, int, Window | None]]:
-        """What happens to capacities, in order: (time, order within it, row of the events, window)."""
+        """The changes of capacities, in order: (time, order within it, row of the events, window)."""
         rows = [r for r in range(len(self.events)) if self.events.kind[r] in (CANCEL, DOWN, UP, CAPACITY)]
         found: list[tuple[int, int, int, Window | None]] = [(int(self.events.time[r]), _FILE, r, None) for r in rows]
         announced = np.flatnonzero(self.events.kind == WINDOW).tolist()

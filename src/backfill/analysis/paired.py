@@ -94,7 +94,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Blocks:
-    """How a log is cut into blocks, and which of them each resample draws."""
+    """The blocks into which a log is cut, and those that each resample draws."""
 
     part: Ints  # shape (jobs,), the seventh of a block in which each job was submitted
     starts: Ints  # shape (BLOCKS, resamples), the part with which each drawn block begins
@@ -120,7 +120,7 @@ class Blocks:
 
     @property
     def wider(self) -> float:
-        """By what intervals are widened: crowds that a short log happens not to have are in none of its blocks.
+        """The factor by which intervals are widened: a short log may contain no crowd in any of its blocks.
 
         Measured: docs/reference/metrics.md.
         """
@@ -133,7 +133,7 @@ class Blocks:
 
     @property
     def method(self) -> str:
-        """What a reader is told about the interval."""
+        """The description of the interval for readers."""
         return f"block bootstrap, 1/{BLOCKS} of the log ({span_text(PARTS * self.step)})"
 
     def mean(self, values: Floats, of: Floats) -> Value:
@@ -265,7 +265,9 @@ def pairs_of_log(
 
 
 def _why_none(two: Mapping[str, tuple[int, float]], log: int) -> str:
-    """Why two policies, with their longest queues and their sources, have no interval; empty where they have one."""
+    """The reason why two policies, with their longest queues and their sources, have no interval; empty if they have
+    one.
+    """
     longest = max(two, key=lambda name: two[name][0])
     fewest = min(two, key=lambda name: two[name][1])
     if two[longest][0] > LONGEST_QUEUE * log:

@@ -69,7 +69,7 @@ def _change(row: Row) -> Change:
 
 
 def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float | int | None]:
-    """How the promises of jobs that ran were changed and kept. promises: those of all jobs.
+    """Metrics of how the promises of jobs that ran changed and were kept. promises: those of all jobs.
 
     promised_jobs: those that were promised a start. moved_promises: how often a promised start became another one.
     moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. The others: see `kept_metrics`.
@@ -89,7 +89,7 @@ def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float |
 
 
 def kept_metrics(schedule: Schedule) -> dict[str, float | int | None]:
-    """How the first promises of jobs that ran were kept.
+    """Metrics of how the first promises of jobs that ran were kept.
 
     promised_jobs: those that were promised a start. kept_promises: those of them that started no later than first
     promised. mean_slip_s, max_slip_s: start - first promise of those that started later.

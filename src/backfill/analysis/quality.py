@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How much of a resource jobs ask for, per task."""
+    """The amount of a resource that jobs ask for, per task."""
 
     resource: str
     jobs: int  # that ask for some
@@ -51,7 +51,7 @@ class Asked:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Quality:
-    """What there is to know about a log before anything is simulated."""
+    """The quality of a log, judged before anything is simulated."""
 
     name: str
     kept: int
@@ -74,7 +74,7 @@ class Quality:
 
     @property
     def read(self) -> int:
-        """All jobs of the log."""
+        """The number of all jobs of the log."""
         return self.kept + sum(finding.jobs for finding in self.of("dropped"))
 
     def of(self, kind: str) -> list[Finding]:
@@ -91,12 +91,12 @@ class Quality:
         return found
 
     def named(self) -> list[str]:
-        """Which partitions, queues and qos jobs name, one sentence each."""
+        """The partitions, queues and qos that jobs name, one sentence each."""
         of = {"partitions": self.partitions, "queues": self.queues, "qos": self.qos}
         return [f"{what}: {_used(jobs)}" for what, jobs in of.items() if jobs]
 
     def sentences(self) -> list[str]:
-        """What concerns the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
+        """Sentences on the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
         found = [] if self.explained is None else [self.explained.sentence()]
         if len(self.asked) > 1:
             found.append(f"per task: {'; '.join(map(str, self.asked))}")
@@ -217,14 +217,14 @@ def _short(name: str) -> str:
 
 
 def _used(named: dict[str, int]) -> str:
-    """How many names jobs have for something, and the most frequent of them."""
+    """The number of names that jobs have for something, and the most frequent of them."""
     jobs, (most, often) = sum(named.values()), max(named.items(), key=lambda pair: pair[1])
     which = _short(most) if len(named) == 1 else f"most often {_short(most)}, {often / jobs:.0%}"
     return f"{len(named)} ({which}), used by {counted(jobs, 'job')}"
 
 
 def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
-    """What is legal but worth a look, and for which jobs it holds."""
+    """The jobs that are legal but look odd, by the reason."""
     over = jobs.runtime - jobs.walltime
     held = jobs.runtime > 0
     return {
@@ -243,7 +243,7 @@ def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
 
 
 def _beyond_nodes(workload: Workload, platform: Platform) -> dict[str, Mask]:
-    """Which jobs need more per task than any node has, or another node."""
+    """The jobs that need more per task than any node has, or another node."""
     most = dict(zip(platform.resources, platform.capacity.max(axis=0).tolist(), strict=True))
     found = {
         f"needs more {name} per task than any node has": workload.jobs.demand[:, k] > most.get(name, 0)
@@ -266,7 +266,7 @@ def _asked(workload: Workload) -> tuple[Asked, ...]:
 
 
 def _is(jobs: Jobs, status: str) -> Mask:
-    """Whose status begins so, in any case."""
+    """The jobs whose status begins with this text, in any case."""
     matches = [name.lower().startswith(status) for name in jobs.status.names]
     return np.array([*matches, False])[jobs.status.codes]
 

@@ -56,7 +56,7 @@ class ClassError:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How well a policy reproduces the waits that the log recorded. A wait is start - submit here."""
+    """The comparison of a simulation with the waits that the log recorded. A wait is start - submit here."""
 
     policy: str
     jobs: int  # with a recorded wait, that ran in the simulation as well
@@ -77,7 +77,7 @@ class Replay:
         return self.simulated_s / self.recorded_s - 1 if self.recorded_s else None
 
     def sentence(self, unit: str | None = None) -> str:
-        """How far the simulation is from what the log recorded, in plain words. unit: of waits, see `times`."""
+        """A sentence on how far the simulation is from the recorded waits. unit: of waits, see `times`."""
         near = f"{self.within[600]:.0%} of the jobs start within 10 min of their real start"
         return f"{self.policy}: {self.against(unit)}; {near}"
 
@@ -96,7 +96,7 @@ class Replay:
 
     @property
     def caution(self) -> str:
-        """What to think of a mean wait that is far from the recorded one; empty where it is near."""
+        """A warning about a mean wait that is far from the recorded one; empty if it is near."""
         if self.relative is None or abs(self.relative) <= FAR:
             return ""
         if self.relative < 0:
@@ -187,7 +187,7 @@ def reality(replays: Sequence[Replay], unit: str | None = None) -> str:
 
 
 def _classes(by: str, bounds: Mapping[str, int | None], place: Codes, real: Ints, simulated: Ints) -> list[ClassError]:
-    """One for each class that has jobs."""
+    """The waits of each class that has jobs."""
     found = []
     for label, rows in ((label, place == each) for each, label in enumerate(bounds)):
         if count := int(np.count_nonzero(rows)):

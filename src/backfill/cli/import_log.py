@@ -223,7 +223,7 @@ def _line(text: str) -> None:
 
 
 def _following(file: str, as_it_is: bool, out: str | None, platform: str | None, found: "Quality") -> None:
-    """What to do next: compare policies on the copy, or on the log where any verb reads it as it is."""
+    """The next command: compare policies on the copy, or on the log if every verb can read it as it is."""
     from backfill.traces.notes import REPEATED
 
     if out is None and (not as_it_is or any(f.what == REPEATED for f in found.of("dropped"))):

@@ -44,7 +44,7 @@ def print_table(rows: "Sequence[tuple[str, Metrics]]", title: str) -> None:
 
 
 def print_used(rows: "Sequence[tuple[str, Metrics]]") -> None:
-    """How far each resource is used, where there are several."""
+    """Print the use of each resource, if there are several."""
     from backfill.report.terminal import used_table
 
     if (used := used_table(rows)) is not None:

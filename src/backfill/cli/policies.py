@@ -60,7 +60,7 @@ def _one(name: str) -> "Policy":
 
 
 def described(policy: "Policy") -> dict[str, Any]:
-    """What there is to know about a policy."""
+    """The description of a policy for JSON."""
     from backfill.core.policy import json_value
 
     return {

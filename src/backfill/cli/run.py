@@ -23,7 +23,7 @@ STEPS = 1000  # of a bar, for each run
 
 
 def compiling(what: str) -> str:
-    """What to say of a compilation."""
+    """The note about a compilation."""
     from backfill import jit
 
     kept = "this happens once: the compiled code is kept for the next runs"

@@ -27,7 +27,9 @@ class Clock:
 
     @classmethod
     def parse(cls, text: str) -> "Clock":
-        """From `2013-01-30T08:41:41Z[Europe/Berlin]` (RFC 9557): when time 0 is, and the zone. Raises ValueError."""
+        """The clock that a text such as `2013-01-30T08:41:41Z[Europe/Berlin]` (RFC 9557) states: time 0, and the zone.
+        Raises ValueError.
+        """
         date, bracket, zone = text.partition("[")
         begin = datetime.fromisoformat(date)
         if begin.tzinfo is None or begin.microsecond or (bracket and not (zone.endswith("]") and zone[:-1])):
@@ -36,7 +38,7 @@ class Clock:
 
     @property
     def text(self) -> str | None:
-        """What `parse` reads; None where the calendar does not reach time 0."""
+        """The text that `parse` reads; None if the calendar does not reach time 0."""
         begin = Clock(self.epoch).date(0)
         return None if begin is None else f"{begin.replace(tzinfo=None).isoformat()}Z[{self.zone}]"
 

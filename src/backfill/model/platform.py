@@ -99,7 +99,7 @@ class Platform:
         return notebook.table(self.name, [], [*self._facts().items()])
 
     def _facts(self) -> dict[str, str]:
-        """What a line says of it."""
+        """The facts for its one-line description."""
         amounts = [
             f"{amount(name, int(self.capacity[:, k].sum()))} {'of memory' if name == 'memory' else name}"
             for k, name in enumerate(self.resources)

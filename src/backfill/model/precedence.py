@@ -20,7 +20,9 @@ def followers(after: Ragged) -> Ragged:
 
 
 def in_order(after: Ragged) -> list[int]:
-    """All rows, each behind those that it comes after; without those in a circle and those that come after one."""
+    """All rows in an order in which each follows its predecessors; without rows in a cycle and those that depend on
+    one.
+    """
     waits_for = np.diff(after.first)
     return _let_go(np.flatnonzero(waits_for == 0).tolist(), waits_for, followers(after))
 

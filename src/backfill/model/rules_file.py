@@ -44,7 +44,7 @@ Span = Annotated[int, BeforeValidator(_span), AfterValidator(_some)]
 
 
 class RulesTable(Table):
-    """What [[qos]] and [[partition]] tables share."""
+    """The keys that [[qos]] and [[partition]] tables share."""
 
     name: Name = Field(description="a text without * ; and ,")
     default_walltime: Span | None = Field(None, description=SPAN)
@@ -116,7 +116,7 @@ def limit_of(table: LimitTable) -> Limit:
 
 
 class RuleTables(Table):
-    """All of these tables."""
+    """The [[partition]], [[qos]] and [[limit]] tables of a file."""
 
     partition: list[PartitionTable] = Field([], description="[[partition]] tables")
     qos: list[RulesTable] = Field([], description="[[qos]] tables")

@@ -38,7 +38,7 @@ def compared_text(
     unit: str,
     reality: str = "",
 ) -> list[str]:
-    """What stands below the table: a word on it, how near to reality, pairs, who loses, longest waits, bounds.
+    """The text below the table: explanations, the comparison with reality, pairs, losers, longest waits, bounds.
 
     unit: of waits, as in the table.
     """

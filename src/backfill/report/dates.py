@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """How instants of a stretch of time read in the log's zone."""
+    """The dates of a stretch of time in the log's zone."""
 
     zone: str
     epoch: int  # seconds from 1970 to time 0 of the log

@@ -179,6 +179,6 @@ def _tail(kind: str, values: Floats, ax: Any, label: str) -> None:
 
 
 def _legend(ax: Any, handles: list[Any]) -> None:
-    """What the colours mean, above the axes."""
+    """The legend of the colours, above the axes."""
     if handles:
         ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)

@@ -22,7 +22,7 @@ _KINDS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Findings:
-    """Who waits how long under each policy; of a comparison with statistics, in the order of its policies."""
+    """The waits under each policy; for a comparison with statistics, in the order of its policies."""
 
     groups: Sequence[Groups]  # metrics by user, group and class, under every policy
     waits: Sequence[LongWait]  # the longest of each policy
@@ -32,7 +32,7 @@ class Findings:
 
     @classmethod
     def told(cls, found: Mapping[str, Any]) -> "Findings | None":
-        """From what `--json` prints; None where there was no comparison."""
+        """The findings in the JSON of a result; None if there was no comparison."""
         if "pairs" not in found:
             return None
         each: dict[str, list[Any]] = {

@@ -38,7 +38,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """What the first screen tells, and which policies it is about."""
+    """The content of the first screen, and the policies that it is about."""
 
     headline: Markup
     more: list[Markup]  # sentences in small print: why so sure, who pays most, what comes second
@@ -186,13 +186,13 @@ class _Two:
 
     @property
     def _fair(self) -> Fairness | None:
-        """Who is worse off under the best policy than under the other one, where that was counted."""
+        """The jobs and users that are worse off under the best policy than under the other, if they were counted."""
         two = (self.names[self.best], self.names[self.other])
         return next((each for each in self.findings.fairness if (each.a, each.b) == two), None)
 
     @property
     def _paid(self) -> str:
-        """Who waits longer for it."""
+        """A sentence on the jobs or users that wait longer for it."""
         fair = self._fair
         if fair is None:
             return ""
@@ -208,7 +208,7 @@ class _Two:
 
     @property
     def _deadlines(self) -> list[Markup]:
-        """Which policy misses fewest deadlines, where it is not the one with the shortest waits."""
+        """A sentence on the policy that misses fewest deadlines, if it is not the one with the shortest waits."""
         missed = [each.get("out_deadline") for each in self.metrics]
         known = [i for i, share in enumerate(missed) if share is not None]
         fewest = min(known, key=lambda i: float(missed[i] or 0.0), default=self.best)
@@ -243,7 +243,7 @@ class _Two:
 
     @property
     def _second(self) -> list[Markup]:
-        """How clear it is that the next policy is worse, where there are more than two."""
+        """A sentence on the next best policy, if there are more than two."""
         rest = [i for i in self._others if i != self.other and not self._alike(i)]
         rest = [i for i in rest if self.metrics[i].get(DECIDES) is not None]
         if not rest:

@@ -178,7 +178,7 @@ def has_sites(platform: Platform) -> bool:
 
 
 def _told(rows: Ints, explained: Sequence[Mapping[int, str]], asked: int | None) -> dict[str, Any]:
-    """Why jobs waited, as far as they are among the rows: of each schedule, place of the job -> text."""
+    """The explanations of jobs among the rows: for each schedule, place of the job -> text."""
     place = {row: i for i, row in enumerate(rows.tolist())}
     texts = [{place[row]: text for row, text in each.items() if row in place} for each in explained]
     return {
@@ -213,7 +213,7 @@ def _instants(schedule: Schedule) -> tuple[Ints, Ints, Ints]:
 
 
 def _dangled(workload: Workload, schedule: Schedule) -> Ints:
-    """How long the last run of each job held its nodes before it made progress."""
+    """The time for which the last run of each job held its nodes before it made progress."""
     return boxes(schedule).take(np.arange(len(schedule))).dangled(schedule.ready(workload.jobs))
 
 

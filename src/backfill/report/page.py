@@ -62,7 +62,7 @@ _NOTHING_FOUND: dict[str, Any] = {"sweep": None, "pairs": (), "gaps": (), "group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where the numbers come from, and how to get them again."""
+    """The origin of the numbers, and the command that reproduces them."""
 
     version: str
     seed: int
@@ -82,7 +82,7 @@ class PolicyRun:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Page:
-    """All that a page tells."""
+    """The content of a page."""
 
     title: str
     runs: Sequence[PolicyRun]
@@ -212,7 +212,7 @@ def _dates(page: Page) -> Dates | None:
 
 
 def _found(page: Page, unit: str) -> dict[str, Any]:
-    """What was found: the first screen, differences, bounds and who loses."""
+    """The findings of a page: the first screen, differences, bounds and losers."""
     found = page.findings
     policies = [run.policy for run in page.runs]
     told = one_by_one(found.fairness)

@@ -75,7 +75,7 @@ class Row:
 
     @property
     def until(self) -> float:
-        """Where its wait for the first start ends."""
+        """The place at which its wait for the first start ends."""
         return self.submit if self.start is None else self.start
 
     @property
@@ -119,7 +119,7 @@ class Projects:
 
     @property
     def told_in(self) -> str:
-        """What instants are."""
+        """The description of the instants."""
         return f"dates in {self.dates.zone}" if self.dates else "time since the first submit"
 
     @property
@@ -251,7 +251,7 @@ def _short(name: str) -> str:
 
 
 def _sentences(metrics: Mapping[str, Any]) -> list[str]:
-    """How the promises were kept and moved."""
+    """Sentences on how the promises were kept and moved."""
     kept, last, ran = (metrics[name] for name in ("kept_departures", "kept_last_departures", "promised_projects"))
     moved, times = metrics["moved_projects"], metrics["moved_departures"]
     whole = counted(ran, "project")
@@ -268,7 +268,7 @@ def _sentences(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def _which(results: Sequence[Mapping[str, Any]], replicated: bool) -> str:
-    """Which projects are shown, where not all are or these are not all that ran."""
+    """A sentence on the projects that are shown, unless these are all."""
     promised = max(each["projects"]["promised"] for each in results)
     shown = max(len(each["projects"]["shown"]) for each in results)
     numbers = [each["metrics"] for each in results]

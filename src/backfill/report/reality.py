@@ -11,14 +11,14 @@ NEAR_S = "600"  # seconds; the share of jobs that start no farther than that fro
 
 @dataclass(frozen=True, slots=True)
 class Reality:
-    """How near each policy comes to what really happened."""
+    """The distance of each policy from the recorded waits."""
 
     sentence: str
     replays: Sequence[Mapping[str, Any]]  # as in the JSON: one per policy, all of the same recorded waits
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> "Reality | None":
-        """From the JSON of a result or of a comparison; None where it has no replay."""
+        """The comparison in the JSON of a result or of several; None if it has no replay."""
         replays = [each["replay"] for each in found.get("results", [found]) if each.get("replay")]
         return cls(found.get("reality") or replays[0]["sentence"], replays) if replays else None
 

@@ -81,7 +81,8 @@ def licences_of(workload: Workload, platform: Platform, rows: Ints) -> tuple[Int
 
 
 def boxes(schedule: Schedule) -> Runs:
-    """What the chart has a box for: the last run of each job, in their order, and then the runs before the last ones.
+    """The runs for which the chart has a box: the last run of each job, in their order, and then the runs before the
+    last ones.
 
     A job that never ran has a start of NO_TIME there.
     """

@@ -66,7 +66,7 @@ def save(folder: str | Path, outcome: Outcome) -> None:
 
 
 def outcome_of(path: str | Path) -> Outcome:
-    """What was saved in a folder, or printed into a file. Raises SavedError where it is neither."""
+    """The outcome that was saved in a folder, or printed into a file. Raises SavedError if it is neither."""
     with _judged(path) as outcome:
         return outcome
 
@@ -108,7 +108,7 @@ def _judged(path: str | Path) -> Iterator[Outcome]:
 
 
 def _details(found: dict[str, Any], folder: Path | None) -> Details | None:
-    """From the files beside the JSON, where they are there."""
+    """The details in the files beside the JSON, if they exist."""
     results = found.get("results", [found])
     options = results[0]["options"]
     if folder is None or not (folder / JOBS).exists():

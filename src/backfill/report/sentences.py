@@ -14,7 +14,7 @@ NOTHING = "0.0%"
 
 
 def one_by_one(fairness: Sequence[Fairness]) -> list[int]:
-    """Which pairs are told of at once: all, or where they are many those with the first policy."""
+    """The pairs that are shown at once: all, or if they are many those with the first policy."""
     few = len(fairness) <= PAIRS_MOST
     return [i for i, pair in enumerate(fairness) if few or pair.b == fairness[0].b]
 
@@ -64,7 +64,7 @@ def _signed(relative: float) -> str:
 
 
 def chance(intervals: int) -> str:
-    """What many 95% intervals side by side are worth; empty where there are less than two."""
+    """A caution about many 95% intervals side by side; empty if there are fewer than two."""
     if intervals < 2:
         return ""
     expected = intervals / 20
@@ -74,7 +74,7 @@ def chance(intervals: int) -> str:
 
 
 def loser_sentence(fair: Fairness, unit: str) -> str:
-    """Whom a policy makes wait longer than another one does, and by how much."""
+    """A sentence on the jobs that wait longer under a policy than under another one, and by how much."""
     if not fair.jobs or not fair.later:
         return f"under {fair.a} no job starts later than under {fair.b}"
     share, delay = share_text(fair.later / fair.jobs).replace("<", "less than "), span(fair.mean_delay_s or 0, unit)

@@ -86,7 +86,7 @@ def _texts(metric: str, rows: Rows, unit: str) -> list[str]:
 
 
 def _hurt(row: Mapping[str, Any], unit: str) -> list[str]:
-    """Whose mean wait grew most, by class and by user."""
+    """The class and the user whose mean wait grew most."""
     return [
         f"{of}{cut(row[f'worst_{who}'])}, {times([row[f'worst_{who}_s']], unit)[0]}"
         for who, of in (("class", ""), ("user", "user "))

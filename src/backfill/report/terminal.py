@@ -24,7 +24,7 @@ def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) 
 
 
 def used_table(rows: Sequence[tuple[str, Metrics]]) -> tuple[str, Table] | None:
-    """How far the resources are used, those of which most is held; with a title. None where cpus are the only one."""
+    """The table of the use of resources, the most used first, with a title. None if cpus are the only one."""
     metrics = [each for _, each in rows if each["utilization"] is not None]
     use = {"cpus": "utilization"} | {
         n.removeprefix(_OF): n for n in (metrics[0] if metrics else ()) if n.startswith(_OF)

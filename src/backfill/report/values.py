@@ -50,7 +50,7 @@ BOUND_0 = "the bound is 0: there may be a schedule in which no job waits"
 
 
 def heading(name: str) -> str:
-    """What a metric is called: `mean wait` for `mean_wait_s`."""
+    """The heading of a metric: `mean wait` for `mean_wait_s`."""
     return _HEADINGS.get(name) or name.removesuffix("_s").replace("_", " ")
 
 

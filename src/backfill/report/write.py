@@ -66,13 +66,13 @@ def page_of(outcome: Outcome) -> Page:
 
 
 def _of_events(result: Mapping[str, Any]) -> dict[str, str]:
-    """What its events are called, and their hash; nothing where it has none."""
+    """The name and hash of its events; nothing if it has none."""
     events = result.get("options", {}).get("events")
     return {f"events {events['name']}": events["sha256"]} if events else {}
 
 
 def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:
-    """How large the machine is and who says so. stated: its processors in the log; platform: as in the JSON."""
+    """A note on the size of the machine and its source. stated: its processors in the log; platform: as in the JSON."""
     cpus, nodes = platform["cpus"], platform["nodes"]
     size = f"{cpus:,} cpus" + (f" on {nodes:,} nodes" if nodes > 1 else "")
     if stated is None:
@@ -81,7 +81,7 @@ def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:
 
 
 def provenance(seed: int, command: str, hashes: Mapping[str, str], notes: Sequence[str]) -> Provenance:
-    """Where a page that this version of backfill makes comes from; no note is told twice."""
+    """The origin of a page that this version of backfill makes; no note is repeated."""
     return Provenance(
         version=version("backfill"), seed=seed, command=command, hashes=hashes, notes=list(dict.fromkeys(notes))
     )

@@ -30,7 +30,7 @@ class Aliases:
 
     @classmethod
     def read(cls, path: str | Path) -> "Aliases":
-        """From a CSV with the columns kind, name and alias. Raises UsageError."""
+        """The aliases in a CSV with the columns kind, name and alias. Raises UsageError."""
         found = cls()
         try:
             with open(path, encoding="utf-8", newline="") as lines:
@@ -62,7 +62,7 @@ class Aliases:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What was replaced of a kind of names."""
+    """The number of replaced names of a kind."""
 
     kind: str
     names: int  # different ones

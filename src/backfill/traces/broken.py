@@ -19,7 +19,7 @@ class BrokenLine(ValueError):
 
 
 class Field(dict[str, Value]):
-    """What the texts of a field mean. Each is parsed once, as a log repeats most of them."""
+    """The values of the texts of a field. Each text is parsed once, as a log repeats most of them."""
 
     def __init__(self, name: str, parse: Callable[[str], Value], expected: str) -> None:
         """parse: raises ValueError for a text that it cannot be. expected: what is expected instead, in words."""
@@ -38,7 +38,7 @@ class Field(dict[str, Value]):
 
 
 class BrokenLines:
-    """How many lines of a file are broken, and what is wrong with the first few."""
+    """The number of broken lines of a file, and the messages for the first few."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -46,7 +46,7 @@ class BrokenLines:
         self.count = 0
 
     def add(self, line: int | None, what: object) -> None:
-        """One more. what: a sentence such as `Submit is 'x'; expected a date`."""
+        """Count one more broken line. what: a sentence such as `Submit is 'x'; expected a date`."""
         self.count += 1
         if len(self._first) < _SHOWN:
             self._first.append(at(self._file, line, str(what)))
@@ -58,7 +58,7 @@ class BrokenLines:
 
     @property
     def notes(self) -> list[str]:
-        """One sentence for each of the first few, and how many follow."""
+        """The messages for the first few, and the number of the others."""
         more = self.count - len(self._first)
         return [*(f"{BROKEN}: {what}" for what in self._first), *([f"and {more:,} more broken lines"] if more else [])]
 

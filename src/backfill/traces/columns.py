@@ -293,7 +293,7 @@ class Columns:
 
 
 def _separator(data: bytes) -> str:
-    """What stands between the names of columns: the sign that the header has most often, a comma if in doubt."""
+    """The separator of the columns: the most frequent one in the header, a comma if in doubt."""
     header = data.lstrip().partition(b"\n")[0]
     return max(",;\t|", key=lambda sign: header.count(sign.encode()))
 

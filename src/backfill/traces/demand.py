@@ -19,7 +19,7 @@ _GPUS = f"a whole number from 0 to {_MOST}, or type:number of one type such as a
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What the tasks of each job hold, and on which nodes."""
+    """The resources that the tasks of each job hold, and the nodes on which they may run."""
 
     held: dict[str, Ints]  # by resource, cpus first; shape (rows,) each
     constraint: Labels  # with the type of its GPUs
@@ -82,7 +82,7 @@ def _reading(table: Columns, tasks: Ints) -> tuple[str, ...]:
 
 
 def _gpus(table: Columns) -> tuple[Ints, Labels]:
-    """How many a task holds, and of which type."""
+    """The number of gpus of a task, and their type."""
     texts = table.texts("gpus")
     known: dict[str, tuple[int, str]] = {}
     bad: set[str] = set()

@@ -125,7 +125,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def make_folder(path: str | Path) -> None:
-    """Make a folder where there is none, and raise what writing into it would raise."""
+    """Make a folder unless it exists, and raise the error that writing into it would raise."""
     with _named(path):
         if not str(path) or "\0" in str(path):
             raise OSError(errno.EINVAL, "it is not the name of a folder")
@@ -176,7 +176,7 @@ def written(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def _target(path: str | Path) -> tuple[Path, bool]:
-    """What is written in the end, and whether it is a device or a pipe, which is written in place."""
+    """The file to write, and whether it is a device or a pipe, which is written in place."""
     if not str(path) or "\0" in str(path):
         raise OSError(errno.EINVAL, "it is not the name of a file")
     target = Path(os.path.realpath(path))

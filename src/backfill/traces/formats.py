@@ -27,7 +27,7 @@ Reader = Callable[[Source, "Rules"], Workload]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an import does with jobs that no simulation can use as they are."""
+    """The rules of an import for jobs that no simulation can use as they are."""
 
     zero_run: str = "keep"  # jobs with run time 0: keep, drop-cancelled or drop
     repeats: str = "drop"  # duplicate job ids: refuse (the file) or drop (the job)

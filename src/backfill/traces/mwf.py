@@ -82,7 +82,7 @@ def read_mwf(
 def _shape(
     lines: Lines, specs: list[NodeSpec], constraint: Labels, platform: Platform | None
 ) -> tuple[Ints, Ints, Assumed]:
-    """How many equal tasks a job is, with how many cpus each."""
+    """The number of equal tasks of a job, and the cpus of each."""
     agree = np.array([spec.procs for spec in specs], np.int64) == lines.procs
     tasks = np.array([spec.tasks(procs) for spec, procs in zip(specs, lines.procs.tolist(), strict=True)], np.int64)
     cpus = lines.procs // tasks

@@ -28,7 +28,7 @@ def told(counts: Mapping[str, int], jobs: int) -> list[str]:
 
 
 def oddities(jobs: Jobs) -> list[str]:
-    """What is legal in any log but worth a look, in the words of `analysis.quality`."""
+    """The jobs that are legal in any log but look odd, in the words of `analysis.quality`."""
     odd = {
         "submitted before the previous job": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
         "run time longer than the walltime": jobs.runtime > jobs.walltime,
@@ -57,7 +57,7 @@ def check_repeats(rule: str) -> None:
 
 
 def repeated(ids: Sequence[Any]) -> NDArray[np.bool_]:
-    """Which rows have an id that stands in an earlier row as well."""
+    """The rows whose id occurs in an earlier row."""
     again = np.ones(len(ids), np.bool_)
     seen: dict[Any, int] = {}
     for row, job in enumerate(ids):

@@ -162,7 +162,7 @@ def _machines(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Drawn:
-    """What jobs need, drawn again for those that no machine can host."""
+    """The needs of jobs, drawn again for those that no machine can host."""
 
     cpus: Floats  # shape (jobs,)
     needs: Flags  # shape (jobs, licences)

@@ -55,7 +55,7 @@ def acts(bound: BoundEvents, platform: Platform, place: Ints) -> tuple[Ints, Flo
 
 
 def cancelled_at(bound: BoundEvents, jobs: Jobs, place: Ints) -> Ints:
-    """When each job, in the core's order, is first cancelled by an event; NEVER where it is not."""
+    """The instant at which each job, in the core's order, is first cancelled by an event; NEVER if it is not."""
     found = np.full(len(jobs), NEVER)
     cancels = bound.kind == events.CANCEL
     np.minimum.at(found, place[bound.job[cancels]], bound.time[cancels])

@@ -31,7 +31,7 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Estimates:
-    """How far what policies see is from the truth; each job, or user, has a draw of its own.
+    """The error of the walltimes that policies see; each job, or user, has a draw of its own.
 
     requested: the walltime; exact: min(run, walltime); inflate: F x walltime; uniform: run x U[1, F]; within: run x
     U[1 - E, 1 + E]; lognormal: run x exp(S Z) for a standard normal Z, over: run x exp(S |Z|), under: run x
@@ -43,7 +43,7 @@ class Estimates:
 
     @classmethod
     def parse(cls, text: str) -> "Estimates":
-        """From `exact`, `uniform:2` and the like. Raises UsageError."""
+        """The estimates that a text such as `exact` or `uniform:2` names. Raises UsageError."""
         kind, colon, number = text.partition(":")
         try:
             factor = float(number) if colon else 1.0
@@ -63,7 +63,9 @@ class Estimates:
         return f"{self.kind}:{self.factor:g}" if KINDS.get(self.kind) else self.kind
 
     def of(self, jobs: Jobs, seed: int) -> Ints:
-        """What policies see, in microseconds, shape (jobs,). The same job gets the same draw in every run."""
+        """The walltimes that policies see, in microseconds, shape (jobs,). The same job gets the same draw in every
+        run.
+        """
         if self.kind == "requested":
             return jobs.walltime
         if self.kind == "exact":

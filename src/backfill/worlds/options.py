@@ -58,12 +58,12 @@ class Options:
 
     @classmethod
     def of(cls, given: OptionsGiven) -> "Options":
-        """From what a caller gives. Raises UsageError."""
+        """The options from the arguments of a caller. Raises UsageError."""
         read: dict[str, Any] = {name: _READ[name](value) if name in _READ else value for name, value in given.items()}
         return cls(**read)
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the seed, as in the JSON: those that make another algorithm of the same policy.
+        """All options but the seed, as in the JSON: those that change the algorithm of a policy.
 
         The events are there as name, hash and number, and only where there are some.
         """

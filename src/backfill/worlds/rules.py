@@ -22,14 +22,14 @@ NONE, UNKNOWN = -1, -2
 
 @dataclass(frozen=True, eq=False)
 class Quotas:
-    """How many jobs may be queued, waiting or running, by account."""
+    """The limits on queued jobs, waiting or running, by account."""
 
     asked: Ragged  # per job, the accounts that count it
     most: Ints  # shape (accounts,)
     names: tuple[str, ...]
 
     def cause(self, refused_for: int) -> str:
-        """Why a job was rejected when it was submitted; see World.refused_for."""
+        """The reason why a job was rejected at its submit; see World.refused_for."""
         return self.names[refused_for] if refused_for >= 0 else "after"
 
 
@@ -91,7 +91,7 @@ def _codes(labels: Labels, names: tuple[str, ...]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class WholeNodes:
-    """Which jobs sit on whole nodes: to the core each of these is a gang of nodes."""
+    """The jobs that run on whole nodes: to the core each of these is a gang of nodes."""
 
     tasks: Ints  # shape (jobs,): their own
     per_node: Ints  # shape (jobs,): how many of them a node holds; 0 of jobs that share nodes
@@ -167,7 +167,7 @@ def with_accounts(jobs: Jobs, platform: Platform) -> tuple[Jobs, Platform]:
 
 
 def _amount(jobs: Jobs, platform: Platform, what: str) -> Ints:
-    """How much of a limit each job takes, shape (jobs,)."""
+    """The amount of a limit that each job uses, shape (jobs,)."""
     if what == RUNNING_JOBS:
         return np.ones(len(jobs), np.int64)
     return jobs.tasks * jobs.demand[:, platform.resources.index(what)]

@@ -52,7 +52,7 @@ Progress = Callable[[int], None]  # is told how many jobs were submitted so far
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What came out: the schedule, how long the loop took, and how hard it worked."""
+    """The outcome of a simulation: the schedule, the time that the loop took, and its counters."""
 
     schedule: Schedule
     elapsed_s: float
@@ -229,7 +229,9 @@ def _run_compiled(
 
 
 def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
-    """What a call returns. Ctrl-C is answered at once, and so is what `look` raises: nobody waits for the call then."""
+    """Make a call and return its result. Ctrl-C is answered at once, and so is an error of `look`: the call is
+    abandoned then.
+    """
     found: list[int] = []
     failed: list[BaseException] = []
 
@@ -275,7 +277,9 @@ def _run_stepping(
 def _patience(
     policy: Policy, state: Any, clock: Clock | None, may_last: Callable[[], bool] = lambda: False
 ) -> Callable[[], None]:
-    """What raises where a pass does not return, if it is called every ANSWER_S. It counts calls: clocks may jump."""
+    """A function that raises if a pass does not return; it must be called every ANSWER_S. It counts calls: clocks may
+    jump.
+    """
     seen, looks = -1, 0
 
     def look() -> None:
@@ -342,7 +346,7 @@ def _may_last(thread: int) -> bool:
 
 
 def sorter() -> Any:
-    """What sorts queues whose order changes with time, compiled at its first use."""
+    """The compiled function that sorts queues whose order changes with time, compiled at its first use."""
     from backfill.core.sorter import sort_before_pass
 
     return sort_before_pass
@@ -414,7 +418,7 @@ def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) ->
 
 
 def _schedule(begun: Begun, world: Any) -> Schedule:
-    """What became of each job; its runs as a table of their own where there may be several."""
+    """The schedule: the fate of each job, and its runs as a table of their own if there may be several."""
     jobs, state = begun.jobs, begun.state
     core, last = state.runs, state.runs.last
     ran = last >= 0
@@ -461,14 +465,14 @@ def _runs(begun: Begun, world: Any) -> Runs:
 
 
 def _alone(ran: Any, tasks: Ints) -> Ragged:
-    """What jobs hold on a pool: all their tasks on node 0, nothing where they did not run. Pairs, end to end."""
+    """The nodes of jobs on a pool: all their tasks on node 0, nothing if they did not run. Pairs, end to end."""
     items = np.zeros((int(ran.sum()), 2), np.int64)
     items[:, 1] = tasks[ran]
     return Ragged(2 * np.concatenate(([0], np.cumsum(ran))), items.reshape(-1))
 
 
 def _pairs(core: Any) -> Ragged:
-    """What each run holds, in the order in which they began."""
+    """The nodes that each run holds, in the order in which the runs began."""
     items = core.held[: core.held_used].copy().reshape(-1)  # the core's own memory goes with the State
     return Ragged(2 * np.append(core.first[: core.count], core.held_used), items)
 

@@ -36,7 +36,7 @@ __all__ = ["Asks", "Explanation", "Record", "Rules", "brief", "explain"]
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why one job waited. `str()` is a text for people."""
+    """The explanation of one job's wait. `str()` is a text for people."""
 
     record: Record
     row: int  # of the job
@@ -80,7 +80,7 @@ class Explanation:
         return "\n".join(self.lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it for JSON; docs/reference/files.md has the fields."""
+        """The explanation for JSON; docs/reference/files.md lists the fields."""
         from backfill.analysis.explain.told import told
 
         return told(self)
@@ -89,7 +89,7 @@ class Explanation:
 def explain(
     record: Record, row: int, rules: Rules, promises: Promises | None = None, unit: str | None = None
 ) -> Explanation:
-    """Why the job of a row waited. Without a record of promises nobody's reservations are known.
+    """Explain the wait of the job of a row. Without a record of promises no reservations are known.
 
     unit: of waits in the output beside which the text stands.
     """
@@ -121,5 +121,5 @@ def brief(record: Record, row: int, rules: Rules, unit: str | None = None) -> st
 
 
 def _rooms(record: Record, row: int, more: Ints | None = None) -> list[Room]:
-    """One for each stretch in which a job waited."""
+    """The rooms of a job, one for each stretch in which it waited."""
     return [Room.of(record, row, begin, until, more) for begin, until in record.waits_of(row) if begin < until]

@@ -31,7 +31,7 @@ class Asks:
         return self.jobs.demand
 
     def need(self, rows: Ints) -> Ints:
-        """What these jobs ask for as a whole, shape (rows, resources)."""
+        """The total demand of these jobs, shape (rows, resources)."""
         return self.jobs.tasks[rows, None] * self.jobs.demand[rows]
 
     def licences_of(self, row: int) -> tuple[Ints, Ints]:
@@ -41,7 +41,7 @@ class Asks:
         return asked.items[mine], asked.counts[mine]
 
     def copies_of(self, licence: int) -> Ints:
-        """How many copies of a licence each job asks for, shape (jobs,)."""
+        """The copies of a licence that each job asks for, shape (jobs,)."""
         asked = self.jobs.licences
         mine = np.flatnonzero(asked.items == licence)
         found = np.zeros(len(self.jobs), np.int64)
@@ -71,5 +71,5 @@ class Asks:
         return found
 
     def spread(self, row: int) -> int:
-        """Where the tasks of a job may sit; a job of one task sits on one node."""
+        """The spread that the tasks of a job may have; a job of one task runs on one node."""
         return NODE if self.jobs.tasks[row] == 1 else int(self.jobs.spread[row])

@@ -35,7 +35,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Who held what was lacking in all spans of one cause."""
+    """The jobs that held the missing resources in all spans of one cause."""
 
     jobs: int
     largest: tuple[Holder, ...]
@@ -74,7 +74,7 @@ def held(record: Record, row: int, cause: Cause, spans: Sequence[Span]) -> Held:
 
 
 def _amounts(record: Record, row: int, cause: Cause, run: Ints) -> Ints:
-    """How much each of these runs holds of what a cause lacks, shape (runs, lacks)."""
+    """The amounts of the missing resources that each of these runs holds, shape (runs, lacks)."""
     asks = record.asks
     number = np.full(len(record.runs), -1)
     number[run] = np.arange(len(run))
@@ -91,7 +91,7 @@ def _amounts(record: Record, row: int, cause: Cause, run: Ints) -> Ints:
 
 
 def _within(begin: Ints, until: Ints, time: Ints) -> Ints:
-    """How much of the intervals, which are disjoint and in order, lies before each time."""
+    """The length of the intervals, which are disjoint and in order, that lies before each time."""
     before = np.concatenate([[0], np.cumsum(until - begin)])
     place = np.searchsorted(begin, time, side="right") - 1
     part = np.clip(time - begin[place], 0, (until - begin)[place])

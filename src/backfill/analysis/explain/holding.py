@@ -17,7 +17,7 @@ KINDS = (POLICY, WINDOW, RESERVATION, ORDER)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is known of a policy beside the record of its promises."""
+    """The facts about a policy that its record of promises does not tell."""
 
     name: str
     in_order: bool = False  # nobody passes the first of the queue, which is in order of submit
@@ -25,7 +25,7 @@ class Rules:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Holding:
-    """What held a job back from each time of a room on, as far as it fitted."""
+    """The cause that held a job back from each time of a room on, wherever it fitted."""
 
     kind: Ints  # shape (t,): index into KINDS
     who: Ints  # shape (t,): the job whose reservation or turn it was, or the place of the window; -1 nobody
@@ -55,7 +55,7 @@ def instants(record: Record, promises: Promises | None) -> Ints | None:
 
 
 def _walltime(room: Room) -> int:
-    """How long the job may run, as its policy sees it; a plan has room for a job of no length, too."""
+    """The run time that the job may have, as its policy sees it; a plan has room for a job of no length, too."""
     return max(int(room.record.seen[room.row]), 1)
 
 
@@ -127,13 +127,13 @@ def _first_in_queue(room: Room) -> Ints:
 
 
 class _Limits:
-    """What limits leave at the times of a room."""
+    """The amounts that limits leave at the times of a room."""
 
     def __init__(self, room: Room) -> None:
         self.room, self.left = room, dict[int, Ints]()
 
     def allow(self, job: int) -> Mask:
-        """When no limit holds a job back, shape (t,)."""
+        """The times at which no limit holds a job back, shape (t,)."""
         found, asks = np.ones(len(self.room.times), np.bool_), self.room.record.asks
         for account, copies in zip(*(column.tolist() for column in asks.licences_of(job)), strict=True):
             if asks.is_limit(account):
@@ -216,7 +216,7 @@ def _collision(room: Room, now: int, place: int, runs: Ints, jobs: Ints, starts:
 
 
 class _Sweep:
-    """Which intervals [begin, until) hold an instant, asked in order of time."""
+    """The intervals [begin, until) that contain an instant, asked in order of time."""
 
     def __init__(self, begin: Ints, until: Ints) -> None:
         self.begin, self.until = begin, until

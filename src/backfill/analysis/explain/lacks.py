@@ -17,7 +17,7 @@ RESOURCE, LICENCE, LIMIT, SCATTERED, OUTAGE = "resource", "licence", "limit", "s
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lack:
-    """One thing that a job asks for, over time, and when too little of it is free."""
+    """A resource, licence or limit that a job needs, over time, and when too little of it is free."""
 
     kind: str
     name: str  # of a limit: whose count it is
@@ -71,7 +71,7 @@ def _resources(room: Room, kind: str) -> Iterator[Lack]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lacking:
-    """What a job lacks from each time of a room on."""
+    """The resources that a job lacks from each time of a room on."""
 
     lacks: Sequence[Lack]
     short: Mask  # shape (t, lacks): which are lacking; nothing is where the job fits
@@ -92,7 +92,7 @@ class Lacking:
 
     @property
     def fits(self) -> Mask:
-        """When nothing is lacking."""
+        """The times at which nothing is lacking."""
         found: Mask = np.logical_not(self.short.any(axis=1))
         return found
 

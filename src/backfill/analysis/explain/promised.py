@@ -63,7 +63,7 @@ def _meets(record: Record, row: int) -> Ints:
 
 
 def _movers(record: Record, row: int, promises: Promises, meets: Ints, at: int) -> tuple[Mover, ...]:
-    """What happened at an instant, the likeliest to have moved a promise first."""
+    """The events at an instant, the likeliest to have moved a promise first."""
     runs, found = record.runs, []
     if at == record.schedule.eligible[row]:
         found.append(Mover(SUBMITTED))

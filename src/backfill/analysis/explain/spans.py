@@ -16,7 +16,7 @@ DEPENDENCY, THINK = "dependency", "think"
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """How much of something the job lacked, over a stretch of time."""
+    """The amount of a resource, licence or limit that the job lacked over a stretch of time."""
 
     kind: str  # resource, licence or scattered
     name: str
@@ -50,7 +50,7 @@ class Span:
 
     @property
     def cause(self) -> tuple[str, ...]:
-        """What spans of the same cause have in common: the kind, and the names of what was lacking."""
+        """The key that spans of the same cause share: the kind, and the names of the missing resources."""
         return (self.kind, *(lack.name for lack in self.lacks))
 
 
@@ -67,7 +67,9 @@ class Cause:
 
 
 def spans_of(room: Room, rules: Rules, promises: Promises | None) -> list[Span]:
-    """What kept the job of a room from starting, in order of time; neighbours with the same cause are one span."""
+    """The spans in which one cause kept the job of a room from starting, in order of time; neighbours with the same
+    cause are one span.
+    """
     lacking = Lacking.of(room)
     holding = Holding.of(room, lacking.fits, rules, promises)
     kind = np.where(lacking.fits, holding.kind, -1 - lacking.away)
@@ -123,8 +125,9 @@ def _cause(spans: Sequence[Span]) -> Cause:
 
 
 def before(record: Record, row: int) -> list[Span]:
-    """From the submit of a job until it was eligible: the jobs that had to end first, one after another, and its think
-    time."""
+    """The spans from the submit of a job until it was eligible: the jobs that had to end first, one after another, and
+    its think time.
+    """
     jobs, schedule = record.asks.workload.jobs, record.schedule
     now, eligible = int(schedule.submit[row]), int(schedule.eligible[row])
     found = []

@@ -23,7 +23,7 @@ NODES = 100  # that are named
 
 
 def told(found: "Explanation") -> dict[str, Any]:
-    """All that an explanation says."""
+    """An explanation as the JSON output has it."""
     row, schedule = found.row, found.record.schedule
     ran = bool(schedule.ran[row])
     times = {"submit": schedule.submit, "eligible": schedule.eligible, "start": schedule.start, "end": schedule.end}

@@ -82,7 +82,7 @@ def _never_waited(found: "Explanation", job: str) -> str:
 
 
 def _ending(found: "Explanation") -> list[str]:
-    """What became of a job that did not start in the end."""
+    """The fate of a job that did not start in the end."""
     schedule, row = found.record.schedule, found.row
     state = STATES[schedule.state[row]]
     if state == "PENDING":
@@ -144,7 +144,9 @@ def _away(found: "Explanation") -> str:
 
 
 def _details(found: "Explanation", cause: Cause, held: Held) -> list[str]:
-    """What the job needs and how much of it was free, and who had it; whose reservation or turn it was."""
+    """Sentences on the need of the job, the free amount and its holders, or on the reservation or turn that stood
+    before it.
+    """
     if cause.lacks:
         return [_needs(found, cause), *_held_by(found, cause, held)]
     if not cause.who or cause.kind not in (RESERVATION, ORDER):
@@ -283,7 +285,7 @@ def _causes(found: "Explanation") -> Rows:
 
 
 def _who(found: "Explanation", kind: str, who: int) -> str:
-    """Whose reservation or turn it was, or which window."""
+    """The job whose reservation or turn it was, or the window."""
     if kind != WINDOW:
         return _job(found, who)
     assert found.record.outages is not None
@@ -355,7 +357,7 @@ def _change(found: "Explanation", change: Change) -> tuple[str, str]:
 
 
 def _mover(found: "Explanation", mover: Mover) -> str:
-    """What happened at the instant of a promise."""
+    """The event at the instant of a promise."""
     first = [_job(found, job) for job in mover.jobs[:1]]
     others = mover.count - len(first)
     jobs = _listed([*first, *([counted(others, "other")] if others else [])])
@@ -399,7 +401,7 @@ def _column(found: "Explanation", spans: Sequence[int]) -> list[str]:
 
 
 def _name(lack: Short) -> str:
-    """What was lacking: `cpus`, `licence matlab`, `limit students (running_jobs of ann)`."""
+    """The name of a missing resource: `cpus`, `licence matlab`, `limit students (running_jobs of ann)`."""
     if lack.kind == LIMIT:
         limit, _, what = lack.name.partition(": ")
         return f"limit {limit} ({what})"

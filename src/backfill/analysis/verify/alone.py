@@ -53,7 +53,7 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask)
 
 
 def refused(case: Case, until: Ints, ties: Ties) -> Mask:
-    """Which jobs came when as many were queued, waiting or running, as some limit allows, shape (jobs,).
+    """The jobs that were submitted when a limit on queued jobs was reached, shape (jobs,).
 
     What does not run for that is not queued from then on, nor is what comes after it. ties: with `step` the submits of
     an instant come before its ends, so who ends then is still queued.
@@ -132,7 +132,7 @@ def check_pending(case: Case) -> None:
 
 
 def _too_late(case: Case, stays: Mask, alone: "_Alone") -> Mask:
-    """Which jobs were cancelled after they had been rejected, since they can never run."""
+    """The jobs that were cancelled after they had been rejected because they can never run."""
     found = ~case.ran & ~stays & (case.cancelled > case.workload.jobs.submit) & (case.line >= 0)
     rows = np.flatnonzero(found).tolist()
     found[rows] = [not alone.runs(row) for row in rows]

@@ -20,7 +20,7 @@ _LOW = 0xFFFFFFFF  # the lower half of 64 bits
 
 
 def check_nodes(case: Case) -> None:
-    """All tasks of a job are on nodes, and a gang keeps together."""
+    """Check that all tasks of a job are on nodes, and that a gang keeps together."""
     jobs, report, runs, n = case.workload.jobs, case.report, case.runs, len(case.runs)
     seated, strange = np.zeros(n, np.int64), np.zeros(n, np.bool_)
     np.add.at(seated, case.seat_run, case.seat_tasks)
@@ -120,7 +120,7 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths, since: 
 
 
 def _room_then(case: Case, lane: int, resource: int, now: int, then: int, licence: bool) -> int:
-    """What there will be of a lane at a later time, by what is known now: capacity now, without the windows then."""
+    """The capacity of a lane at a later time, by what is known now: capacity now, without the windows then."""
     room = int(cast(Replay, case.replay).without_windows(lane, now, licence)[resource])
     for window in cast(Outages, case.outages).windows:
         there = window.known <= now and window.begin <= then < window.until and lane in window.lanes
@@ -178,7 +178,7 @@ def check_licences(case: Case, until: Ints) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Blocked:
-    """What cannot be held on [begin, end), since it is less than the most that there ever is."""
+    """The amounts that cannot be held on [begin, end), compared with the greatest capacity."""
 
     lane: Ints
     begin: Ints
@@ -211,7 +211,8 @@ class Sweep:
     def above(
         self, k: int, amount: Ints, limit: Ints, report: Report, rule: str
     ) -> Iterator[tuple[int, int, int, int, int]]:
-        """Where a lane rises above its limit: (the last interval that begins there, instant, lane, held, limit then).
+        """The instants at which a lane exceeds its limit: (the last interval that begins there, instant, lane, held,
+        limit then).
 
         k: the resource. Where no interval begins there, because the limit falls: the one that began last.
         """

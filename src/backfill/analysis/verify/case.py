@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 
 class _Lines(Protocol):
-    """What the lines of any program say, of jobs or of runs."""
+    """The columns that any program's schedule has, of jobs or of runs."""
 
     @property
     def job(self) -> Any: ...
@@ -65,7 +65,7 @@ class ScheduleColumns(_Lines, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule; `str()` is one line. Where `job` is empty it only counts those that are not told."""
+    """One broken rule; `str()` is one line. If `job` is empty, it only counts the violations that are not shown."""
 
     rule: str
     job: str
@@ -92,17 +92,17 @@ class Report:
         return exact_text(int(cast(int, time)), self.clock)
 
     def each(self, rule: str, broken: Mask) -> list[int]:
-        """Where `broken` holds, as far as it will be told; all are counted."""
+        """The places at which `broken` holds, as far as they will be shown; all are counted."""
         found: list[int] = np.flatnonzero(broken).tolist()
         self.count[rule] += len(found)
         return found[: SHOWN - len(self.told.setdefault(rule, []))]
 
     def add(self, rule: str, job: object, time: int | None, text: str) -> None:
-        """Tell one of those that `each` gave."""
+        """Record one of the violations that `each` returned."""
         self.told[rule].append(Violation(rule, str(job), None if time is None else int(time), text, self.clock))
 
     def violations(self) -> list[Violation]:
-        """All that are told, rule by rule, and after each the count of those that are not."""
+        """All violations that are shown, rule by rule, and after each rule the number of the others."""
         found = []
         for rule, told in self.told.items():
             found += told
@@ -128,13 +128,13 @@ class CheckedRuns:
 
     @property
     def first(self) -> Mask:
-        """Which are the first of their jobs."""
+        """The runs that are the first of their jobs."""
         first: Mask = np.append(True, self.job[1:] != self.job[:-1])[: len(self)]
         return first
 
     @property
     def last(self) -> Mask:
-        """Which are the last of their jobs."""
+        """The runs that are the last of their jobs."""
         last: Mask = np.append(self.job[1:] != self.job[:-1], True)[: len(self)]
         return last
 
@@ -181,7 +181,7 @@ def codes_of(column: Any, names: tuple[str, ...]) -> Ints:
 
 
 def items_of(ragged: Ragged, rows: Ints) -> tuple[Ints, Ints]:
-    """Where the items of these rows lie, end to end, and for each item the place of its row in `rows`."""
+    """The places of the items of these rows, end to end, and for each item the place of its row in `rows`."""
     count = ragged.first[rows + 1] - ragged.first[rows]
     owner = np.repeat(np.arange(len(rows)), count)
     skipped = ragged.first[rows] - (np.cumsum(count) - count)
@@ -189,7 +189,7 @@ def items_of(ragged: Ragged, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def demand_of(workload: Workload, platform: Platform) -> Ints:
-    """What a task of each job asks for, in the order of the platform's resources."""
+    """The demand of a task of each job, in the order of the platform's resources."""
     demand = np.zeros((len(workload), len(platform.resources)), np.int64)
     for k, name in enumerate(platform.resources):
         if name in workload.resources:

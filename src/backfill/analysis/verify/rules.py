@@ -12,7 +12,7 @@ UNKNOWN = "?"
 
 
 class Membership:
-    """Which partition and quality of service each job has, and which of their rules it breaks."""
+    """The partition and quality of service of each job, and the rules of these that it breaks."""
 
     def __init__(self, workload: Workload, platform: Platform) -> None:
         self.workload, self.platform = workload, platform
@@ -72,7 +72,7 @@ class Membership:
         return f"max_size.{large[0]}" if large else ""
 
     def walltimes(self) -> Ints:
-        """What jobs may run at most, shape (jobs,): of those that asked for nothing the default that they have."""
+        """The longest run times that jobs may have, shape (jobs,): jobs that requested nothing get the default."""
         jobs = self.workload.jobs
         found = jobs.walltime.copy()
         for row in np.flatnonzero(~jobs.requested).tolist():
@@ -83,14 +83,14 @@ class Membership:
         return found
 
     def amount(self, what: str, row: int) -> int:
-        """How much of a limit a job takes."""
+        """The amount of a limit that a job uses."""
         if what == "running_jobs":
             return 1
         names, jobs = self.workload.resources, self.workload.jobs
         return int(jobs.tasks[row]) * int(jobs.demand[row, names.index(what)]) if what in names else 0
 
     def account(self, limit: Limit, row: int) -> str | None:
-        """Whose count a job is in; None where the limit does not count it."""
+        """The account in which a limit counts a job; None if it does not count the job."""
         jobs = self.workload.jobs
         named = {
             "partitions": self.name(row),
@@ -147,7 +147,7 @@ def _check_whole_nodes(case: Case, until: Ints, members: Membership) -> None:
 
 
 def _check_running(case: Case, until: Ints, members: Membership, limit: Limit) -> None:
-    """What a limit counts is never more than it allows, for each user, group or project by itself."""
+    """Check that no limit is exceeded, for each user, group or project by itself."""
     runs, ids = case.runs, case.workload.jobs.job
     accounts = [members.account(limit, row) for row in range(len(case.workload))]
     names = sorted({each for each in accounts if each is not None})

@@ -77,7 +77,7 @@ def check_after(case: Case, until: Ints) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lengths:
-    """How long each run lasts if nothing but its end or its walltime stops it, at least and at most."""
+    """The least and the greatest length of each run if only its end or its walltime stops it."""
 
     shortest: Ints
     longest: Ints
@@ -89,7 +89,7 @@ class Lengths:
 
 
 def lengths_of(case: Case, overrun: Overrun, overhead: int) -> Lengths:
-    """How long each run must last by its run time, its pace, its walltime and what its job did before."""
+    """The length that each run must have by its run time, its pace, its walltime and the earlier runs of its job."""
     runs, jobs = case.runs, case.workload.jobs
     fast, slow = _paces(case)
     left, spent = jobs.runtime[runs.job], np.zeros(len(runs), np.int64)
@@ -128,7 +128,7 @@ def lengths_of(case: Case, overrun: Overrun, overhead: int) -> Lengths:
 
 
 def _overheads(runs: CheckedRuns, preempted: Mask, overhead: int) -> Ints:
-    """What it costs to go on, of each run: the overhead, and what the run before did not get to pay of its own."""
+    """The overhead of each run: its own, and the rest that the previous run had no time to pay."""
     extra = np.where(preempted, overhead, 0)
     for i in np.flatnonzero(extra).tolist():
         extra[i] += max(int(extra[i - 1] - (runs.end[i - 1] - runs.start[i - 1])), 0)
@@ -163,7 +163,7 @@ def _paces(case: Case) -> tuple[Floats, Floats]:
 
 
 def outcomes(case: Case, lengths: Lengths, preempts: bool) -> Ints:
-    """How each run must end, by what is known of it."""
+    """The way in which each run must end, by what is known of it."""
     runs = case.runs
     outcome = np.where(lengths.killed, TIMEOUT, COMPLETED)
     cut = (runs.end != NO_TIME) & (runs.end - runs.start < lengths.longest + lengths.rounding)
@@ -275,7 +275,7 @@ def check_runs(case: Case, schedule: Schedule | ScheduleColumns, outcome: Ints, 
 
 
 def check_progress(case: Case, lengths: Lengths, outcome: Ints) -> None:
-    """What each run keeps is no more than it ran, nothing where it is lost, all where it completes."""
+    """Check that each run keeps at most its length, nothing if it is lost, and everything if it completes."""
     ids, report, runs = case.workload.jobs.job, case.report, case.runs
     stated, length = runs.kept != NO_TIME, runs.end - runs.start
     for i in report.each("progress", stated & ((runs.kept < 0) | (runs.kept > np.maximum(length, 0)))):
