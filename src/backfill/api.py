@@ -181,28 +181,28 @@ class Result:
         >>> bf.simulate(log, bf.Platform.pool(16), "easy").notes
         ['rejected 2 of 20 jobs, which can never run here: cpus (2)']
         """
-        found = []
+        remarks = []
         if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
             why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
             for_ever = "" if any(QUEUED_JOBS in cause for cause in causes) else ", which can never run here"
-            found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
+            remarks.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
         if "memory" in self.workload.resources and not self.platform.bounds("memory"):
-            found.append("memory is not limited: the platform does not state how much it has")
+            remarks.append("memory is not limited: the platform does not state how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
-            found.append(
+            remarks.append(
                 "the features that jobs ask for are not checked: the platform does not state those of its nodes"
             )
         if self.policy.projects and not self.workload.jobs.project.names:
-            found.append(f"no job has a project: {self.policy.name} treats each job as a project of its own")
+            remarks.append(f"no job has a project: {self.policy.name} treats each job as a project of its own")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
-            found.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
+            remarks.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
         if self.happened is not None:
-            found += self.happened.notes
+            remarks += self.happened.notes
         if self.no_bounds:
-            found.append(
+            remarks.append(
                 "no lower bounds: events raise a capacity or change walltimes, which the bounds do not consider"
             )
-        return found
+        return remarks
 
     @cached_property
     def events(self) -> Events | None:
@@ -266,8 +266,8 @@ class Result:
         >>> result.promises[0]
         (78840.0, 90777.0)
         """
-        told = [] if self.watched is None else self.promise_history(self.watched)
-        return [(each.at / SECOND, each.until / SECOND) for each in told if each.until != NO_TIME]
+        changes = [] if self.watched is None else self.promise_history(self.watched)
+        return [(each.at / SECOND, each.until / SECOND) for each in changes if each.until != NO_TIME]
 
     def promise_history(self, name: str) -> list[Change]:
         """Every promise to a job or a project, when and why it was made, in order; times in microseconds.
@@ -455,7 +455,7 @@ class Result:
         """
         loop = self.simulation.elapsed_s
         chosen, clock = self.workload.chosen, self.workload.calendar
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "schema": SCHEMA,
             "backfill": __version__,
             "policy": self.policy.name,
@@ -488,16 +488,16 @@ class Result:
             "jobs_per_s": round(len(self.workload) / loop) if loop > 0 else None,
         }
         if self.replay is not None:
-            found["replay"] = self.replay.to_dict()
+            result["replay"] = self.replay.to_dict()
         if self.departures is not None:
-            found["projects"] = self.projects_told(farthest([(self.departures, self.schedule)], self.workload))
+            result["projects"] = self.projects_told(farthest([(self.departures, self.schedule)], self.workload))
         if self.watched is not None:
             project = subject(self.workload, self.watched)[0] is None
-            told = [each.to_dict(self.workload, project) for each in self.promise_history(self.watched)]
-            found["promise"] = {"project" if project else "job": self.watched, "history": told}
+            history = [each.to_dict(self.workload, project) for each in self.promise_history(self.watched)]
+            result["promise"] = {"project" if project else "job": self.watched, "history": history}
         if self.spec.explained is not None:
-            found["explanation"] = self.explain(self.spec.explained).as_dict()
-        return found
+            result["explanation"] = self.explain(self.spec.explained).as_dict()
+        return result
 
     def to_polars(self, runs: bool = False) -> Any:
         """The schedule as a polars DataFrame, times in seconds: one row per job, or per run. Needs the extra `data`.
@@ -568,9 +568,9 @@ class Result:
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline
 
-        found = columns(headline([self.metrics]), [self.metrics], self.unit)
+        cells = columns(headline([self.metrics]), [self.metrics], self.unit)
         return notebook.table(
-            self.title, ["policy", *(head for head, _ in found)], [[self.name, *(c for _, (c,) in found)]]
+            self.title, ["policy", *(head for head, _ in cells)], [[self.name, *(c for _, (c,) in cells)]]
         )
 
     def _walltimes_hold(self) -> bool:
@@ -660,8 +660,8 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
     pool = Platform.of(log) if pool is None else pool
     log = with_default_walltimes(log, pool)
     if spec.watched is not None and subject(log, spec.watched)[0] is None and not spec.policy.keeps:
-        told = "projects are promised departures by 2tsb, 2tfb, 2tfb-sf, 2tpb, slack and conservative"
-        raise UsageError(f"policy {spec.policy.name} promises no departures; {told}")
+        promising = "projects are promised departures by 2tsb, 2tfb, 2tfb-sf, 2tpb, slack and conservative"
+        raise UsageError(f"policy {spec.policy.name} promises no departures; {promising}")
     done = _simulation(log, pool, spec, progress, journal=spec.explained is not None)
     numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
     if spec.policy.booked:
@@ -694,8 +694,8 @@ def _departures(log: Workload, spec: RunSpec, done: Simulation) -> Departures | 
     codes = log.jobs.project.codes
     if not spec.policy.booked or not (codes >= 0).any():
         return None
-    found = Departures.of(done.promises, codes)
-    return found if len(found) else None
+    departures = Departures.of(done.promises, codes)
+    return departures if len(departures) else None
 
 
 def verify(result: Result) -> list[Violation]:
@@ -717,5 +717,5 @@ def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
         return None
     if "read-only" in str(error):  # numpy, of an array of the policy's view
         return PolicyError(at(file, lines[-1], f"policy {policy.name}: this array {NOT_YOURS}"))
-    what = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
-    return PolicyError(at(file, lines[-1], what))
+    message = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
+    return PolicyError(at(file, lines[-1], message))

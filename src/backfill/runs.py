@@ -66,11 +66,11 @@ class Shared:
         result = run_spec(
             workload, self.platform, spec, None if tell is None else lambda submitted: tell(submitted / jobs)
         )
-        found: Sequence[Bound] = ()
+        lower: Sequence[Bound] = ()
         if run.policy == 0:
             counted = Counted.of(workload, result.schedule, spec.warmup, spec.cooldown)
-            found = () if result.no_bounds else bounds(workload, result.platform, counted, spec.options.overrun)
-        return Done(result.metrics, None if run.replication else result.simulation, found)
+            lower = () if result.no_bounds else bounds(workload, result.platform, counted, spec.options.overrun)
+        return Done(result.metrics, None if run.replication else result.simulation, lower)
 
 
 def carry_out(

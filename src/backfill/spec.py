@@ -94,8 +94,8 @@ class RunSpec:
     @cached_property
     def policy(self) -> "Policy":
         """The policy with the answers that were given."""
-        found = _policy(self.named)[0]
-        return _with_answers(found, self.given)[0]
+        own = _policy(self.named)[0]
+        return _with_answers(own, self.given)[0]
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to another process: not the policy of a text, which need not be known there under its name."""
@@ -120,9 +120,9 @@ class RunSpec:
         """The spec with the seed of a replication."""
         if not replication:
             return self
-        found = replace(self, options=replace(self.options, seed=self.options.seed + replication))
-        vars(found)["policy"] = self.policy
-        return found
+        other = replace(self, options=replace(self.options, seed=self.options.seed + replication))
+        vars(other)["policy"] = self.policy
+        return other
 
 
 def with_events(given: Given) -> Given:

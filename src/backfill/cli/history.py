@@ -76,8 +76,8 @@ def history(
     if by is not None and workload is not None:
         raise UsageError("--by and --workload cannot be combined")
     store = opened(Path(home()))
-    some = ended(store, wanted)
-    shown = some if last is None and (as_json or workload or by) else some[-(last or LAST) :]
+    jobs = ended(store, wanted)
+    shown = jobs if last is None and (as_json or workload or by) else jobs[-(last or LAST) :]
     if workload is not None:
         _write(store, [job.id for job in shown], wanted, workload)
     elif as_json:
@@ -97,8 +97,8 @@ def history(
             ])  # fmt: skip
         if len(lines) > 1:
             table(lines, right=(0, 4, 6, 7, 8))
-        more = f", the last {len(shown):,} are shown" if len(shown) < len(some) else ""
-        print(f"{counted(len(some), 'job')} over{more}")
+        more = f", the last {len(shown):,} are shown" if len(shown) < len(jobs) else ""
+        print(f"{counted(len(jobs), 'job')} over{more}")
     store.close()
 
 
@@ -113,23 +113,23 @@ def _write(store: "Store", chosen: list[int], wanted: "Filter", out: str) -> Non
     if suffix.startswith(".swf"):
         raise BadArgument("workload", out, "a name that ends in .csv or .parquet, since SWF has no licences")
     machine = beside(out, suffix)
-    found = recorded(store, chosen)
-    write(found.workload, out)
-    say.note(f"wrote {out}: {counted(len(found.workload), 'job')}")
-    write_platform(found.platform, machine)
+    exported = recorded(store, chosen)
+    write(exported.workload, out)
+    say.note(f"wrote {out}: {counted(len(exported.workload), 'job')}")
+    write_platform(exported.platform, machine)
     words = [say.path(out), "--platform", say.path(machine)]
-    if len(found.events):
+    if len(exported.events):
         events = str(Path(out).with_name(Path(out).name.removesuffix(suffix) + "-events.csv"))
-        write_events(found.events, events)
-        say.note(f"wrote {events}: {counted(len(found.events), 'event')}")
+        write_events(exported.events, events)
+        say.note(f"wrote {events}: {counted(len(exported.events), 'event')}")
         words += ["--events", say.path(events)]
-    for why, count in found.left_out.items():
+    for why, count in exported.left_out.items():
         say.note(f"{counted(count, 'job')} {why}")
     if wanted.users or wanted.names or wanted.states:
         say.note("jobs that were filtered out used a part of the machine, which a simulation treats as free")
-    if len(found.policies) > 1:
-        say.note(f"the queue had {counted(len(found.policies), 'policy').replace('policys', 'policies')} in turn")
-    words += ["--policy", found.policies[-1] if found.policies else "easy", "--overrun", "extend"]
+    if len(exported.policies) > 1:
+        say.note(f"the queue had {counted(len(exported.policies), 'policy').replace('policys', 'policies')} in turn")
+    words += ["--policy", exported.policies[-1] if exported.policies else "easy", "--overrun", "extend"]
     say.following(f"backfill simulate {' '.join(words)}")
 
 

@@ -147,8 +147,8 @@ def _print_one(policy: "Policy") -> None:
         *(("parameter", _synonym(key, meant)) for key, meant in policy.synonyms.items()),
         ("source", policy.source),
     ]
-    for what, text in rows:
-        print(f"{what:10} {text}")
+    for field, text in rows:
+        print(f"{field:10} {text}")
     if about := inspect.getdoc(policy.decide):
         print()
         print(about)

@@ -98,19 +98,19 @@ def reproduce(
                 _ = get(name).entry
         count = QUICK if quick else replications or module.REPLICATIONS
         with say.bar(f"reproduce {paper}", 1000) as bar:
-            asked = Asked(
+            request = Asked(
                 replications=count, seed=seed, sensitivity=sensitivity, quick=quick, logs=logs, executor=where,
                 progress=None if bar is None else lambda done, of: bar(round(1000 * done / of)),
             )  # fmt: skip
-            found = module.reproduce(asked)
-    found.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})
-    found.provenance.update({f"log {name}": each.told for name, each in logs.items()})
-    write(found, folder)
-    _print(found.claims)
+            reproduction = module.reproduce(request)
+    reproduction.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})
+    reproduction.provenance.update({f"log {name}": each.told for name, each in logs.items()})
+    write(reproduction, folder)
+    _print(reproduction.claims)
     if count < module.REPLICATIONS:
         say.note(f"quick look: {count} replications instead of {module.REPLICATIONS}")
     handed_over = [word for path in log or () for word in ("--log", path)]
-    say.note(f"wrote {folder}/index.html, claims.json and {len(found.figures)} figures as PNG, SVG and CSV")
+    say.note(f"wrote {folder}/index.html, claims.json and {len(reproduction.figures)} figures as PNG, SVG and CSV")
     if count < module.REPLICATIONS:
         say.following(shlex.join(["backfill", "reproduce", paper, *handed_over, "--workers", "2"]))
 
@@ -125,6 +125,6 @@ def _print(claims: "list[Claim]") -> None:
     table.add_column("verdict", no_wrap=True)
     table.add_column("claim, with the measured value below it")
     for claim in claims:
-        told = Text(f"{claim.claim}\n").append(claim.measured, "dim")
-        table.add_row(Text(claim.id), Text(claim.verdict, _COLOURS[claim.held]), told)
+        cell = Text(f"{claim.claim}\n").append(claim.measured, "dim")
+        table.add_row(Text(claim.id), Text(claim.verdict, _COLOURS[claim.held]), cell)
     print_lines(table)

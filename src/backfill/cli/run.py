@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 STEPS = 1000  # of a bar, for each run
 
 
-def compiling(what: str) -> str:
+def compiling(name: str) -> str:
     """The note about a compilation."""
     from backfill import jit
 
     kept = "this happens once: the compiled code is kept for the next runs"
-    return f"compiling {what}" + (f"; {kept}" if jit.FOLDER else "")
+    return f"compiling {name}" + (f"; {kept}" if jit.FOLDER else "")
 
 
 def described(

@@ -151,10 +151,10 @@ def _print(result: "Result") -> None:
 
         project = subject(result.workload, result.watched)[0] is None
         who = f"project {result.watched.removeprefix(OF_PROJECT)}" if project else f"job {result.watched}"
-        told = result.promise_history(result.watched)
-        for change in told:
+        changes = result.promise_history(result.watched)
+        for change in changes:
             print(f"{who}: {change.sentence(result.workload, project)}")
-        if not told:
+        if not changes:
             print(f"{who} was promised no {'departure' if project else 'start'}")
     if result.spec.explained is not None:
         print(f"\n{result.explain(result.spec.explained)}")

@@ -86,8 +86,8 @@ def zone_text(clock: Clock | None) -> str:
 
 def instants(clock: Clock | None, **times: int | None) -> dict[str, Any]:
     """Instants for JSON: `NAME_s` in seconds, and as `NAME` the date in ISO 8601 where there is a clock."""
-    found: dict[str, Any] = {f"{name}_s": None if time is None else time / SECOND for name, time in times.items()}
+    fields: dict[str, Any] = {f"{name}_s": None if time is None else time / SECOND for name, time in times.items()}
     if clock is not None:
         dates = {name: None if time is None else clock.date(time) for name, time in times.items()}
-        found |= {name: None if date is None else date.isoformat() for name, date in dates.items()}
-    return found
+        fields |= {name: None if date is None else date.isoformat() for name, date in dates.items()}
+    return fields

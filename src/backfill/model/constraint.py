@@ -16,15 +16,15 @@ _FEATURE = re.compile(r"[^\s&|!*;,()\[\]{}]+")
 
 def alternatives(constraint: str) -> list[dict[str, bool]]:
     """The features that each alternative names, and whether they must be there or must not. Raises ValueError."""
-    found = []
+    parts = []
     for part in constraint.split("|"):
         terms: dict[str, bool] = {}
         for term in part.split("&"):
             name, wanted = term.strip().removeprefix("!"), not term.strip().startswith("!")
             if not is_feature(name) or terms.setdefault(name, wanted) != wanted:
                 raise ValueError(f"{quote(constraint)}; expected {EXPECTED}")
-        found.append(terms)
-    return found
+        parts.append(terms)
+    return parts
 
 
 def with_feature(constraint: str, name: str) -> str:

@@ -96,8 +96,8 @@ class Counted(Ragged):
 
     def counts_of(self, job: int) -> dict[int, int]:
         """The items of a job with their counts."""
-        some = slice(self.first[job], self.first[job + 1])
-        return dict(zip(self.items[some].tolist(), self.counts[some].tolist(), strict=True))
+        items = slice(self.first[job], self.first[job + 1])
+        return dict(zip(self.items[items].tolist(), self.counts[items].tolist(), strict=True))
 
     def take(self, rows: Ints) -> "Counted":
         """The lists of these rows, in this order."""
@@ -517,8 +517,8 @@ class Workload:
         jobs = self.jobs if len(rows) == len(self) else self.jobs.take(rows)
         freed = int((np.diff(jobs.after.first) < np.diff(self.jobs.after.first)[rows]).sum())
         note = f"depended on a job that is left out, and no longer wait for it: {counted(freed, 'job')}"
-        found = self.with_jobs(jobs, *([note] if freed else []), **chosen)
-        return replace(found, left_out=self.left_out | ids_without(self.jobs.job, rows))
+        kept = self.with_jobs(jobs, *([note] if freed else []), **chosen)
+        return replace(kept, left_out=self.left_out | ids_without(self.jobs.job, rows))
 
     def at_load(self, factor: float) -> "Workload":
         """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond. Raises UsageError.
