@@ -82,15 +82,15 @@ class LongWait:
 def groups(workload: Workload, counted: Sequence[Counted]) -> list[Groups]:
     """Waits by user and group where the log names them, and by classes of size and run time; counted[policy]."""
     rows, procs = counted[0].rows, workload.jobs.procs[counted[0].rows]
-    found = []
+    tables = []
     for by, labels in (("user", workload.jobs.user), ("group", workload.jobs.group)):
         codes = labels.codes[rows]
         if (codes >= 0).any():
             order = np.argsort(-np.bincount(codes[codes >= 0], minlength=len(labels.names)), kind="stable")
-            found.append(_groups(by, codes, labels.names, order, procs, counted))
+            tables.append(_groups(by, codes, labels.names, order, procs, counted))
     for by, labels in classes(workload, counted[0]).items():
-        found.append(_groups(by, labels.codes, labels.names, np.arange(len(labels.names)), procs, counted))
-    return found
+        tables.append(_groups(by, labels.codes, labels.names, np.arange(len(labels.names)), procs, counted))
+    return tables
 
 
 def classes(workload: Workload, counted: Counted) -> dict[str, Labels]:

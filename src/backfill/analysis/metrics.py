@@ -222,12 +222,12 @@ def _of_projects(
     workload: Workload, platform: Platform, schedule: Schedule, counted: Counted, ran: Counted, procs: Floats
 ) -> Metrics:
     """The metrics of projects, and with them what lay idle while jobs waited, in processor hours."""
-    found = project_metrics(workload, schedule, counted.rows)
-    if not found:
+    numbers = project_metrics(workload, schedule, counted.rows)
+    if not numbers:
         return {}
     runs = schedule.runs_of(ran.rows)
     idle = idle_while_waiting(ran.waits, (runs.start, runs.end), procs[runs.job].astype(np.int64), platform.cpus)
-    return {**found, "idle_while_waiting_cpu_hours": idle / (3600 * SECOND)}
+    return {**numbers, "idle_while_waiting_cpu_hours": idle / (3600 * SECOND)}
 
 
 def event_metrics(

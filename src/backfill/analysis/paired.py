@@ -244,7 +244,7 @@ def pairs_of_log(
     blocks = Blocks.of(counted[0].submit, seed) if counted else f"{NONE}: nothing ran"
     values = [{} if isinstance(blocks, str) else values_of(blocks, each) for each in counted]
     queues = [longest_queue(each) for each in counted]
-    found = []
+    pairs = []
     for b, a in combinations(range(len(names)), 2):
         for metric in _paired(metrics[a]):
             x, y = metrics[a].get(metric), metrics[b].get(metric)
@@ -260,8 +260,8 @@ def pairs_of_log(
                     method = blocks.method
                     wider = _wider_for_queues(max(queues[p] for p in (b, a)) / blocks.log)
                     intervals = _intervals(blocks, (x, values[a][metric]), (y, values[b][metric]), wider)
-            found.append(_pair((names[a], names[b], metric), x, y, intervals, method))
-    return found
+            pairs.append(_pair((names[a], names[b], metric), x, y, intervals, method))
+    return pairs
 
 
 def _why_none(two: Mapping[str, tuple[int, float]], log: int) -> str:
@@ -312,7 +312,7 @@ def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metri
 
     The relative difference is the ratio of means, and its interval that of d_i - ratio x b_i (the delta method).
     """
-    found = []
+    pairs = []
     for b, a in combinations(range(len(names)), 2):
         for metric in _paired(metrics[a][0]):
             values = [(x.get(metric), y.get(metric)) for x, y in zip(metrics[a], metrics[b], strict=True)]
@@ -330,8 +330,8 @@ def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metri
                     _, low, high = student((change - ratio * y) / base)
                     intervals[1] = (ratio + low, ratio + high)
             means = [_mean(each) if n else None for each in (x, y)]
-            found.append(_pair((names[a], names[b], metric), means[0], means[1], intervals, method))
-    return found
+            pairs.append(_pair((names[a], names[b], metric), means[0], means[1], intervals, method))
+    return pairs
 
 
 def _mean(values: Floats) -> float:
@@ -339,13 +339,13 @@ def _mean(values: Floats) -> float:
 
 
 def _pair(
-    what: tuple[str, str, str],
+    names: tuple[str, str, str],
     x: float | None,
     y: float | None,
     intervals: Sequence[Interval],
     method: str,
 ) -> Pair:
-    a, b, metric = what
+    a, b, metric = names
     difference = None if x is None or y is None else x - y
     relative = difference / y if difference is not None and y else None
     (low, high), (relative_low, relative_high) = intervals if difference is not None else [NO_INTERVAL] * 2

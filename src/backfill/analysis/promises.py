@@ -32,30 +32,30 @@ class Change:
 
     def sentence(self, log: Workload, project: bool) -> str:
         """`at day 0 00:02:30 promised to start at day 0 00:04:10: capacity became free`; dates where known."""
-        clock, what = log.calendar, "depart" if project else "start"
+        clock, verb = log.calendar, "depart" if project else "start"
         if self.until == NO_TIME:
-            told = f"at {instant_text(self.at, clock)} no longer promised to {what}"
+            promise = f"at {instant_text(self.at, clock)} no longer promised to {verb}"
         else:
-            told = f"at {instant_text(self.at, clock)} promised to {what} at {instant_text(self.until, clock)}"
+            promise = f"at {instant_text(self.at, clock)} promised to {verb} at {instant_text(self.until, clock)}"
         who = f"job {log.jobs.job[self.job]} " if project else ""
         if self.cause == CAUSES[MOVED]:
             other = f"job {log.jobs.job[self.by]}"
             if log.jobs.project[self.by]:
                 other += f" of project {log.jobs.project[self.by]}"
-            return f"{told}: {who}made way for {other}"
-        return f"{told}: {WHY[self.cause]}" if self.cause in WHY else told
+            return f"{promise}: {who}made way for {other}"
+        return f"{promise}: {WHY[self.cause]}" if self.cause in WHY else promise
 
     def to_dict(self, log: Workload, project: bool) -> dict[str, Any]:
         """The fields for JSON."""
         until = None if self.until == NO_TIME else self.until / SECOND
-        found = {"at_s": self.at / SECOND, "departure_s" if project else "start_s": until, "cause": self.cause}
+        fields = {"at_s": self.at / SECOND, "departure_s" if project else "start_s": until, "cause": self.cause}
         if project:
-            found["job"] = str(log.jobs.job[self.job])
+            fields["job"] = str(log.jobs.job[self.job])
         if self.by >= 0:
-            found["for"] = str(log.jobs.job[self.by])
+            fields["for"] = str(log.jobs.job[self.by])
             if project:
-                found["for_project"] = log.jobs.project[self.by] or None
-        return found
+                fields["for_project"] = log.jobs.project[self.by] or None
+        return fields
 
 
 def history(promises: Promises, job: int) -> list[Change]:

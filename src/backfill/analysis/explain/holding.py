@@ -67,9 +67,9 @@ def _of_pass(room: Room, promises: Promises) -> Ints:
     rows = rows[_waits_on(room, promises.job[rows], promises.at[rows])]
     rows = rows[np.lexsort((promises.start[rows], promises.at[rows]))]
     at, first = np.unique(promises.at[rows], return_index=True)
-    found = np.full(len(room.times), -1)
-    found[np.searchsorted(room.times, at)] = promises.job[rows[first]]
-    return found
+    of_pass = np.full(len(room.times), -1)
+    of_pass[np.searchsorted(room.times, at)] = promises.job[rows[first]]
+    return of_pass
 
 
 def in_force(room: Room, promises: Promises | None, time: Ints) -> Ints:
@@ -81,8 +81,8 @@ def in_force(room: Room, promises: Promises | None, time: Ints) -> Ints:
     if not len(mine):
         return np.full(len(time), NO_TIME)
     holds = (place >= 0) & (promises.kept | (mine.at[place] == time))
-    found: Ints = np.where(holds, mine.start[place], NO_TIME)
-    return found
+    latest: Ints = np.where(holds, mine.start[place], NO_TIME)
+    return latest
 
 
 def reserved_by(room: Room, promises: Promises | None, time: Ints) -> Ints:
@@ -107,8 +107,8 @@ def _waits_on(room: Room, job: Ints, time: Ints) -> Mask:
     latest = np.searchsorted(key, job * wide + np.searchsorted(starts, time, side="right") - 1, side="right") - 1
     runs, own = room.record.runs, np.maximum(latest, 0)
     begun = (latest >= 0) & (runs.job[own] == job) & ((runs.start[own] == time) | (runs.end[own] > time))
-    found: Mask = ~begun
-    return found
+    waiting: Mask = ~begun
+    return waiting
 
 
 def _first_in_queue(room: Room) -> Ints:
@@ -145,7 +145,7 @@ class _Limits:
 
 def _kept(room: Room, fits: Mask, promises: Promises) -> Ints:
     """The job whose reservation the job of the room would run into, of all that hold one at each time."""
-    record, found = room.record, np.full(len(room.times), -1)
+    record, rows = room.record, np.full(len(room.times), -1)
     begin, until = int(room.times[0]), room.until
     job, start, since, to = _spells(room, promises)
     near = (job != room.row) & (since < until) & (to > begin) & _may_meet(room, job)
@@ -161,12 +161,12 @@ def _kept(room: Room, fits: Mask, promises: Promises) -> Ints:
         if not len(held):
             continue
         if not alone:
-            found[place] = job[held[np.argmin(start[held])]]
+            rows[place] = job[held[np.argmin(start[held])]]
             continue
         there = runs[running.at(now)]
         first = _collision(room, now, place, there, job[held], start[held])
-        found[place] = -1 if first < 0 else job[held[first]]
-    return found
+        rows[place] = -1 if first < 0 else job[held[first]]
+    return rows
 
 
 def _spells(room: Room, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
@@ -234,7 +234,7 @@ class _Sweep:
 
 def _windows(room: Room, fits: Mask) -> Ints:
     """The first window that is known and in which the job, started now, would lack what the window takes."""
-    record, found, span = room.record, np.full(len(room.times), -1), _walltime(room)
+    record, places, span = room.record, np.full(len(room.times), -1), _walltime(room)
     assert record.outages is not None
     windows = record.outages.windows
     for place in np.flatnonzero(fits).tolist():
@@ -243,9 +243,9 @@ def _windows(room: Room, fits: Mask) -> Ints:
         for i in sorted(ahead, key=lambda i: windows[i].begin):
             known = [each for each in windows if each.known <= now]
             if not _fits_until(room, place, now, known, windows[i].begin):
-                found[place] = i
+                places[place] = i
                 break
-    return found
+    return places
 
 
 def _fits_until(room: Room, place: int, now: int, windows: Sequence[Window], then: int) -> bool:

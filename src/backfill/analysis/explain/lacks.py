@@ -93,8 +93,8 @@ class Lacking:
     @property
     def fits(self) -> Mask:
         """The times at which nothing is lacking."""
-        found: Mask = np.logical_not(self.short.any(axis=1))
-        return found
+        fit: Mask = np.logical_not(self.short.any(axis=1))
+        return fit
 
 
 def _fits_whole(room: Room) -> Mask:
@@ -103,5 +103,5 @@ def _fits_whole(room: Room) -> Mask:
         return np.zeros(len(room.times), np.bool_)
     copies = np.maximum(room.copies_there, room.record.asks.platform.copies[room.licences])
     there = room.copies_free + copies - room.copies_there >= room.copies
-    found: Mask = there.all(axis=1) & room.seats(room.tasks_at(room.whole - room.held, room.demand))
-    return found
+    fits: Mask = there.all(axis=1) & room.seats(room.tasks_at(room.whole - room.held, room.demand))
+    return fits

@@ -73,24 +73,24 @@ def spans_of(room: Room, rules: Rules, promises: Promises | None) -> list[Span]:
     lacking = Lacking.of(room)
     holding = Holding.of(room, lacking.fits, rules, promises)
     kind = np.where(lacking.fits, holding.kind, -1 - lacking.away)
-    told = np.column_stack([lacking.short, kind, np.where(lacking.fits, holding.who, -1)])
-    first = np.flatnonzero(np.append(True, (np.diff(told, axis=0) != 0).any(axis=1)))
+    columns = np.column_stack([lacking.short, kind, np.where(lacking.fits, holding.who, -1)])
+    first = np.flatnonzero(np.append(True, (np.diff(columns, axis=0) != 0).any(axis=1)))
     last = np.append(first[1:], len(room.times))
     until = [*room.times[first[1:]].tolist(), room.until]
     amounts = [[*zip(*_ranges(each.free, first), _ranges(each.there, first)[1], strict=True)] for each in lacking.lacks]
     seated = _ranges(lacking.seated, first)[1]
-    found = []
+    spans = []
     for i, (place, beyond) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         shorts = []
         for k in np.flatnonzero(lacking.short[place]).tolist():
             lack, (least, most, there) = lacking.lacks[k], amounts[k][i]
             on_one = room.most_on_one(lack.column, (place, beyond)) if lack.kind == SCATTERED else -1
             shorts.append(Short(lack.kind, lack.name, lack.needed, least, most, there, on_one))
-        what = KINDS[kind[place]] if kind[place] >= 0 else OUTAGE if kind[place] == -2 else shorts[0].kind
+        kind_of_span = KINDS[kind[place]] if kind[place] >= 0 else OUTAGE if kind[place] == -2 else shorts[0].kind
         apart = seated[i] if any(short.kind == SCATTERED for short in shorts) else -1
-        begin, who = int(room.times[place]), int(told[place, -1])
-        found.append(Span(begin, until[i], what, tuple(shorts), who, apart))
-    return found
+        begin, who = int(room.times[place]), int(columns[place, -1])
+        spans.append(Span(begin, until[i], kind_of_span, tuple(shorts), who, apart))
+    return spans
 
 
 def _ranges(values: Ints, first: Ints) -> tuple[list[int], list[int]]:
@@ -103,8 +103,8 @@ def causes_of(spans: Iterable[Span]) -> list[tuple[Cause, list[Span]]]:
     each: dict[tuple[str, ...], list[Span]] = {}
     for span in spans:
         each.setdefault(span.cause, []).append(span)
-    found = [(_cause(those), those) for those in each.values()]
-    return sorted(found, key=lambda cause: -cause[0].time)
+    causes = [(_cause(those), those) for those in each.values()]
+    return sorted(causes, key=lambda cause: -cause[0].time)
 
 
 def _cause(spans: Sequence[Span]) -> Cause:
@@ -130,12 +130,12 @@ def before(record: Record, row: int) -> list[Span]:
     """
     jobs, schedule = record.asks.workload.jobs, record.schedule
     now, eligible = int(schedule.submit[row]), int(schedule.eligible[row])
-    found = []
+    spans = []
     ends = sorted((int(schedule.end[each]), each) for each in jobs.after[row].tolist())
     for end, each in ends:
         if now < end <= eligible:
-            found.append(Span(now, end, DEPENDENCY, who=each))
+            spans.append(Span(now, end, DEPENDENCY, who=each))
             now = end
     if now < eligible:
-        found.append(Span(now, eligible, THINK))
-    return found
+        spans.append(Span(now, eligible, THINK))
+    return spans

@@ -57,11 +57,11 @@ def check_hosts(case: Case) -> None:
         report.add("constraint", jobs.job[job[i]], start[i], text)
 
     index, seat = items_of(jobs.licences, job)
-    asked = licence_index(case.workload, platform)[jobs.licences.items[index]]
-    seat, asked = seat[asked >= 0], asked[asked >= 0]
-    for i in report.each("host", ~platform.hosts[node[seat], asked]):
+    licence = licence_index(case.workload, platform)[jobs.licences.items[index]]
+    seat, licence = seat[licence >= 0], licence[licence >= 0]
+    for i in report.each("host", ~platform.hosts[node[seat], licence]):
         row, where = job[seat[i]], platform.nodes[node[seat[i]]]
-        text = f"sits on node {where}, which may not host licence {platform.licences[asked[i]]}"
+        text = f"sits on node {where}, which may not host licence {platform.licences[licence[i]]}"
         report.add("host", jobs.job[row], start[seat[i]], text)
 
 
@@ -160,7 +160,7 @@ def check_licences(case: Case, until: Ints) -> None:
     """No floating licence is held beyond its copies."""
     licences, platform, runs = case.workload.jobs.licences, case.platform, case.runs
     index, run = items_of(licences, runs.job)
-    asked = licences.items[index]
+    licence_of = licences.items[index]
     place = licence_index(case.workload, platform)
     copies, blocked = platform.copies, Blocked.none()
     if case.outages is not None and case.replay is not None:
@@ -170,7 +170,7 @@ def check_licences(case: Case, until: Ints) -> None:
         asked_as = np.array([np.flatnonzero(place == each)[0] for each in lane[known].tolist()], np.int64)
         blocked = Blocked(asked_as, begin[known], end[known], less[known])
     copies = np.append(copies, 0)[place]
-    sweep = Sweep(asked, runs.start[run], until[run], blocked)
+    sweep = Sweep(licence_of, runs.start[run], until[run], blocked)
     for item, time, licence, held, most in sweep.above(0, licences.counts[index], copies, case.report, "licence"):
         text = f"{held} copies of {case.workload.licences[licence]} are held of {most}"
         case.report.add("licence", case.workload.jobs.job[runs.job[run[item]]], time, text)

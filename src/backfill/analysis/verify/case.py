@@ -93,9 +93,9 @@ class Report:
 
     def each(self, rule: str, broken: Mask) -> list[int]:
         """The places at which `broken` holds, as far as they will be shown; all are counted."""
-        found: list[int] = np.flatnonzero(broken).tolist()
-        self.count[rule] += len(found)
-        return found[: SHOWN - len(self.told.setdefault(rule, []))]
+        places: list[int] = np.flatnonzero(broken).tolist()
+        self.count[rule] += len(places)
+        return places[: SHOWN - len(self.told.setdefault(rule, []))]
 
     def add(self, rule: str, job: object, time: int | None, text: str) -> None:
         """Record one of the violations that `each` returned."""
@@ -103,12 +103,12 @@ class Report:
 
     def violations(self) -> list[Violation]:
         """All violations that are shown, rule by rule, and after each rule the number of the others."""
-        found = []
-        for rule, told in self.told.items():
-            found += told
-            if self.count[rule] > len(told):
-                found.append(Violation(rule, "", None, f"and {self.count[rule] - len(told)} more"))
-        return found
+        lines = []
+        for rule, shown in self.told.items():
+            lines += shown
+            if self.count[rule] > len(shown):
+                lines.append(Violation(rule, "", None, f"and {self.count[rule] - len(shown)} more"))
+        return lines
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -216,18 +216,18 @@ def copies_held(case: Case) -> tuple[Ints, Ints, Ints]:
     """(run, licence, copies) for each run and each licence of the platform that it holds."""
     index, run = items_of(case.workload.jobs.licences, case.runs.job)
     licence = licence_index(case.workload, case.platform)[case.workload.jobs.licences.items[index]]
-    some = licence >= 0
-    return run[some], licence[some], case.workload.jobs.licences.counts[index[some]]
+    known = licence >= 0
+    return run[known], licence[known], case.workload.jobs.licences.counts[index[known]]
 
 
 def meets(platform: Platform, constraint: str) -> list[bool]:
     """Whether each node has the features that a constraint asks for."""
     features = platform.features or [()] * len(platform.nodes)
     there = [{node, *each} for node, each in zip(platform.nodes, features, strict=True)]
-    asked = [[term.strip() for term in part.split("&")] for part in constraint.split("|")]
+    alternatives = [[term.strip() for term in part.split("&")] for part in constraint.split("|")]
     if not platform.features:
-        asked = [[term for term in terms if term.lstrip("!") in platform.nodes] for terms in asked]
+        alternatives = [[term for term in terms if term.lstrip("!") in platform.nodes] for terms in alternatives]
     return [
-        any(all((term[1:] not in has) if term[0] == "!" else (term in has) for term in terms) for terms in asked)
+        any(all((term[1:] not in has) if term[0] == "!" else (term in has) for term in terms) for terms in alternatives)
         for has in there
     ]

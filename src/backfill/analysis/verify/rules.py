@@ -36,9 +36,9 @@ class Membership:
         qos: Rules | str | None = None
         if self.qos and self.workload.jobs.qos[row]:
             qos = self.qos.get(self.workload.jobs.qos[row], UNKNOWN)
-        for what, rules in (("partition", partition), ("qos", qos)):
+        for kind, rules in (("partition", partition), ("qos", qos)):
             if isinstance(rules, str):
-                return what
+                return kind
             if rules is not None and (broken := self._broken(rules, row)):
                 return f"{broken} of {rules.name}"
         for limit in self.platform.limits:
@@ -74,20 +74,20 @@ class Membership:
     def walltimes(self) -> Ints:
         """The longest run times that jobs may have, shape (jobs,): jobs that requested nothing get the default."""
         jobs = self.workload.jobs
-        found = jobs.walltime.copy()
+        longest = jobs.walltime.copy()
         for row in np.flatnonzero(~jobs.requested).tolist():
             rules = (self.partition(row), self.qos.get(jobs.qos[row]))
             defaults = [each.default_walltime for each in rules if isinstance(each, Rules) and each.default_walltime]
             if defaults:
-                found[row] = max(defaults[0], int(jobs.runtime[row]))
-        return found
+                longest[row] = max(defaults[0], int(jobs.runtime[row]))
+        return longest
 
-    def amount(self, what: str, row: int) -> int:
+    def amount(self, resource: str, row: int) -> int:
         """The amount of a limit that a job uses."""
-        if what == "running_jobs":
+        if resource == "running_jobs":
             return 1
         names, jobs = self.workload.resources, self.workload.jobs
-        return int(jobs.tasks[row]) * int(jobs.demand[row, names.index(what)]) if what in names else 0
+        return int(jobs.tasks[row]) * int(jobs.demand[row, names.index(resource)]) if resource in names else 0
 
     def account(self, limit: Limit, row: int) -> str | None:
         """The account in which a limit counts a job; None if it does not count the job."""
@@ -99,7 +99,7 @@ class Membership:
             "groups": jobs.group[row],
             "projects": jobs.project[row],
         }
-        if any(getattr(limit, what) and name not in getattr(limit, what) for what, name in named.items()):
+        if any(getattr(limit, column) and name not in getattr(limit, column) for column, name in named.items()):
             return None
         if limit.per == "all":
             return ""
@@ -155,9 +155,9 @@ def _check_running(case: Case, until: Ints, members: Membership, limit: Limit) -
     lane = np.array([-1 if each is None else place[each] for each in accounts], np.int64)[runs.job]
     mine = lane >= 0
     sweep = Sweep(lane[mine], runs.start[mine], until[mine], Blocked.none())
-    for what, most in limit.amounts.items():
-        amount = np.array([members.amount(what, row) for row in runs.job[mine].tolist()], np.int64)
+    for resource, most in limit.amounts.items():
+        amount = np.array([members.amount(resource, row) for row in runs.job[mine].tolist()], np.int64)
         allowed = np.full(len(names), most)
         for i, time, whose, held, there in sweep.above(0, amount, allowed, case.report, "limit"):
-            text = f"{limit.name}: {what}" + (f" of {names[whose]}" if names[whose] else "") + f" {held} of {there}"
+            text = f"{limit.name}: {resource}" + (f" of {names[whose]}" if names[whose] else "") + f" {held} of {there}"
             case.report.add("limit", ids[runs.job[mine][i]], time, text)

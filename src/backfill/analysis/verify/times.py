@@ -235,16 +235,16 @@ def check_states(
 
 def lost_suspended(case: Case, outcome: Ints, lost: Lost) -> Mask:
     """Jobs that may have failed while they were suspended: what their last run held went away after it."""
-    found = np.zeros(len(case.workload.jobs), np.bool_)
+    failed = np.zeros(len(case.workload.jobs), np.bool_)
     if case.replay is None or lost != "fail":
-        return found
+        return failed
     demand = demand_of(case.workload, case.platform)
     for seat in np.flatnonzero((case.runs.last & (outcome == PREEMPTED))[case.seat_run]).tolist():
         run, node = int(case.seat_run[seat]), int(case.seat_node[seat])
         job, steps = int(case.runs.job[run]), case.replay.nodes[node] if node >= 0 else []
         held = demand[job] * case.seat_tasks[seat]
-        found[job] |= any(time >= case.runs.end[run] and (room < held).any() for time, room, _ in steps)
-    return found
+        failed[job] |= any(time >= case.runs.end[run] and (room < held).any() for time, room, _ in steps)
+    return failed
 
 
 def check_runs(case: Case, schedule: Schedule | ScheduleColumns, outcome: Ints, lost: Lost, waited: Mask) -> None:
