@@ -44,18 +44,18 @@ def compared_text(
     """
     if fairness and not any(each.jobs for each in fairness):
         return ["no job ran, so there is nothing to compare"]
-    told = one_by_one(fairness)
+    shown = one_by_one(fairness)
     longest = {wait.policy: wait for wait in reversed(waits)}
     lines = [
         *_wrapped([f"bounded slowdown: {EXPLAINED['mean_bounded_slowdown']}"], ""),
         "",
         *_part("against reality", [reality] if reality else []),
-        *_part("pairs, 95% intervals", [sentences[i] for i in told]),
-        *_part("who loses", [loser_sentence(fairness[i], unit) for i in told if fairness[i].b == fairness[0].b]),
+        *_part("pairs, 95% intervals", [sentences[i] for i in shown]),
+        *_part("who loses", [loser_sentence(fairness[i], unit) for i in shown if fairness[i].b == fairness[0].b]),
         *_part("longest waits", [wait_sentence(longest[policy], unit) for policy in reversed(longest)]),
         *_part("lower bounds, for any policy", _bounds(gaps, unit)),
     ]
-    more = len(fairness) - len(told)
+    more = len(fairness) - len(shown)
     return [*lines, f"{more} more pairs are in --json"] if more else lines
 
 

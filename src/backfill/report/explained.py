@@ -54,7 +54,7 @@ def explained(
     np.add.at(waited, job, until - begin)
     longest = np.argsort(-waited, kind="stable")[:LONGEST]
     rules = Rules(result["policy"])
-    found = {row: brief(record, row, rules, unit) for row in longest[waited[longest] > 0].tolist()}
+    texts = {row: brief(record, row, rules, unit) for row in longest[waited[longest] > 0].tolist()}
     if (asked := result.get("explanation")) is not None:
-        found[workload.row_of(asked["job"])] = "\n".join(asked["text"])
-    return found
+        texts[workload.row_of(asked["job"])] = "\n".join(asked["text"])
+    return texts

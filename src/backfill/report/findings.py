@@ -31,12 +31,12 @@ class Findings:
     gaps: Sequence[BoundGap] = ()  # every policy against every lower bound
 
     @classmethod
-    def told(cls, found: Mapping[str, Any]) -> "Findings | None":
+    def told(cls, result: Mapping[str, Any]) -> "Findings | None":
         """The findings in the JSON of a result; None if there was no comparison."""
-        if "pairs" not in found:
+        if "pairs" not in result:
             return None
         each: dict[str, list[Any]] = {
-            name: [kind(**{column.name: one[column.name] for column in fields(kind)}) for one in found.get(name, [])]
+            name: [kind(**{column.name: one[column.name] for column in fields(kind)}) for one in result.get(name, [])]
             for name, kind in _KINDS.items()
         }
         return cls(*each.values())

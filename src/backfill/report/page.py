@@ -213,30 +213,30 @@ def _dates(page: Page) -> Dates | None:
 
 def _found(page: Page, unit: str) -> dict[str, Any]:
     """The findings of a page: the first screen, differences, bounds and losers."""
-    found = page.findings
+    findings = page.findings
     policies = [run.policy for run in page.runs]
-    told = one_by_one(found.fairness)
-    against = None if len(told) == len(found.fairness) else policies[0]
-    differences = Differences.of(found.pairs, _values(page), against, unit)
-    counts, crossings = losers.crossings(found.groups, policies, unit)
+    shown = one_by_one(findings.fairness)
+    against = None if len(shown) == len(findings.fairness) else policies[0]
+    differences = Differences.of(findings.pairs, _values(page), against, unit)
+    counts, crossings = losers.crossings(findings.groups, policies, unit)
     return {
-        "first": First.of(policies, [run.metrics for run in page.runs], found, page.reality, unit),
-        "pairs": found.pairs,
+        "first": First.of(policies, [run.metrics for run in page.runs], findings, page.reality, unit),
+        "pairs": findings.pairs,
         "differences": differences,
         "chance": chance(differences.intervals),
-        "sentences": [page.sentences[i] for i in told if page.sentences],
-        "gaps": losers.gap_rows(found.gaps, unit),
-        "groups": losers.by_name(found.groups, unit),
+        "sentences": [page.sentences[i] for i in shown if page.sentences],
+        "gaps": losers.gap_rows(findings.gaps, unit),
+        "groups": losers.by_name(findings.groups, unit),
         "rows_most": losers.ROWS_MOST,
         "counts": counts,
         "crossings": crossings,
-        "fairness": losers.fairness_rows(found.fairness, unit),
+        "fairness": losers.fairness_rows(findings.fairness, unit),
         "fairness_heads": losers.FAIRNESS_HEADS,
         "reality": page.reality,
         "replays": replay_rows(page.reality, unit) if page.reality else [],
         "replay_classes": class_rows(page.reality, unit) if page.reality else [],
         "sweep": None if page.sweep is None else swept(page.sweep, unit),
-        "long_waits": losers.long_waits(found.waits, unit),
+        "long_waits": losers.long_waits(findings.waits, unit),
     }
 
 

@@ -17,10 +17,10 @@ class Reality:
     replays: Sequence[Mapping[str, Any]]  # as in the JSON: one per policy, all of the same recorded waits
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "Reality | None":
+    def of(cls, result: Mapping[str, Any]) -> "Reality | None":
         """The comparison in the JSON of a result or of several; None if it has no replay."""
-        replays = [each["replay"] for each in found.get("results", [found]) if each.get("replay")]
-        return cls(found.get("reality") or replays[0]["sentence"], replays) if replays else None
+        replays = [each["replay"] for each in result.get("results", [result]) if each.get("replay")]
+        return cls(result.get("reality") or replays[0]["sentence"], replays) if replays else None
 
 
 def replay_rows(reality: Reality, unit: str) -> list[tuple[str, list[str]]]:
@@ -43,12 +43,12 @@ def replay_rows(reality: Reality, unit: str) -> list[tuple[str, list[str]]]:
 def class_rows(reality: Reality, unit: str) -> list[tuple[str, str, str, str, list[str]]]:
     """(by, class, jobs, recorded, what each policy gives) by size and by run time; waits in this unit."""
     first, *_ = reality.replays
-    found = []
+    rows = []
     for i, one in enumerate(first["classes"]):
         each = [replay["classes"][i] for replay in reality.replays]
         cells = [f"{brief(c['simulated_s'], unit)} ({_change(c['relative'])})" for c in each]
-        found.append((one["by"], one["class"], f"{one['jobs']:,}", brief(one["recorded_s"], unit), cells))
-    return found
+        rows.append((one["by"], one["class"], f"{one['jobs']:,}", brief(one["recorded_s"], unit), cells))
+    return rows
 
 
 def _change(share: float | None) -> str:

@@ -57,7 +57,7 @@ def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], un
     known = {policy for policy, values in lines.items() if any(value is not None for value in values)}
     if not known:
         return {}
-    told = "; ".join(
+    shown = "; ".join(
         f"{cut(policy)}: "
         + ", ".join(
             f"{text} under {row['estimates']}" for row, text in zip(rows, _texts(metric, rows, unit), strict=True)
@@ -67,7 +67,7 @@ def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], un
     )
     own = "%" if metric.endswith("_share") else _unit(metric, [v for values in lines.values() for v in values], unit)
     notes = ["" if policy in known else "promises no starts" for policy in lines]
-    return {"chart": names_chart(kinds, list(lines.values()), own), "told": told, "notes": notes}
+    return {"chart": names_chart(kinds, list(lines.values()), own), "told": shown, "notes": notes}
 
 
 def _unit(metric: str, values: Sequence[float | None], unit: str) -> str:

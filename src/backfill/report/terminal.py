@@ -19,8 +19,10 @@ _CELL, _BESIDE = 14, 26  # characters of a resource's name, and of what stands b
 
 def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
     """The headline metrics of one or several results, (policy, metrics) each, side by side."""
-    found = [metrics for _, metrics in rows]
-    return policy_table([policy for policy, _ in rows], columns(headline(found), found, wait_unit(found)), title)
+    all_metrics = [metrics for _, metrics in rows]
+    return policy_table(
+        [policy for policy, _ in rows], columns(headline(all_metrics), all_metrics, wait_unit(all_metrics)), title
+    )
 
 
 def used_table(rows: Sequence[tuple[str, Metrics]]) -> tuple[str, Table] | None:

@@ -94,7 +94,7 @@ def share_text(share: float) -> str:
 
 def grouped(text: str) -> str:
     """Whole numbers of a text with commas: `jobs of 4,096 or more cpus`."""
-    return re.sub(r"(?<![\w.,])\d{4,}(?![\w.,]*\d)", lambda found: f"{int(found[0]):,}", text)
+    return re.sub(r"(?<![\w.,])\d{4,}(?![\w.,]*\d)", lambda digits: f"{int(digits[0]):,}", text)
 
 
 def headline(all_metrics: Sequence[Metrics]) -> list[str]:

@@ -27,30 +27,32 @@ def write_report(path: str | Path, outcome: Outcome) -> None:
 
 def page_of(outcome: Outcome) -> Page:
     """The page of an outcome; without details it has tables only."""
-    told, details = outcome.told, outcome.details
-    results = told.get("results", [told])
-    names = told.get("names", [each["policy"] for each in results])
-    means: Sequence[Metrics] = [each["mean"] for each in told.get("replications", [])]
+    saved, details = outcome.told, outcome.details
+    results = saved.get("results", [saved])
+    names = saved.get("names", [each["policy"] for each in results])
+    means: Sequence[Metrics] = [each["mean"] for each in saved.get("replications", [])]
     metrics = means or [each["metrics"] for each in results]
     workload, on = results[0]["workload"], results[0]["platform"]
-    title = told.get("title", f"{workload['name']}: {counted(workload['jobs'], 'job')} on {counted(on['cpus'], 'cpu')}")
-    real = Reality.of(told)
+    title = saved.get(
+        "title", f"{workload['name']}: {counted(workload['jobs'], 'job')} on {counted(on['cpus'], 'cpu')}"
+    )
+    real = Reality.of(saved)
     made = provenance(
         results[0]["seed"],
-        told.get("command", ""),
+        saved.get("command", ""),
         {workload["name"]: workload["sha256"], f"platform {on['name']}": on["sha256"], **_of_events(results[0])},
         [
             machine_note(workload.get("cpus"), on),
             *([] if real else [NO_WAITS]),
             *remarks(workload["dropped"], workload["notes"]),
             *(note for each in results for note in each["notes"]),
-            *told.get("notes", []),
+            *saved.get("notes", []),
         ],
     )
     schedules: Sequence[Schedule | None] = details.schedules if details else [None] * len(results)
     runs = [PolicyRun(*each) for each in zip(names, metrics, schedules, strict=True)]
-    said: dict[str, Any] = {"findings": Findings.told(told), "sentences": told.get("sentences", []), "reality": real}
-    said["sweep"] = told.get("sweep")
+    said: dict[str, Any] = {"findings": Findings.told(saved), "sentences": saved.get("sentences", []), "reality": real}
+    said["sweep"] = saved.get("sweep")
     said["projects"] = Projects.of(names, results, replicated=bool(means))
     if details is None:
         return Page.of(title, runs, made, **said)

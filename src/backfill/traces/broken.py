@@ -29,12 +29,12 @@ class Field(dict[str, Value]):
     def __missing__(self, text: str) -> Value:
         """Raises BrokenLine."""
         try:
-            found = self._parse(text)
+            value = self._parse(text)
         except ValueError:
             raise BrokenLine(self._name, text, self._expected) from None
         if len(self) < _KEPT:
-            self[text] = found
-        return found
+            self[text] = value
+        return value
 
 
 class BrokenLines:
@@ -60,7 +60,10 @@ class BrokenLines:
     def notes(self) -> list[str]:
         """The messages for the first few, and the number of the others."""
         more = self.count - len(self._first)
-        return [*(f"{BROKEN}: {what}" for what in self._first), *([f"and {more:,} more broken lines"] if more else [])]
+        return [
+            *(f"{BROKEN}: {message}" for message in self._first),
+            *([f"and {more:,} more broken lines"] if more else []),
+        ]
 
     def refuse_all(self) -> None:
         """Raise WorkloadError about the first: for a log in which no line can be read."""

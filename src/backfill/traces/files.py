@@ -82,9 +82,9 @@ class _Hashed:
     def read(self, size: int) -> bytes:
         """At most so many bytes, -1: all that are left; none at the end."""
         ahead, self.ahead = self.ahead, b""
-        found = self.stream.read(size if size < 0 else size - len(ahead))
-        self.digest.update(found)
-        return ahead + found
+        data = self.stream.read(size if size < 0 else size - len(ahead))
+        self.digest.update(data)
+        return ahead + data
 
 
 def _text(file: str, stream: Any, error: type[InputError]) -> bytes:
@@ -100,8 +100,8 @@ def _text(file: str, stream: Any, error: type[InputError]) -> bytes:
         unended = unended + len(piece) if end < 0 else len(piece) - end - 1
         blank = blank + len(piece) if piece.isspace() else 0
         if max(unended, blank) > _MOST:
-            what = "a line of" if unended > _MOST else "only white space for"
-            raise error(at(file, line, f"{what} more than {_MOST >> 20} MiB; expected a log"))
+            kind = "a line of" if unended > _MOST else "only white space for"
+            raise error(at(file, line, f"{kind} more than {_MOST >> 20} MiB; expected a log"))
         line += piece.count(b"\n")
         held += piece
     return bytes(held)

@@ -144,13 +144,13 @@ def _specs(lines: Lines, texts: list[str], metacentrum: bool) -> list[NodeSpec]:
 
 def _gpus(lines: Lines, texts: list[str]) -> Ints:
     """The GPUs of the whole job."""
-    found = np.zeros(len(texts), np.int64)
+    gpus = np.zeros(len(texts), np.int64)
     for job, text in enumerate(texts):
         try:
-            found[job] = 0 if text == "-1" else number(text, 0, _GPUS_MAX)
+            gpus[job] = 0 if text == "-1" else number(text, 0, _GPUS_MAX)
         except ValueError:
             raise lines.refused(job, 19, f"a whole number up to {_GPUS_MAX:,}", ALEA) from None
-    return found
+    return gpus
 
 
 def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labels, NDArray[np.bool_], list[str]]:
@@ -162,15 +162,17 @@ def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labe
     unknown: dict[str, None] = {}
     if platform is None:
         return Labels.none(len(specs)), untold, []
-    told = {*platform.nodes, *platform.feature_names}
+    stated = {*platform.nodes, *platform.feature_names}
     texts = []
     for job, spec in enumerate(specs):
         parts = []
         for chunk in spec.asked:
             terms = []
             for asked, wanted in chunk:
-                name = asked if asked in told else asked.partition(".")[0]  # a node's name, with or without its domain
-                if name in told:
+                name = (
+                    asked if asked in stated else asked.partition(".")[0]
+                )  # a node's name, with or without its domain
+                if name in stated:
                     terms.append(name if wanted else f"!{name}")
                 else:
                     unknown[asked] = None

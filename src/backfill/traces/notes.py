@@ -16,15 +16,15 @@ REPEATS = ("refuse", "drop")  # what becomes of a file with an id that stands tw
 REPEATED = "duplicate job id"  # why a job is dropped
 
 
-def counted(found: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
+def counted(masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
     """The number of jobs for which each holds, without those that hold for none."""
-    counts = {what: int(np.count_nonzero(which)) for what, which in found.items()}
-    return {what: count for what, count in counts.items() if count}
+    counts = {note: int(np.count_nonzero(which)) for note, which in masks.items()}
+    return {note: count for note, count in counts.items() if count}
 
 
 def told(counts: Mapping[str, int], jobs: int) -> list[str]:
     """`what: 3 of 100 jobs` for each."""
-    return [f"{what}: {count:,} of {jobs:,} jobs" for what, count in counts.items()]
+    return [f"{note}: {count:,} of {jobs:,} jobs" for note, count in counts.items()]
 
 
 def oddities(jobs: Jobs) -> list[str]:

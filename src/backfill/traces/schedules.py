@@ -153,9 +153,9 @@ def write_runs(schedule: Schedule, to: str | Path | TextIO) -> None:
         _places(schedule.nodes, runs.held),
     ]
     usual = np.where(runs.state == NODE_FAIL, 0, runs.length)
-    told = (runs.state == PREEMPTED).any() or (runs.progress != usual).any()
-    header = (*RUNS_HEADER, PROGRESS) if told else RUNS_HEADER
-    columns += [seconds_texts(runs.progress)] if told else []
+    partial = (runs.state == PREEMPTED).any() or (runs.progress != usual).any()
+    header = (*RUNS_HEADER, PROGRESS) if partial else RUNS_HEADER
+    columns += [seconds_texts(runs.progress)] if partial else []
     with written_text(to) if isinstance(to, str | Path) else nullcontext(to) as out:
         write_rows(out, header, zip(*columns, strict=True))
 

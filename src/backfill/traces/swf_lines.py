@@ -302,8 +302,8 @@ def _found(log: Source, row: int, number: int) -> tuple[int, str]:
 def _refusal(
     file: str, line: int, number: int, text: str, expected: str, fields: Sequence[str] = FIELDS
 ) -> WorkloadError:
-    what = f"field {number} ({fields[number - 1]}) is {quote(text)}; expected {expected}"
-    return WorkloadError(at(file, line, what))
+    message = f"field {number} ({fields[number - 1]}) is {quote(text)}; expected {expected}"
+    return WorkloadError(at(file, line, message))
 
 
 def _is_number(text: str) -> bool:
@@ -338,12 +338,12 @@ def _named(values: Floats, names: Mapping[str, str]) -> Labels:
 
 def _names(log: Source, what: str) -> dict[str, str]:
     """The names of queues or partitions in the header, by number; without names that are numbers or occur twice."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for text in _header(log):
         if (match := _NAMED.match(text)) and match[1] == what and (name := match[3].strip()):
-            found.setdefault(str(int(match[2])), _utf8(name))
-    often = Counter(found.values())
-    return {n: name for n, name in found.items() if often[name] == 1 and name.isprintable() and not _is_number(name)}
+            names.setdefault(str(int(match[2])), _utf8(name))
+    often = Counter(names.values())
+    return {n: name for n, name in names.items() if often[name] == 1 and name.isprintable() and not _is_number(name)}
 
 
 def _utf8(text: str) -> str:
@@ -361,11 +361,11 @@ def _header(log: Source) -> Iterator[str]:
 
 def _head(log: Source) -> dict[str, str]:
     """The machine and the calendar in the header; of repeated entries, the first."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for text in _header(log):
         if match := _HEAD.match(text):
-            found.setdefault(match[1] or match[3], match[2] or match[4])
-    return found
+            fields.setdefault(match[1] or match[3], match[2] or match[4])
+    return fields
 
 
 def _size(head: dict[str, str]) -> int | None:

@@ -90,8 +90,8 @@ class Estimates:
         normal = _normals(ids, seed)
         if self.kind in ("over", "under"):
             normal = np.abs(normal) if self.kind == "over" else -np.abs(normal)
-        found: Floats = np.exp(self.factor * normal)
-        return found
+        factors: Floats = np.exp(self.factor * normal)
+        return factors
 
 
 def _draws(ids: Sequence[str], seed: int) -> Floats:
@@ -102,8 +102,8 @@ def _draws(ids: Sequence[str], seed: int) -> Floats:
 def _normals(ids: Sequence[str], seed: int) -> Floats:
     """A standard normal number for each id, by Box and Muller from two draws."""
     one, other = _draws(ids, seed), _draws([f"{each}\0" for each in ids], seed)
-    found: Floats = np.sqrt(-2 * np.log1p(-one)) * np.cos(2 * np.pi * other)
-    return found
+    normals: Floats = np.sqrt(-2 * np.log1p(-one)) * np.cos(2 * np.pi * other)
+    return normals
 
 
 def _draw(job: str, seed: int) -> float:

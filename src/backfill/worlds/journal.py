@@ -40,8 +40,8 @@ def feed_back(
                 decide_once(policy.entry, state)
             else:
                 policy.decide(view)
-    found: Ints = state.journal.row[: state.journal.rows].copy()
-    return found
+    rows: Ints = state.journal.row[: state.journal.rows].copy()
+    return rows
 
 
 def promises_of(journal: Ints, submit: Ints, kept: bool) -> Promises:

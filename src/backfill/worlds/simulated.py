@@ -232,12 +232,12 @@ def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
     """Make a call and return its result. Ctrl-C is answered at once, and so is an error of `look`: the call is
     abandoned then.
     """
-    found: list[int] = []
+    result: list[int] = []
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
-            found.append(int(call()))
+            result.append(int(call()))
         except BaseException as error:
             failed.append(error)
 
@@ -249,7 +249,7 @@ def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
             look()
     if failed:
         raise failed[0]
-    return found[0]
+    return result[0]
 
 
 def _now(state: Any, clock: Clock | None) -> str:
@@ -289,10 +289,10 @@ def _patience(
         if looks * ANSWER_S >= MISUSED_S and state.trace.error[0] != OK:
             raise Misused  # it goes on and on after a verb refused what it wanted
         if looks * ANSWER_S >= policy.patience_s:
-            told = (
+            message = (
                 f"policy {policy.name} has not returned from its pass {_now(state, clock)} for {policy.patience_s:g} s"
             )
-            raise PolicyError(f"{told}; expected less, or @policy({policy.name!r}, patience=SECONDS)")
+            raise PolicyError(f"{message}; expected less, or @policy({policy.name!r}, patience=SECONDS)")
 
     return look
 
@@ -306,7 +306,7 @@ def _stopped_when_stuck(policy: Policy, state: Any, clock: Clock | None) -> Iter
     """Stop what this thread does once a pass in plain Python does not return, and say in which line that was."""
     here = threading.get_ident()
     look, over, lock = _patience(policy, state, clock, partial(_may_last, here)), threading.Event(), threading.Lock()
-    found: list[BaseException] = []
+    caught: list[BaseException] = []
     stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
     def watch() -> None:
@@ -316,7 +316,7 @@ def _stopped_when_stuck(policy: Policy, state: Any, clock: Clock | None) -> Iter
             except (PolicyError, Misused) as error:
                 with lock:
                     if not over.is_set():
-                        found.append(error)
+                        caught.append(error)
                         stop(ctypes.c_ulong(here), ctypes.py_object(_Stuck))
                 over.wait(MISUSED_S)  # and once more where a bare `except:` swallowed it
 
@@ -330,9 +330,9 @@ def _stopped_when_stuck(policy: Policy, state: Any, clock: Clock | None) -> Iter
                 over.set()
                 stop(ctypes.c_ulong(here), None)  # one that is on its way is not wanted any more
     except _Stuck as stuck:
-        if isinstance(found[0], Misused):
-            raise found[0].with_traceback(stuck.__traceback__) from None
-        raise PolicyError(at(*_line_of(policy, stuck), str(found[0]))) from None
+        if isinstance(caught[0], Misused):
+            raise caught[0].with_traceback(stuck.__traceback__) from None
+        raise PolicyError(at(*_line_of(policy, stuck), str(caught[0]))) from None
 
 
 def _may_last(thread: int) -> bool:
@@ -427,9 +427,9 @@ def _schedule(begun: Begun, world: Any) -> Schedule:
     held = _alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last)
 
     def of_last(values: Any, nothing: Any) -> Any:
-        found = np.full(len(jobs), nothing, values.dtype)
-        found[ran] = values[last[ran]]
-        return found
+        column = np.full(len(jobs), nothing, values.dtype)
+        column[ran] = values[last[ran]]
+        return column
 
     return Schedule(
         job=jobs.job,
@@ -493,5 +493,5 @@ def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any, cloc
     fits = np.empty(len(schedule), np.int8)
     fit_empty(state, state.machine.capacity, state.machine.copies, fits)
     if fits[stuck].all():
-        some = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
-        raise PolicyError(f"policy {name}: {some} (the first is {story(state, int(stuck[0]), ids, clock)})")
+        stuck_jobs = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
+        raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), ids, clock)})")
