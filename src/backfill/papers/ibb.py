@@ -175,10 +175,10 @@ def _claims(sweeps: Mapping[Setting, LogSweep]) -> list[Claim]:
     claims: list[Claim] = []
     if PURE in sweeps:
         claims += ibb_claims.of_pure(sweeps[PURE])
-        claims += _told(f"{AS_BUILT} GB in all", ibb_claims.of_pure(sweeps[SMALL]))
+        claims += _told(f"{AS_BUILT} GB in total", ibb_claims.of_pure(sweeps[SMALL]))
     if MIXED in sweeps:
         claims += ibb_claims.of_mixed(sweeps[MIXED], sweeps[PURE])
-        claims += _told(f"{AS_BUILT} GB in all", ibb_claims.of_mixed(sweeps[MIXED_SMALL], sweeps[SMALL]))
+        claims += _told(f"{AS_BUILT} GB in total", ibb_claims.of_mixed(sweeps[MIXED_SMALL], sweeps[SMALL]))
     return claims
 
 
@@ -204,9 +204,9 @@ def _figures(found: Mapping[Setting, LogSweep]) -> list[Figure]:
     figures: list[Figure] = []
     for number, setting, suffix, more in (
         (1, PURE, "", ""),
-        (1, SMALL, "-small", ", 32 GB in all"),
+        (1, SMALL, "-small", ", 32 GB in total"),
         (2, MIXED, "", ""),
-        (2, MIXED_SMALL, "-small", ", 32 GB in all"),
+        (2, MIXED_SMALL, "-small", ", 32 GB in total"),
     ):
         if setting in found:
             label = WHAT[setting.logs] + more
@@ -222,7 +222,7 @@ def _figures(found: Mapping[Setting, LogSweep]) -> list[Figure]:
 def _sentences(request: Asked, sweeps: Mapping[Setting, LogSweep]) -> list[str]:
     """What was run."""
     sentences = [
-        f"Logs: {CPUS:,} cpus as one pool, with 1 GB of memory for each, and also with {AS_BUILT} GB in all; "
+        f"Logs: {CPUS:,} cpus as one pool, with 1 GB of memory for each, and also with {AS_BUILT} GB in total; "
         "walltime = the longer of requested and run time, and no job is killed. Relative loads from "
         f"{LOADS[0]:g} to {LOADS[-1]:g}; intervals of differences by a bootstrap of eight long blocks. There is none "
         "where the queue stays non-empty for most of the log.",
@@ -230,10 +230,10 @@ def _sentences(request: Asked, sweeps: Mapping[Setting, LogSweep]) -> list[str]:
     ]
     if MIXED in sweeps:
         notes = workload(tuple(request.logs[name] for name in MIXED.logs), weeks=_weeks(request)).notes
-        sentences.append(f"Mixed: {notes[0]}. MetaCentrum has no requested times: the run time stands for them.")
+        sentences.append(f"Mixed: {notes[0]}. MetaCentrum has no requested times, so the run time is used.")
     if rejected := sum(row.values[BB]["rejected_jobs"] for sweep in sweeps.values() for row in sweep.found.values()):
         sentences.append(
-            f"In all runs of BB together {rejected:.0f} jobs were rejected, which ask for more than there is."
+            f"In all runs of BB together {rejected:.0f} jobs were rejected: they ask for more than the machine has."
         )
     if lacking := missing(LOGS, request.logs):
         sentences.append(f"Not judged are claims that need a log which was not there: {how_to_get(lacking)}.")

@@ -125,7 +125,7 @@ def _beside(sweep: Sweep, more: Mapping[int, list[Mapping[str, Numbers]]]) -> Sw
 def _sentences(request: Asked, projects: int) -> list[str]:
     """What was run."""
     few = len(request.seeds[:AT_HIGH_LOAD])
-    beside = f"; beside each value stands that of our first {SEEDS} alone" if few > SEEDS else ""
+    beside = f"; each value is shown beside that of our first {SEEDS} seeds" if few > SEEDS else ""
     sentences = [
         f"{projects:,} projects of about 5 jobs each on one node with five resource types; "
         f"{request.replications} seeds, {few} in Figure 10 at a mean inter-arrival time of {BUSIEST} s, "
