@@ -1,4 +1,4 @@
-"""The console entry. The verbs of the queue answer at once, so they load nothing that they do not need."""
+"""The console entry point. The verbs of the live queue answer at once, so it loads nothing that they do not need."""
 
 import sys
 

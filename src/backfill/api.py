@@ -1,4 +1,4 @@
-"""The Python interface: simulate a policy on a workload, and what comes out of it."""
+"""The Python interface: simulates a policy on a workload and returns a `Result`."""
 
 import traceback
 from collections import Counter
@@ -97,7 +97,7 @@ class Result:
 
     @property
     def warmup(self) -> Trim:
-        """How much of the begin of the run is left out of the metrics.
+        """The part at the begin of the run that is left out of the metrics.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -108,7 +108,7 @@ class Result:
 
     @property
     def cooldown(self) -> Trim:
-        """How much of the end of the run is left out of the metrics.
+        """The part at the end of the run that is left out of the metrics.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -130,7 +130,7 @@ class Result:
 
     @property
     def schedule(self) -> Schedule:
-        """When and where each job ran.
+        """The schedule: when and where each job ran.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -174,35 +174,35 @@ class Result:
 
     @property
     def notes(self) -> list[str]:
-        """What to know before the metrics are believed, one sentence each.
+        """Notes on what limits the meaning of the metrics, one sentence each.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
         >>> bf.simulate(log, bf.Platform.pool(16), "easy").notes
         ['rejected 2 of 20 jobs, which can never run here: cpus (2)']
         """
-        found = []
+        remarks = []
         if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
             why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
             for_ever = "" if any(QUEUED_JOBS in cause for cause in causes) else ", which can never run here"
-            found.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
+            remarks.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
         if "memory" in self.workload.resources and not self.platform.bounds("memory"):
-            found.append("memory is not limited: the platform does not state how much it has")
+            remarks.append("memory is not limited: the platform does not state how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
-            found.append(
+            remarks.append(
                 "the features that jobs ask for are not checked: the platform does not state those of its nodes"
             )
         if self.policy.projects and not self.workload.jobs.project.names:
-            found.append(f"no job has a project: {self.policy.name} treats each job as a project of its own")
+            remarks.append(f"no job has a project: {self.policy.name} treats each job as a project of its own")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
-            found.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
+            remarks.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
         if self.happened is not None:
-            found += self.happened.notes
+            remarks += self.happened.notes
         if self.no_bounds:
-            found.append(
+            remarks.append(
                 "no lower bounds: events raise a capacity or change walltimes, which the bounds do not consider"
             )
-        return found
+        return remarks
 
     @cached_property
     def events(self) -> Events | None:
@@ -266,8 +266,8 @@ class Result:
         >>> result.promises[0]
         (78840.0, 90777.0)
         """
-        told = [] if self.watched is None else self.promise_history(self.watched)
-        return [(each.at / SECOND, each.until / SECOND) for each in told if each.until != NO_TIME]
+        changes = [] if self.watched is None else self.promise_history(self.watched)
+        return [(each.at / SECOND, each.until / SECOND) for each in changes if each.until != NO_TIME]
 
     def promise_history(self, name: str) -> list[Change]:
         """Every promise to a job or a project, when and why it was made, in order; times in microseconds.
@@ -311,7 +311,8 @@ class Result:
         return projects_told(self.departures, self.workload, self.schedule, codes)
 
     def explain(self, job: object) -> "Explanation":
-        """Why a job waited: what it lacked and who held that, who passed it, which start it was promised.
+        """Explain the wait of a job: what it lacked and which jobs held that, which jobs passed it, its promised
+        starts.
 
         job: its id. `print` shows the explanation as text, `as_dict()` is what `--json` has of it. A result without a
         record of what was promised - one that was not asked to explain a job - is simulated once more for it.
@@ -328,7 +329,7 @@ class Result:
         policy = self.policy
         idle = policy.reserve == policy.fill == "nobody"
         rules = Rules(policy.name, in_order=idle and policy.orders == (FCFS,) and not policy.sorts)
-        return explain(self._record, row, rules, self._promised)
+        return explain(self._record, row, rules, self._promised, self.unit)
 
     @cached_property
     def _record(self) -> "Record":
@@ -398,7 +399,7 @@ class Result:
 
     @cached_property
     def replay(self) -> "Replay | None":
-        """How this run compares with the recorded waits; None where the log has none.
+        """The comparison of this run with the recorded waits; None if the log has none.
 
         >>> import backfill as bf
         >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]}
@@ -411,7 +412,7 @@ class Result:
         return replay(self)
 
     def outcome(self, command: str = "") -> "Outcome":
-        """What a page shows and a folder stores. command: the command line that reproduces it.
+        """The data that a page shows and a folder stores. command: the command line that reproduces it.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -454,7 +455,7 @@ class Result:
         """
         loop = self.simulation.elapsed_s
         chosen, clock = self.workload.chosen, self.workload.calendar
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "schema": SCHEMA,
             "backfill": __version__,
             "policy": self.policy.name,
@@ -487,16 +488,16 @@ class Result:
             "jobs_per_s": round(len(self.workload) / loop) if loop > 0 else None,
         }
         if self.replay is not None:
-            found["replay"] = self.replay.to_dict()
+            result["replay"] = self.replay.to_dict()
         if self.departures is not None:
-            found["projects"] = self.projects_told(farthest([(self.departures, self.schedule)], self.workload))
+            result["projects"] = self.projects_told(farthest([(self.departures, self.schedule)], self.workload))
         if self.watched is not None:
             project = subject(self.workload, self.watched)[0] is None
-            told = [each.to_dict(self.workload, project) for each in self.promise_history(self.watched)]
-            found["promise"] = {"project" if project else "job": self.watched, "history": told}
+            history = [each.to_dict(self.workload, project) for each in self.promise_history(self.watched)]
+            result["promise"] = {"project" if project else "job": self.watched, "history": history}
         if self.spec.explained is not None:
-            found["explanation"] = self.explain(self.spec.explained).as_dict()
-        return found
+            result["explanation"] = self.explain(self.spec.explained).as_dict()
+        return result
 
     def to_polars(self, runs: bool = False) -> Any:
         """The schedule as a polars DataFrame, times in seconds: one row per job, or per run. Needs the extra `data`.
@@ -567,9 +568,9 @@ class Result:
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline
 
-        found = columns(headline([self.metrics]), [self.metrics], self.unit)
+        cells = columns(headline([self.metrics]), [self.metrics], self.unit)
         return notebook.table(
-            self.title, ["policy", *(head for head, _ in found)], [[self.name, *(c for _, (c,) in found)]]
+            self.title, ["policy", *(head for head, _ in cells)], [[self.name, *(c for _, (c,) in cells)]]
         )
 
     def _walltimes_hold(self) -> bool:
@@ -659,8 +660,8 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
     pool = Platform.of(log) if pool is None else pool
     log = with_default_walltimes(log, pool)
     if spec.watched is not None and subject(log, spec.watched)[0] is None and not spec.policy.keeps:
-        told = "projects are promised departures by 2tsb, 2tfb, 2tfb-sf, 2tpb, slack and conservative"
-        raise UsageError(f"policy {spec.policy.name} promises no departures; {told}")
+        promising = "projects are promised departures by 2tsb, 2tfb, 2tfb-sf, 2tpb, slack and conservative"
+        raise UsageError(f"policy {spec.policy.name} promises no departures; {promising}")
     done = _simulation(log, pool, spec, progress, journal=spec.explained is not None)
     numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
     if spec.policy.booked:
@@ -693,8 +694,8 @@ def _departures(log: Workload, spec: RunSpec, done: Simulation) -> Departures | 
     codes = log.jobs.project.codes
     if not spec.policy.booked or not (codes >= 0).any():
         return None
-    found = Departures.of(done.promises, codes)
-    return found if len(found) else None
+    departures = Departures.of(done.promises, codes)
+    return departures if len(departures) else None
 
 
 def verify(result: Result) -> list[Violation]:
@@ -709,12 +710,12 @@ def verify(result: Result) -> list[Violation]:
 
 
 def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
-    """One line about an error that rose in the file of a policy; None where it rose elsewhere."""
+    """A one-line message about an error in the file of a policy; None if it occurred elsewhere."""
     file = policy.code.co_filename if policy.code is not None else ""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if not lines:
         return None
     if "read-only" in str(error):  # numpy, of an array of the policy's view
         return PolicyError(at(file, lines[-1], f"policy {policy.name}: this array {NOT_YOURS}"))
-    what = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
-    return PolicyError(at(file, lines[-1], what))
+    message = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
+    return PolicyError(at(file, lines[-1], message))

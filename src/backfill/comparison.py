@@ -1,4 +1,4 @@
-"""Several policies over the same workload: paired differences, who loses, how far each is from the optimum."""
+"""Compares policies over the same workload: paired differences, groups that lose, and distances from lower bounds."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +38,8 @@ class Comparison:
     `groups`, `fairness` and `waits` are of the first replication.
 
     >>> import backfill as bf
-    >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-    >>> found
+    >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+    >>> comparison
     <Comparison on lublin: 100 jobs on 64 cpus: mean waits fcfs 183 min; easy 31.3 min>
     """
 
@@ -58,8 +58,8 @@ class Comparison:
         """The metrics of each policy; means over the replications, of those in which they are defined.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> [each["jobs"] for each in found.metrics]
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> [each["jobs"] for each in comparison.metrics]
         [100, 100]
         """
         return [each[0] if len(each) == 1 else _means(each) for each in self.replicated]
@@ -69,8 +69,8 @@ class Comparison:
         """The workload, the platform and the variant of the rules in one line.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.title
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.title
         'lublin: 100 jobs on 64 cpus'
         """
         return ", ".join([*self.on, *self.results[0].variant])
@@ -80,8 +80,8 @@ class Comparison:
         """The workload and the platform, and the number of replications.
 
         >>> import backfill as bf
-        >>> found = bf.compare("lublin?jobs=20&cpus=64", None, ["fcfs", "easy"], replications=2)
-        >>> found.on
+        >>> comparison = bf.compare("lublin?jobs=20&cpus=64", None, ["fcfs", "easy"], replications=2)
+        >>> comparison.on
         ['lublin: 20 jobs on 64 cpus', '2 replications']
         """
         count = len(self.replicated[0])
@@ -89,60 +89,60 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What to know before this is believed, one sentence each.
+        """Notes on what limits the meaning of the comparison, one sentence each.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.notes
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.notes
         []
         """
-        found = list(dict.fromkeys(note for result in self.results for note in result.notes))
+        remarks = list(dict.fromkeys(note for result in self.results for note in result.notes))
         if len(self.replicated[0]) > 1:
-            found.append("groups, fairness and longest waits are those of the first replication")
-        return [*found, *([self.interrupted] if self.interrupted else [])]
+            remarks.append("groups, fairness and longest waits are those of the first replication")
+        return [*remarks, *([self.interrupted] if self.interrupted else [])]
 
     @property
     def happened(self) -> list[str]:
         """The events and their effects under each policy, a line each; empty without events.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.happened
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.happened
         []
         """
-        found = [(name, each.happened) for name, each in zip(self.names, self.results, strict=True)]
-        return [f"{name}: {each.sentence}" for name, each in found if each is not None]
+        events = [(name, each.happened) for name, each in zip(self.names, self.results, strict=True)]
+        return [f"{name}: {each.sentence}" for name, each in events if each is not None]
 
     @property
     def gaps(self) -> list[BoundGap]:
         """The distance of every policy from every lower bound.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> {gap.metric for gap in found.gaps if gap.policy == "easy"} == {"makespan_s", "mean_wait_s"}
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> {gap.metric for gap in comparison.gaps if gap.policy == "easy"} == {"makespan_s", "mean_wait_s"}
         True
         """
         return gaps(self.names, self.metrics, self.bounds)
 
     @cached_property
     def replays(self) -> list[Replay]:
-        """How each policy compares with the recorded waits; empty where the log has none.
+        """The comparison of each policy with the recorded waits; empty if the log has none.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.replays
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.replays
         []
         """
-        found = [(name, result.replay) for name, result in zip(self.names, self.results, strict=True)]
-        return [replace(each, policy=name) for name, each in found if each is not None]
+        compared = [(name, result.replay) for name, result in zip(self.names, self.results, strict=True)]
+        return [replace(each, policy=name) for name, each in compared if each is not None]
 
     @property
     def reality(self) -> str:
         """The policy that comes closest to the recorded waits, or why none can; empty where the log has none.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.reality
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.reality
         ''
         """
         return reality(self.replays, self.unit) if self.replays else ""
@@ -152,8 +152,8 @@ class Comparison:
         """One plain sentence for every two policies, in the order of `fairness`.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> len(found.sentences)
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> len(comparison.sentences)
         1
         """
         from backfill.report.sentences import pair_sentence
@@ -167,8 +167,8 @@ class Comparison:
         """The unit of every wait in the texts: `d`, `h`, `min` or `s`.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.unit
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.unit
         'min'
         """
         from backfill.report.values import wait_unit
@@ -179,8 +179,8 @@ class Comparison:
         """Headline metrics, distances from the optimum, pairs and who loses, as text 80 columns wide.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> print(found.summary().splitlines()[0])
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> print(comparison.summary().splitlines()[0])
         lublin: 100 jobs on 64 cpus
         """
         from backfill.report.compared import compared_table, compared_text
@@ -201,27 +201,27 @@ class Comparison:
         )
 
     def outcome(self, command: str = "", *notes: str) -> "Outcome":
-        """What a page shows and a folder stores.
+        """The data that a page shows and a folder stores.
 
         command: what a reader can type to get it again; notes: what else to know.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> len(found.outcome().told["results"])
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> len(comparison.outcome().told["results"])
         2
         """
         from backfill.report.outcome import Outcome
 
-        told = self.to_dict()
-        told["notes"] = [*told["notes"], *notes]
-        return Outcome.of(self.results, command, told, names=self.names, title=self.title)
+        results = self.to_dict()
+        results["notes"] = [*results["notes"], *notes]
+        return Outcome.of(self.results, command, results, names=self.names, title=self.title)
 
     def save(self, folder: str | Path, command: str = "") -> None:
         """Write the results into a folder, from which `backfill report` makes the page again.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.save("saved")
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.save("saved")
         """
         from backfill.report.saved import save
 
@@ -233,8 +233,8 @@ class Comparison:
         command: what a reader can type to get it again; notes: what else to know.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.report("compared.html")
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.report("compared.html")
         """
         from backfill.report.write import write_report
 
@@ -244,8 +244,8 @@ class Comparison:
         """The metrics as a polars DataFrame, one row per policy. Needs the extra `data`.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.to_polars()["policy"].to_list()
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.to_polars()["policy"].to_list()
         ['fcfs', 'easy']
         """
         return frames.to_polars(self._columns(), ("policy",))
@@ -254,8 +254,8 @@ class Comparison:
         """The metrics as a pandas DataFrame, one row per policy. Needs pandas.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> found.to_pandas()["policy"].tolist()
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.to_pandas()["policy"].tolist()
         ['fcfs', 'easy']
         """
         return frames.to_pandas(self._columns(), ("policy",))
@@ -266,15 +266,15 @@ class Comparison:
 
     def __repr__(self) -> str:
         waits = (span(each.get("mean_wait_s") or 0, self.unit) for each in self.metrics)
-        told = "; ".join(f"{name} {wait}" for name, wait in zip(self.names, waits, strict=True))
-        return f"<Comparison on {self.title}: mean waits {told}>"
+        waits_by_name = "; ".join(f"{name} {wait}" for name, wait in zip(self.names, waits, strict=True))
+        return f"<Comparison on {self.title}: mean waits {waits_by_name}>"
 
     def _repr_html_(self) -> str:
         from backfill.report.values import columns, headline
 
-        found = columns(headline(self.metrics), self.metrics, self.unit)
-        rows = [[name, *(cells[i] for _, cells in found)] for i, name in enumerate(self.names)]
-        table = notebook.table(self.title, ["policy", *(head for head, _ in found)], rows)
+        shown = columns(headline(self.metrics), self.metrics, self.unit)
+        rows = [[name, *(cells[i] for _, cells in shown)] for i, name in enumerate(self.names)]
+        table = notebook.table(self.title, ["policy", *(head for head, _ in shown)], rows)
         return table + notebook.paragraphs([*self.sentences, *self.notes])
 
     @cached_property
@@ -285,22 +285,22 @@ class Comparison:
 
     def _named(self, name: str, result: Result) -> dict[str, Any]:
         """A result, whose replay is told under the policy's name among the others."""
-        found = result.to_dict()
-        if "projects" in found:
-            found["projects"] = result.projects_told(self._projects)
-        if "replay" in found:
-            found["replay"]["policy"] = name
-        return found
+        fields = result.to_dict()
+        if "projects" in fields:
+            fields["projects"] = result.projects_told(self._projects)
+        if "replay" in fields:
+            fields["replay"]["policy"] = name
+        return fields
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of `compare --json`.
 
         >>> import backfill as bf
-        >>> found = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> [each["policy"] for each in found.to_dict()["results"]]
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> [each["policy"] for each in comparison.to_dict()["results"]]
         ['fcfs', 'easy']
         """
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "schema": SCHEMA,
             "backfill": __version__,
             "results": [self._named(name, result) for name, result in zip(self.names, self.results, strict=True)],
@@ -314,13 +314,13 @@ class Comparison:
             "notes": self.notes,
         }
         if self.reality:
-            found["reality"] = self.reality
+            fields["reality"] = self.reality
         if len(self.replicated[0]) > 1:
-            found["replications"] = [
+            fields["replications"] = [
                 {"policy": name, "mean": mean, "metrics": list(each)}
                 for name, mean, each in zip(self.names, self.metrics, self.replicated, strict=True)
             ]
-        return found
+        return fields
 
 
 @shows_given
@@ -349,8 +349,8 @@ def compare(
 
     >>> import backfill as bf
     >>> log = bf.generate("lublin?jobs=100&cpus=64")
-    >>> found = bf.compare(log, None, ["fcfs", "easy", ("k-reservations", {"k": 4})])
-    >>> found.names
+    >>> comparison = bf.compare(log, None, ["fcfs", "easy", ("k-reservations", {"k": 4})])
+    >>> comparison.names
     ['fcfs', 'easy', 'k-reservations']
     """
     specs, where = described(log, policies, replications, workers, executor, given)
@@ -401,10 +401,10 @@ def compare_specs(
     if not any(run.replication == 0 for run in done):
         raise KeyboardInterrupt
     with held_back() as pressed:
-        found = _comparison(plan, first, called, runs, done, interrupted)
+        comparison = _comparison(plan, first, called, runs, done, interrupted)
     if pressed and not interrupted:
-        return replace(found, interrupted="interrupted while the runs were compared; all runs are included")
-    return found
+        return replace(comparison, interrupted="interrupted while the runs were compared; all runs are included")
+    return comparison
 
 
 def _source(log: Workload | str | Callable[[int], Workload], seed: int) -> Source:
@@ -471,16 +471,16 @@ def _left_out(
     names: Sequence[str], there: Sequence[int], runs: Sequence[RunKey], done: Mapping[RunKey, Done], kept: int
 ) -> str:
     absent = [name for p, name in enumerate(names) if p not in there]
-    found = [f"interrupted after {len(done)} of {len(runs)} runs"]
-    found += [f"left out: {', '.join(absent)}"] if absent else []
+    parts = [f"interrupted after {len(done)} of {len(runs)} runs"]
+    parts += [f"left out: {', '.join(absent)}"] if absent else []
     asked = len({run.replication for run in runs})
-    found += [f"{kept} of {asked} replications"] if asked > 1 else []
-    return "; ".join(found)
+    parts += [f"{kept} of {asked} replications"] if asked > 1 else []
+    return "; ".join(parts)
 
 
 def _means(metrics: Sequence[Metrics]) -> Metrics:
-    found: Metrics = {}
+    means: Metrics = {}
     for name in metrics[0]:
         values = [value for each in metrics if (value := each[name]) is not None]
-        found[name] = math.fsum(values) / len(values) if values else None
-    return found
+        means[name] = math.fsum(values) / len(values) if values else None
+    return means

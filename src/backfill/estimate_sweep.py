@@ -1,4 +1,4 @@
-"""Policies under estimates that get worse: what is lost, which promises slip and by how much, and whom it hurts."""
+"""Compares policies under several kinds of estimates: longer waits, slipping promises, and the groups that lose."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ class EstimateSweep:
 
     >>> import backfill as bf
     >>> log = bf.generate("lublin?jobs=50&cpus=64")
-    >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-    >>> found.kinds
+    >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+    >>> swept.kinds
     ['exact', 'inflate:2']
     """
 
@@ -42,8 +42,8 @@ class EstimateSweep:
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
-        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> found.title
+        >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> swept.title
         'lublin: 50 jobs on 64 cpus'
         """
         first = self.comparisons[0]
@@ -55,8 +55,8 @@ class EstimateSweep:
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
-        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> list(found.names)
+        >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> list(swept.names)
         ['fcfs', 'easy']
         """
         return self.comparisons[0].names
@@ -66,21 +66,21 @@ class EstimateSweep:
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
-        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> [len(values) for values in found.values("mean_wait_s", policy=1)]
+        >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> [len(values) for values in swept.values("mean_wait_s", policy=1)]
         [1, 1]
         """
         of = broken_share if metric == "broken_share" else lambda metrics: metrics.get(metric)
-        found = [[of(each) for each in c.replicated[policy]] for c in self.comparisons]
-        return [[float(value) for value in values if value is not None] for values in found]
+        replicated = [[of(each) for each in c.replicated[policy]] for c in self.comparisons]
+        return [[float(value) for value in values if value is not None] for values in replicated]
 
     def hurt(self, kind: int, policy: int) -> Fairness:
         """The jobs, users and classes that wait longer under this kind of estimates than under the first.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
-        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> found.hurt(kind=1, policy=1).jobs
+        >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> swept.hurt(kind=1, policy=1).jobs
         50
         """
         results = [self.comparisons[place].results[policy] for place in (kind, 0)]
@@ -89,47 +89,49 @@ class EstimateSweep:
         return fairness(log, (self.kinds[kind], self.kinds[0]), one, other)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per policy and kind: the means of METRICS, the share of broken promises, who is hit most.
+        """The table of results, one row per policy and kind: the means of METRICS, the share of broken promises, the
+        groups hit most.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
-        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> [(row["policy"], row["estimates"]) for row in found.rows()][:2]
+        >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> [(row["policy"], row["estimates"]) for row in swept.rows()][:2]
         [('fcfs', 'exact'), ('fcfs', 'inflate:2')]
         """
-        found = []
+        table = []
         for policy, name in enumerate(self.names):
             for kind, text in enumerate(self.kinds):
                 metrics = self.comparisons[kind].metrics[policy]
                 row: dict[str, Any] = {"policy": name, "estimates": text} | {m: metrics.get(m) for m in METRICS}
                 row["broken_share"] = broken_share(metrics)
-                told = self.hurt(kind, policy)
-                row |= {"jobs_later": told.later, "later_share": told.later_share, "users": told.users,
-                        "users_longer": told.users_longer, "worst_class": told.worst_class,
-                        "worst_class_s": told.worst_class_s, "worst_user": told.worst_user,
-                        "worst_user_s": told.worst_user_s}  # fmt: skip
-                found.append(row)
-        return found
+                fairness = self.hurt(kind, policy)
+                row |= {"jobs_later": fairness.later, "later_share": fairness.later_share, "users": fairness.users,
+                        "users_longer": fairness.users_longer, "worst_class": fairness.worst_class,
+                        "worst_class_s": fairness.worst_class_s, "worst_user": fairness.worst_user,
+                        "worst_user_s": fairness.worst_user_s}  # fmt: skip
+                table.append(row)
+        return table
 
     def outcome(self, command: str = "") -> "Outcome":
-        """What a page tells and a folder keeps: the comparison under the first kind, and what becomes of it.
+        """The data that a page shows and a folder stores: the comparison under the first kind, and the changes under
+        the others.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
-        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> found.outcome().told["sweep"]["kinds"]
+        >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> swept.outcome().told["sweep"]["kinds"]
         ['exact', 'inflate:2']
         """
-        found = self.comparisons[0].outcome(command)
-        return replace(found, told={**found.told, "sweep": {"kinds": list(self.kinds), "rows": self.rows()}})
+        first = self.comparisons[0].outcome(command)
+        return replace(first, told={**first.told, "sweep": {"kinds": list(self.kinds), "rows": self.rows()}})
 
     def report(self, path: str | Path, command: str = "") -> None:
         """Write all of it as one HTML page. command: what a reader can type to get it again.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
-        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> found.report("estimates.html")
+        >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> swept.report("estimates.html")
         """
         from backfill.report.write import write_report
 
@@ -140,8 +142,8 @@ class EstimateSweep:
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
-        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> found.save("estimates")
+        >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> swept.save("estimates")
         """
         from backfill.report.saved import save
 
@@ -152,8 +154,8 @@ class EstimateSweep:
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
-        >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> found.to_dict()["kinds"]
+        >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+        >>> swept.to_dict()["kinds"]
         ['exact', 'inflate:2']
         """
         return {"kinds": list(self.kinds), "rows": self.rows(), "comparisons": [c.to_dict() for c in self.comparisons]}
@@ -181,22 +183,22 @@ def sweep_specs(
     if len(kinds) < 2 or len(set(kinds)) < len(kinds):
         raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, separated by commas")
     parsed = [Estimates.parse(kind) for kind in kinds]
-    names, found, interrupted = [str(each) for each in parsed], list[Comparison](), ""
+    names, comparisons, interrupted = [str(each) for each in parsed], list[Comparison](), ""
     for each in parsed:
-        tell = None if progress is None else _behind(progress, len(found) * len(specs) * replications)
+        tell = None if progress is None else _behind(progress, len(comparisons) * len(specs) * replications)
         try:
             one = compare_specs(log, pool, [_with(spec, each) for spec in specs], replications, where, tell)
         except KeyboardInterrupt:
-            if not found:
+            if not comparisons:
                 raise
             one = None
         if one is None or one.interrupted:
-            if not found:
+            if not comparisons:
                 raise KeyboardInterrupt
-            interrupted = f"interrupted; left out: {', '.join(names[len(found) :])}"
+            interrupted = f"interrupted; left out: {', '.join(names[len(comparisons) :])}"
             break
-        found.append(one)
-    return EstimateSweep(kinds=names[: len(found)], comparisons=found, interrupted=interrupted)
+        comparisons.append(one)
+    return EstimateSweep(kinds=names[: len(comparisons)], comparisons=comparisons, interrupted=interrupted)
 
 
 def _behind(progress: Progress, done: float) -> Progress:
@@ -206,9 +208,9 @@ def _behind(progress: Progress, done: float) -> Progress:
 
 def _with(spec: RunSpec, estimates: Estimates) -> RunSpec:
     """The spec under other estimates."""
-    found = replace(spec, options=replace(spec.options, estimates=estimates))
-    vars(found)["policy"] = spec.policy
-    return found
+    other = replace(spec, options=replace(spec.options, estimates=estimates))
+    vars(other)["policy"] = spec.policy
+    return other
 
 
 def sweep_estimates(
@@ -229,8 +231,8 @@ def sweep_estimates(
 
     >>> import backfill as bf
     >>> log = bf.generate("lublin?jobs=100&cpus=64")
-    >>> found = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-    >>> found.kinds
+    >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
+    >>> swept.kinds
     ['exact', 'inflate:2']
     """
     specs, where = described(log, policies, replications, workers, executor, given)

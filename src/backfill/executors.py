@@ -1,4 +1,4 @@
-"""Who carries out tasks: this process, several, or a cluster. Whoever does, the results are the same."""
+"""Executors of tasks: this process, several processes, or a cluster. The results are the same under each."""
 
 import logging
 import pickle
@@ -26,7 +26,7 @@ TICK_S = 0.2  # seconds between two looks at what is done
 
 
 class Executor(Protocol):
-    """What runs tasks: a `concurrent.futures.Executor`, or anything with this method of one."""
+    """An object that runs tasks: a `concurrent.futures.Executor`, or anything with this method of one."""
 
     def submit(self, fn: Callable[..., Any], /, *arguments: Any) -> "Future[Any]": ...  # noqa: D102
 
@@ -43,7 +43,7 @@ Where = Executor | Processes | None  # None: this process, one task after the ot
 
 @contextmanager
 def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Where]:
-    """What carries out tasks: this process, several, or the Dask cluster at an address.
+    """The executor of tasks: this process, several processes, or the Dask cluster at an address.
 
     Raises MissingExtra where Dask is not there, BackfillError where the cluster does not answer.
     """
@@ -54,8 +54,8 @@ def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Where]:
     if cluster is None:
         yield Processes(workers) if workers > 1 else None
     else:
-        with _dask(cluster) as found:
-            yield found
+        with _dask(cluster) as client:
+            yield client
 
 
 def carry_out(
@@ -67,7 +67,8 @@ def carry_out(
     tells: bool = False,
     done: dict[int, Found] | None = None,
 ) -> list[Found]:
-    """What `run` returns for each task, in their order. Without an executor one after the other, here.
+    """Run the tasks and return the results of `run`, in their order. Without an executor they run one after the other,
+    here.
 
     `run` must be a function of a module, or a method of what can be pickled, and a task plain data, where the executor
     sends them elsewhere. Where a task fails, none is started any more.
@@ -75,21 +76,21 @@ def carry_out(
     tells: `run` takes a second argument: what it may tell which share of its task is done, or None.
     done:  is filled with what each task returned, by its place; after Ctrl-C it has those that were done.
     """
-    found = {} if done is None else done
+    results = {} if done is None else done
     waiting: dict[Future[Found], int] = {}
 
     def take(ended: Iterable[Future[Found]]) -> None:
         for future in ended:
-            found[waiting.pop(future)] = future.result()
+            results[waiting.pop(future)] = future.result()
         if progress is not None:
-            progress(len(found) + sum(shares[place] for place in waiting.values()))
+            progress(len(results) + sum(shares[place] for place in waiting.values()))
 
-    def told(share: float) -> None:
+    def told_share(share: float) -> None:
         if progress is not None:
-            progress(len(found) + share)
+            progress(len(results) + share)
 
     try:
-        with _opened(executor, run, len(tasks), tells, progress and told) as (submit, shares):
+        with _opened(executor, run, len(tasks), tells, progress and told_share) as (submit, shares):
             for place, task in enumerate(tasks):
                 future = submit(place, task)
                 waiting[future] = place
@@ -104,7 +105,7 @@ def carry_out(
     finally:
         for future in waiting:
             future.cancel()
-    return [found[place] for place in range(len(tasks))]
+    return [results[place] for place in range(len(tasks))]
 
 
 Submit = Callable[[int, Any], "Future[Any]"]  # (place of a task, the task)
@@ -128,9 +129,9 @@ def _opened(
         yield lambda _, task: where.submit(_guarded, run, task, *more), [0.0] * count
 
 
-def _ended(found: Found) -> "Future[Found]":
+def _ended(result: Found) -> "Future[Found]":
     future: Future[Found] = Future()
-    future.set_result(found)
+    future.set_result(result)
     return future
 
 
@@ -228,8 +229,8 @@ def _dask(address: str) -> Iterator[Executor]:
         try:
             client.wait_for_workers(1, timeout=WORKER_S)  # it may have been started only just now
         except TimeoutError:
-            told = f"the Dask cluster at {address} has no worker: start one with `dask worker {address}`"
-            raise BackfillError(told) from None
+            message = f"the Dask cluster at {address} has no worker: start one with `dask worker {address}`"
+            raise BackfillError(message) from None
         yield client.get_executor(pure=False)
     except KilledWorker as problem:
         raise BackfillError(f"a task repeatedly ended its worker; memory may have run out: {problem}") from None
@@ -239,12 +240,12 @@ def _dask(address: str) -> Iterator[Executor]:
 
 def _check_answers(address: str) -> None:
     """Whether somebody listens there: Dask's own client complains at length where nobody does."""
-    found = re.fullmatch(r"(?:tcp://|tls://)?\[?([^\[\]/]+?)\]?:(\d+)", address)
-    if found is None and "://" in address:
+    parts = re.fullmatch(r"(?:tcp://|tls://)?\[?([^\[\]/]+?)\]?:(\d+)", address)
+    if parts is None and "://" in address:
         return  # another kind of address that Dask may know
-    if found is None or int(found[2]) > 65_535:
+    if parts is None or int(parts[2]) > 65_535:
         raise BadArgument("cluster", address, "the address of a Dask scheduler, such as tcp://127.0.0.1:8786")
     try:
-        socket.create_connection((found[1], int(found[2])), PATIENCE_S).close()
+        socket.create_connection((parts[1], int(parts[2])), PATIENCE_S).close()
     except OSError as problem:
         raise BackfillError(f"the Dask cluster at {address} does not answer: {problem}") from problem

@@ -1,4 +1,4 @@
-"""A policy from its text: a name of the table or `file.py:name`, either with `:key=value,...` behind it."""
+"""Finds a policy by its text: a name of the table or `file.py:name`, either followed by `:key=value,...`."""
 
 import ast
 import builtins
@@ -171,13 +171,13 @@ def _check_names(decide: Any, file: str) -> None:
                 near = difflib.get_close_matches(step.argval, module, 1)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise PolicyError(at(file, line, f"unknown name {step.argval!r}{hint}"))
-            if what := _not_for_compiled(step.argval, value):
-                raise PolicyError(at(file, line, what))
+            if mistake := _not_for_compiled(step.argval, value):
+                raise PolicyError(at(file, line, mistake))
             open_ones.append(getattr(value, "py_func", value))
 
 
 def _not_for_compiled(name: str, value: Any) -> str:
-    """What is wrong with a global that compiled code is to use; empty where nothing is known to be."""
+    """The mistake in a global that compiled code is to use; empty if none is known."""
     if isinstance(value, FunctionType) and value.__module__.startswith("backfill_own_") and not jit.PLAIN:
         return f"{name} is a plain function; expected @kernel() above it"
     if isinstance(value, list | dict | set):
@@ -189,16 +189,16 @@ def _not_for_compiled(name: str, value: Any) -> str:
 
 
 def _missing(file: str, name: str, value: Any, known: list[str], tree: ast.Module) -> str:
-    """Why a file has no policy of that name."""
+    """The reason why a file has no policy of that name."""
     if not name:
-        some = f"has {len(known)} policies ({', '.join(known)})" if known else "has no policy"
-        return at(file, None, f"{some}; expected {file}:NAME of a function under @policy(...)")
+        policies = f"has {len(known)} policies ({', '.join(known)})" if known else "has no policy"
+        return at(file, None, f"{policies}; expected {file}:NAME of a function under @policy(...)")
     if value is None:
         return at(file, None, f"has no policy {name!r} (policies: {', '.join(known) or 'none'})")
     lines = [n.lineno for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name]
-    what = f"a plain {type(value).__name__}" if not lines else "a plain function"
+    kind = f"a plain {type(value).__name__}" if not lines else "a plain function"
     hint = f"expected @policy({name!r}) above it" if lines else "expected a function under @policy(...)"
-    return at(file, lines[0] if lines else None, f"{name} is {what}; {hint}")
+    return at(file, lines[0] if lines else None, f"{name} is {kind}; {hint}")
 
 
 def _parsed(file: str, source: bytes) -> ast.Module:
@@ -234,8 +234,8 @@ def _imported(path: Path, file: str, tree: ast.Module, beside: Sequence[Path]) -
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
         kind = "" if isinstance(error, BackfillError) else f"{type(error).__name__}: "
-        what = " ".join(f"{kind}{error}".split())
-        raise PolicyError(at(file, lines[-1] if lines else None, what)) from error
+        message = " ".join(f"{kind}{error}".split())
+        raise PolicyError(at(file, lines[-1] if lines else None, message)) from error
     finally:
         os.chdir(here)
         sys.path.remove(folder)
@@ -245,16 +245,16 @@ def _imported(path: Path, file: str, tree: ast.Module, beside: Sequence[Path]) -
 
 def _sources(path: Path, source: bytes) -> dict[Path, bytes]:
     """A user's file and the files beside it that it imports, by way of each other as well, with their content."""
-    found = {path: source}
+    sources = {path: source}
     open_ones = _imports(path.parent, source)
     while open_ones:
         file = open_ones.pop()
-        if file in found or not file.is_file():
+        if file in sources or not file.is_file():
             continue
         with suppress(OSError):  # Python says so where it is imported
-            found[file] = file.read_bytes()
-            open_ones += _imports(path.parent, found[file])
-    return found
+            sources[file] = file.read_bytes()
+            open_ones += _imports(path.parent, sources[file])
+    return sources
 
 
 def _imports(folder: Path, source: bytes) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Many runs: policies x replications, one after the other in this process, or side by side elsewhere."""
+"""Many runs, policies x replications, one after the other in this process or side by side in others."""
 
 import pickle
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class Shared:
         return self.made[replication]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is sent: a workload is made anew from its source."""
+        """The state that is sent: a workload is made again from its source."""
         return {**vars(self), "made": {}}
 
     def carry_out(self, run: RunKey, tell: Progress | None = None) -> Done:
@@ -66,17 +66,17 @@ class Shared:
         result = run_spec(
             workload, self.platform, spec, None if tell is None else lambda submitted: tell(submitted / jobs)
         )
-        found: Sequence[Bound] = ()
+        lower: Sequence[Bound] = ()
         if run.policy == 0:
             counted = Counted.of(workload, result.schedule, spec.warmup, spec.cooldown)
-            found = () if result.no_bounds else bounds(workload, result.platform, counted, spec.options.overrun)
-        return Done(result.metrics, None if run.replication else result.simulation, found)
+            lower = () if result.no_bounds else bounds(workload, result.platform, counted, spec.options.overrun)
+        return Done(result.metrics, None if run.replication else result.simulation, lower)
 
 
 def carry_out(
     plan: Shared, runs: Sequence[RunKey], where: Where = None, progress: Progress | None = None
 ) -> tuple[dict[RunKey, Done], bool]:
-    """What the runs leave behind, and whether Ctrl-C ended them before all were done."""
+    """The results of the runs, and whether Ctrl-C ended them before all were done."""
     if where is not None:
         _check_can_be_sent(plan)
     done: dict[int, Done] = {}

@@ -1,4 +1,4 @@
-"""What one run does, whatever the workload: described once, checked once, and handed on whole."""
+"""The description of one run, whatever the workload: made once, checked once, and passed on as a whole."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Given(OptionsGiven, total=False):
-    """What a caller can say of a run beside its policy, each as a text or as its value.
+    """The arguments of a run besides its policy, each as a text or as its value.
 
     events: a file, an Events, or a table: a list of dicts, a dict of columns, a DataFrame.
     lost: what becomes of a job whose run is lost with its node: `requeue` or `fail`.
@@ -37,7 +37,7 @@ class Given(OptionsGiven, total=False):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunSpec:
-    """What one run does: its policy with parameters, the options of its world, what its metrics leave out.
+    """The description of one run: its policy with parameters, the options of its world, what its metrics leave out.
 
     It can be sent to another process, which loads a policy that was named by its text anew, once.
     """
@@ -60,7 +60,7 @@ class RunSpec:
         explain: str | None = None,
         **given: Unpack[Given],
     ) -> "RunSpec":
-        """From what the command line and Python take, all of it checked.
+        """The description from the arguments of the command line or Python, all of them checked.
 
         params: by name, or `key=value` each. Raises UsageError, and PolicyError for a mistake in a policy's file.
         """
@@ -94,8 +94,8 @@ class RunSpec:
     @cached_property
     def policy(self) -> "Policy":
         """The policy with the answers that were given."""
-        found = _policy(self.named)[0]
-        return _with_answers(found, self.given)[0]
+        own = _policy(self.named)[0]
+        return _with_answers(own, self.given)[0]
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to another process: not the policy of a text, which need not be known there under its name."""
@@ -108,7 +108,7 @@ class RunSpec:
 
     @property
     def told(self) -> dict[str, float | str]:
-        """What sets the policy apart from the one of its name."""
+        """The part of the name that distinguishes the policy from its defaults."""
         return self.policy.told(self.params)
 
     @property
@@ -120,9 +120,9 @@ class RunSpec:
         """The spec with the seed of a replication."""
         if not replication:
             return self
-        found = replace(self, options=replace(self.options, seed=self.options.seed + replication))
-        vars(found)["policy"] = self.policy
-        return found
+        other = replace(self, options=replace(self.options, seed=self.options.seed + replication))
+        vars(other)["policy"] = self.policy
+        return other
 
 
 def with_events(given: Given) -> Given:
@@ -136,7 +136,7 @@ def with_events(given: Given) -> Given:
 
 
 def names(specs: Sequence[RunSpec]) -> list[str]:
-    """What their policies are called side by side. Raises UsageError where they are too few, or one is there twice."""
+    """The names of their policies side by side. Raises UsageError if they are too few, or one is given twice."""
     return names_of([(spec.policy.name, spec.told) for spec in specs])
 
 
@@ -164,7 +164,7 @@ def _with_answers(policy: "Policy", given: Params) -> "tuple[Policy, dict[str, f
 
 
 def _trim(value: str | int | Trim | None, argument: str) -> Trim:
-    """What a caller gives as warmup or cooldown; the argument's name is for messages. Raises UsageError."""
+    """The value of warmup or cooldown; the argument's name is for messages. Raises UsageError."""
     if value is None:
         return NOTHING
     return value if isinstance(value, Trim) else Trim.parse(str(value), argument)

@@ -1,4 +1,4 @@
-"""The words for a policy of your own.
+"""The names that a policy of your own imports.
 
 A policy is a function of the state that is called once per instant, after all ends and submits of that instant. It
 reads the rooms of the state (`state.now`, `state.jobs.walltime[job]`, `state.free.nodes[node, resource]` ...), writes

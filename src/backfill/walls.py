@@ -1,4 +1,4 @@
-"""The check of a policy before it runs: what it writes, and what it reads, found in its source with file and line.
+"""Checks the source of a policy before it runs: which fields it reads and writes, with file and line.
 
 The pass and every function of its user that it hands the state to are walked once. A value is followed from the state
 through names, slices, tuples, arguments and results; what is lost on the way (in a list, in an attribute) is caught
@@ -139,7 +139,7 @@ def _bound(node: ast.FunctionDef | ast.Lambda, given: Sequence[Any], named: Mapp
 
 
 def _either(one: Any, other: Any) -> Any:
-    """What a value may be that is one of two: rather something of the state."""
+    """The value of an expression that has one of two values: rather something of the state."""
     for value in (one, other):
         if isinstance(value, _State | _Room | _Array | _Tuple) and not (isinstance(value, _Array) and value.mine):
             return value
@@ -296,7 +296,7 @@ class _Walk(ast.NodeVisitor):
     # Reading
 
     def value(self, node: ast.expr, written: bool = False) -> Any:
-        """What an expression is, as far as it belongs to the state; all inside it is looked at.
+        """The part of the state that an expression means; everything inside it is checked.
 
         written: it is what a write goes to, so that the write is what there is to complain about.
         """
@@ -349,7 +349,7 @@ class _Walk(ast.NodeVisitor):
         self.names.update(before)
 
     def item_of(self, node: ast.expr) -> Any:
-        """What a loop over an expression yields."""
+        """The value that a loop over an expression yields."""
         held = self.value(node)
         if isinstance(held, _Array) and held.dimensions > 1:
             return replace(held, origin=f"{held.origin}[...]", dimensions=held.dimensions - 1)

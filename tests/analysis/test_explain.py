@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import backfill as bf
+from backfill.analysis.explain import Rules, explain
 from backfill.model.clock import Clock
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.partitions import Limit, Partition
@@ -58,6 +59,17 @@ def test_a_resource_of_a_pool_and_who_held_it():
         "Job c of user bob waited 99 s for cpus. It needs 3 cpus, and at most 2 of 4 were free at that time. "
         "Job a of user ann held 2 cpus all that time."
     )
+
+
+def test_the_parts_of_a_wait_are_in_the_unit_of_the_waits_of_the_log():
+    log = workload([0, 0, 2, 4, 6, 8, 10, 12], [216_000, *[1] * 7], cpus=[3, *[1] * 6, 4])
+    found = explained(log, POOL, "h")  # mean and 95th percentile read in hours, the only wait by itself in days
+    assert found.sentence.startswith("Job h waited 60.0 h for cpus.")
+    assert after_heading(found, "waited") == [
+        "60.0 h  100%  for cpus",
+        "job a held 3 cpus for 60.0 h (100%, limit day 2 12:00:00)",
+    ]
+    assert explain(found.record, found.row, Rules("easy")).sentence.startswith("Job h waited 2.5 d")
 
 
 def test_enough_cpus_in_all_but_on_no_node():

@@ -260,7 +260,8 @@ def test_on_one_node_every_resource_is_looked_at():
     tight = explain(held(two, [7, 4]), Platform.pool(4, memory=4 * 2**20))
     assert (tight.over, tight.over_share, tight.holds) == ("memory", pytest.approx(1000 / 1010), False)
     assert (
-        "its jobs held more memory than there is 99% of the time (peak 7 MiB). Check the platform" in tight.sentence()
+        "its jobs held more memory than the machine has 99% of the time (peak 7 MiB). Check the platform"
+        in tight.sentence()
     )
 
 

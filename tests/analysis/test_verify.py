@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from backfill.analysis.verify import SHOWN, Violation, verify
+from backfill.model.clock import Clock
 from backfill.model.platform import Platform
 from backfill.model.schedule import COMPLETED, NO_TIME, REJECTED, TIMEOUT, Schedule
 from backfill.model.units import SECOND
@@ -41,6 +42,13 @@ def test_a_lawful_schedule_breaks_nothing():
     assert broken(TWO, POOL, scheduled(TWO, POOL, [0, 10])) == []
 
 
+def test_violations_have_dates_where_the_log_knows_them():
+    log = replace(TWO, clock=Clock(1_772_362_800, "Europe/Berlin"))  # 2026-03-01 12:00
+    assert broken(log, POOL, scheduled(log, POOL, [0, 0.5]))[0] == (
+        "start: job b at 2026-03-01 12:00:00.5: starts before its submit at 2026-03-01 12:00:01"
+    )
+
+
 def test_an_empty_schedule_of_an_empty_workload_is_lawful():
     empty = workload([], [])
     assert broken(empty, POOL, scheduled(empty, POOL, [])) == []
@@ -69,20 +77,22 @@ def test_lines_may_come_in_any_order_and_ids_may_be_numbers():
 
 def test_a_start_before_the_submit_is_caught():
     assert broken(TWO, POOL, scheduled(TWO, POOL, [10.5, 0.5])) == [
-        "start: job b at 0.5 s: starts before its submit at 1 s"
+        "start: job b at day 0 00:00:00.5: starts before its submit at day 0 00:00:01"
     ]
 
 
 def test_a_start_before_the_job_is_eligible_is_caught():
     schedule = scheduled(TWO, POOL, [0, 10], eligible=times([0, 11]))
-    assert broken(TWO, POOL, schedule) == ["start: job b at 10 s: starts before it is eligible at 11 s"]
+    assert broken(TWO, POOL, schedule) == [
+        "start: job b at day 0 00:00:10: starts before it is eligible at day 0 00:00:11"
+    ]
 
 
 def test_a_start_before_the_end_of_what_it_comes_after_is_caught():
     log = workload([0, 0], [10, 10], after=[[], [0]])
     assert broken(log, POOL, scheduled(log, POOL, [0, 10])) == []
     assert broken(log, POOL, scheduled(log, POOL, [0, 9])) == [
-        "start: job b at 9 s: starts before the end of job a, which it depends on"
+        "start: job b at day 0 00:00:09: starts before the end of job a, which it depends on"
     ]
 
 
@@ -90,14 +100,14 @@ def test_a_job_may_not_start_after_one_that_never_ran():
     log = workload([0, 0], [10, 10], cpus=[9, 1], after=[[], [0]])
     assert broken(log, POOL, scheduled(log, POOL, [None, None])) == []
     assert broken(log, POOL, scheduled(log, POOL, [None, 5])) == [
-        "start: job b at 5 s: starts before the end of job a, which it depends on, and which never ran"
+        "start: job b at day 0 00:00:05: starts before the end of job a, which it depends on, and which never ran"
     ]
 
 
 def test_a_submit_that_differs_from_the_workload_is_caught():
     assert broken(TWO, POOL, loose(["a", "b"], [0, 10], submit=[0, 1])) == []
     assert broken(TWO, POOL, loose(["a", "b"], [0, 10], submit=[0, 2])) == [
-        "submit: job b at 2 s: was submitted at 1 s"
+        "submit: job b at day 0 00:00:02: was submitted at day 0 00:00:01"
     ]
 
 
@@ -107,7 +117,9 @@ def test_a_submit_that_differs_from_the_workload_is_caught():
 def test_an_end_that_is_not_start_plus_run_time_is_caught():
     schedule = scheduled(TWO, POOL, [0, 10])
     late = replace(schedule, end=schedule.end + np.array([0, 1]))
-    assert broken(TWO, POOL, late) == ["end: job b at 20.000001 s: ends 10.000001 s after its start; expected 10 s"]
+    assert broken(TWO, POOL, late) == [
+        "end: job b at day 0 00:00:20.000001: ends 10.000001 s after its start; expected 10 s"
+    ]
 
 
 def test_a_killed_job_ends_at_its_walltime_and_an_extended_one_does_not():
@@ -146,8 +158,8 @@ def test_where_the_node_is_not_known_any_pace_of_the_platform_will_do():
 def test_a_start_without_an_end_and_an_end_without_a_start_are_caught():
     log = workload([0, 0], [1, 1], cpus=[1, 9])
     assert broken(log, POOL, loose(["a", "b"], [0, None], end=[None, 3])) == [
-        "end: job a at 0 s: has a start but no end",
-        "end: job b at 3 s: has an end but no start",
+        "end: job a at day 0 00:00:00: has a start but no end",
+        "end: job b at day 0 00:00:03: has an end but no start",
     ]
 
 
@@ -239,7 +251,7 @@ def test_tasks_on_nodes_add_up_to_the_tasks_of_the_job():
         schedule = replace(schedule, held=Ragged.of([list(itertools.chain(*held))]), nodes=(*platform.nodes, *"34567x"))
         found = broken(log, platform, schedule)
         assert len(found) == 1
-        assert found[0].startswith("node: job a at 0 s: sits on ")
+        assert found[0].startswith("node: job a at day 0 00:00:00: sits on ")
         assert found[0].endswith("; expected 3 tasks on nodes of the platform")
 
 
@@ -253,7 +265,7 @@ def test_a_spread_gang_is_read_from_text(text):
 def test_a_text_that_does_not_place_all_tasks_is_caught(text):
     log = workload([0], [1], tasks=[3])
     assert broken(log, farm(2, 2), loose(["a"], [0], node=[text])) == [
-        f"node: job a at 0 s: sits on {text!r}; expected 3 tasks on nodes of the platform"
+        f"node: job a at day 0 00:00:00: sits on {text!r}; expected 3 tasks on nodes of the platform"
     ]
 
 
@@ -261,7 +273,7 @@ def test_a_name_alone_holds_all_the_tasks():
     log = workload([0, 0], [1, 1], tasks=[2, 1])
     assert broken(log, farm(2, 2), loose(["a", "b"], [0, 0], node=["m1", "m2"])) == []
     assert broken(log, farm(2, 2), loose(["a", "b"], [0, 0], node=["m1", "m1"])) == [
-        "capacity: job b at 0 s: node m1 holds 3 cpus of 2"
+        "capacity: job b at day 0 00:00:00: node m1 holds 3 cpus of 2"
     ]
 
 
@@ -270,7 +282,7 @@ def test_a_gang_of_one_node_or_one_site_stays_together():
     near, far = [(0, 1), (1, 1)], [(1, 1), (2, 1)]
     for spread, held, what in ((NODE, near, "node"), (SITE, near, ""), (SITE, far, "site"), (2, far, "")):
         log = workload([0], [1], tasks=[2], spread=[spread])
-        expected = [f"spread: job a at 0 s: is spread over more than one {what}"] if what else []
+        expected = [f"spread: job a at day 0 00:00:00: is spread over more than one {what}"] if what else []
         assert broken(log, platform, scheduled(log, platform, [0], held=[held])) == expected
 
 
@@ -278,7 +290,7 @@ def test_a_pinned_job_sits_on_its_site():
     platform, log = farm(1, 1, 1, **SITES), workload([0], [1], site=["y"])
     assert broken(log, platform, scheduled(log, platform, [0], held=[[(2, 1)]])) == []
     assert broken(log, platform, scheduled(log, platform, [0], held=[[(1, 1)]])) == [
-        "site: job a at 0 s: sits on node m2; expected site y"
+        "site: job a at day 0 00:00:00: sits on node m2; expected site y"
     ]
     nowhere = workload([0], [1], site=["z"])
     assert len(broken(nowhere, platform, scheduled(nowhere, platform, [0]))) == 1
@@ -287,7 +299,11 @@ def test_a_pinned_job_sits_on_its_site():
 def test_a_job_sits_only_where_its_constraint_lets_it():
     platform = farm(1, 1, 1, features=(("gpu",), ("gpu", "old"), ()))
     log = workload([0], [1], constraint=["gpu&!old|m3"])
-    for node, what in ((0, []), (2, []), (1, ["constraint: job a at 0 s: sits on node m2; expected gpu&!old|m3"])):
+    for node, what in (
+        (0, []),
+        (2, []),
+        (1, ["constraint: job a at day 0 00:00:00: sits on node m2; expected gpu&!old|m3"]),
+    ):
         assert broken(log, platform, scheduled(log, platform, [0], held=[[(node, 1)]])) == what
 
 
@@ -296,7 +312,7 @@ def test_a_node_hosts_only_licences_that_it_may_host():
     log = workload([0], [1], licences=["l"], asks=[[0]])
     assert broken(log, platform, scheduled(log, platform, [0], held=[[(0, 1)]])) == []
     assert broken(log, platform, scheduled(log, platform, [0], held=[[(1, 1)]])) == [
-        "host: job a at 0 s: sits on node m2, which may not host licence l"
+        "host: job a at day 0 00:00:00: sits on node m2, which may not host licence l"
     ]
 
 
@@ -304,7 +320,9 @@ def test_a_node_hosts_only_licences_that_it_may_host():
 
 
 def test_more_than_a_pool_has_is_caught_at_the_instant_it_begins():
-    assert broken(TWO, POOL, scheduled(TWO, POOL, [0, 9])) == ["capacity: job b at 9 s: node pool holds 5 cpus of 4"]
+    assert broken(TWO, POOL, scheduled(TWO, POOL, [0, 9])) == [
+        "capacity: job b at day 0 00:00:09: node pool holds 5 cpus of 4"
+    ]
 
 
 def test_each_stretch_of_time_over_the_capacity_is_one_violation():
@@ -330,7 +348,7 @@ def test_a_job_of_no_length_holds_nothing():
 
 def test_a_job_of_no_length_must_have_been_able_to_run():
     log = workload([0, 0], [10, 0], cpus=[4, 5])
-    told = "capacity: job b at 5 s: could not run even if it had the whole platform to itself"
+    told = "capacity: job b at day 0 00:00:05: could not run even if it had the whole platform to itself"
     assert broken(log, POOL, scheduled(log, POOL, [0, 5])) == [told]
 
 
@@ -339,7 +357,7 @@ def test_very_slow_nodes_and_starts_beyond_the_times_of_a_log_are_checked_as_the
     crawls = replace(POOL, speed=np.array([1e-6]))
     schedule = loose(["a", "b"], [0, 2e11], end=[1e11, 2e11 + 1e7])
     assert broken(log, crawls, schedule) == []
-    told = "end: job a at 100000000000 s: ends 100000000000 s after its start; expected 1152921504606.846976 s"
+    told = "end: job a at day 1157407 09:46:40: ends 100000000000 s after its start; expected 1152921504606.846976 s"
     assert broken(log, crawls, schedule, overrun="extend")[0] == told
 
 
@@ -348,7 +366,7 @@ def test_each_node_is_counted_alone_where_nodes_are_known():
     platform = farm(2, 2)
     assert broken(log, platform, scheduled(log, platform, [0, 0], held=[[(0, 1)], [(1, 1)]])) == []
     assert broken(log, platform, scheduled(log, platform, [0, 0], held=[[(1, 1)], [(1, 1)]])) == [
-        "capacity: job b at 0 s: node m2 holds 4 cpus of 2"
+        "capacity: job b at day 0 00:00:00: node m2 holds 4 cpus of 2"
     ]
 
 
@@ -357,13 +375,15 @@ def test_where_nodes_are_not_known_only_the_sums_are_compared():
     assert broken(log, farm(2, 2), loose(["a", "b"], [0, 0])) == []
     log = workload([0, 0], [10, 10], cpus=[3, 2])
     assert broken(log, farm(2, 2), loose(["a", "b"], [0, 0])) == [
-        "capacity: job b at 0 s: the platform holds 5 cpus of 4"
+        "capacity: job b at day 0 00:00:00: the platform holds 5 cpus of 4"
     ]
 
 
 def test_without_ends_the_run_times_of_the_workload_say_how_long_a_job_holds():
     assert broken(TWO, POOL, loose(["a", "b"], [0, 10])) == []
-    assert broken(TWO, POOL, loose(["a", "b"], [0, 9])) == ["capacity: job b at 9 s: node pool holds 5 cpus of 4"]
+    assert broken(TWO, POOL, loose(["a", "b"], [0, 9])) == [
+        "capacity: job b at day 0 00:00:09: node pool holds 5 cpus of 4"
+    ]
 
 
 def test_every_resource_counts_by_its_name_and_a_memory_that_is_not_stated_is_unlimited():
@@ -378,7 +398,9 @@ def test_every_resource_counts_by_its_name_and_a_memory_that_is_not_stated_is_un
 def test_a_resource_that_the_platform_does_not_have_cannot_be_held():
     log = workload([0, 9], [1, 1])
     log = replace(log, jobs=log.jobs.replace(demand=np.array([[1, 7], [1, 0]])), resources=("cpus", "gpus"))
-    assert broken(log, POOL, scheduled(log, POOL, [0, 9])) == ["capacity: job a at 0 s: node pool holds 7 gpus of 0"]
+    assert broken(log, POOL, scheduled(log, POOL, [0, 9])) == [
+        "capacity: job a at day 0 00:00:00: node pool holds 7 gpus of 0"
+    ]
     assert broken(log, POOL, scheduled(log, POOL, [None, 9])) == []
 
 
@@ -387,7 +409,7 @@ def test_sums_beyond_64_bits_are_still_caught():
     log = workload([0] * n, [1] * n, cpus=[2**60] * n)  # together 2^64, which wraps to 0
     platform = Platform.pool(2**60)
     assert broken(log, platform, scheduled(log, platform, list(range(n)))) == []
-    held = f"capacity: job p at 0 s: node pool holds {2**64} cpus of {2**60}"
+    held = f"capacity: job p at day 0 00:00:00: node pool holds {2**64} cpus of {2**60}"
     assert broken(log, platform, scheduled(log, platform, [0] * n)) == [held]
 
 
@@ -397,12 +419,14 @@ def test_a_licence_is_not_held_beyond_its_copies():
     held = [[(0, 1)], [(1, 1)]]
     assert broken(log, platform, scheduled(log, platform, [0, 10], held=held)) == []
     for schedule in (scheduled(log, platform, [0, 9], held=held), loose(["a", "b"], [0, 9])):
-        assert broken(log, platform, schedule) == ["licence: job b at 9 s: 3 copies of l are held of 2"]
+        assert broken(log, platform, schedule) == ["licence: job b at day 0 00:00:09: 3 copies of l are held of 2"]
 
 
 def test_a_licence_that_the_platform_does_not_have_cannot_be_held():
     log = workload([0], [1], licences=["l"], asks=[[0]])
-    assert broken(log, POOL, scheduled(log, POOL, [0])) == ["licence: job a at 0 s: 1 copies of l are held of 0"]
+    assert broken(log, POOL, scheduled(log, POOL, [0])) == [
+        "licence: job a at day 0 00:00:00: 1 copies of l are held of 0"
+    ]
 
 
 # promise
@@ -411,7 +435,9 @@ def test_a_licence_that_the_platform_does_not_have_cannot_be_held():
 def test_a_promise_binds_where_the_policy_says_so():
     schedule = scheduled(TWO, POOL, [0, 10], promise=np.array([NO_TIME, 9 * SECOND]))
     assert broken(TWO, POOL, schedule) == []
-    assert broken(TWO, POOL, schedule, promises_bind=True) == ["promise: job b at 10 s: was promised 9 s"]
+    assert broken(TWO, POOL, schedule, promises_bind=True) == [
+        "promise: job b at day 0 00:00:10: was promised to start at day 0 00:00:09"
+    ]
     kept = replace(schedule, promise=times([0, 10]))
     assert broken(TWO, POOL, kept, promises_bind=True) == []
 
@@ -437,7 +463,7 @@ def test_two_ways_to_break_a_rule_share_its_twenty_lines():
 
 
 def test_a_violation_is_one_line_even_where_an_id_is_not():
-    assert str(Violation("end", "a\nb\x1b[31m", 1, "odd")) == "end: job a?b?[31m at 0.000001 s: odd"
+    assert str(Violation("end", "a\nb\x1b[31m", 1, "odd")) == "end: job a?b?[31m at day 0 00:00:00.000001: odd"
 
 
 # mutations

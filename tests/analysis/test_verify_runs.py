@@ -66,20 +66,20 @@ def test_a_job_that_is_lost_and_runs_again_breaks_nothing():
 def test_a_run_is_lost_only_where_and_when_capacity_goes_away():
     for events in ([event(6, "down", node="m2")], [event(7, "down", node="m1"), event(8, "up", node="m1")]):
         found = broken(ONE, TWO, LOST, *events)
-        assert "lost: job a at 6 s: is lost, although none of the capacity that it holds is" in found
-    assert "state: job a at 0 s: this run is NODE_FAIL; expected COMPLETED" in broken(ONE, TWO, LOST)
+        assert "lost: job a at day 0 00:00:06: is lost, although no capacity that it holds was taken away" in found
+    assert "state: job a at day 0 00:00:00: this run is NODE_FAIL; expected COMPLETED" in broken(ONE, TWO, LOST)
 
 
 def test_a_lost_run_did_not_last_longer_than_its_job_runs():
     late, back = event(60, "down", node="m1"), event(70, "up", node="m1")
     found = broken(ONE, TWO, requeued((0, 0, 60, NODE_FAIL), (0, 70, 90, COMPLETED)), late, back)
-    assert "end: job a at 60 s: ends 60 s after its start; expected 20 s" in found
+    assert "end: job a at day 0 00:01:00: ends 60 s after its start; expected 20 s" in found
 
 
 def test_a_run_does_not_outlive_its_node():
     assert broken(ONE, TWO, ON_M1, DOWN, UP) == [
-        "lost: job a at 6 s: goes on, although the capacity that it holds is taken away",
-        "capacity: job a at 6 s: node m1 holds 1 cpus of 0",
+        "lost: job a at day 0 00:00:06: continues, although capacity that it holds was taken away",
+        "capacity: job a at day 0 00:00:06: node m1 holds 1 cpus of 0",
     ]
     assert broken(ONE, TWO, ON_M1, event(20, "down", node="m1")) == []  # it ends first
     assert broken(ONE, TWO, ON_M1, event(6, "up", node="m1")) == []
@@ -107,7 +107,7 @@ def test_a_job_that_holds_none_of_what_goes_away_stays():
     assert broken(log, platform, schedule, *events) == []
     both = several(scheduled(log, platform, [0, 0]), *runs, (1, 0, 6, NODE_FAIL), (1, 8, 28, COMPLETED))
     found = broken(log, platform, both, *events)
-    assert "lost: job b at 6 s: is lost, although none of the capacity that it holds is" in found
+    assert "lost: job b at day 0 00:00:06: is lost, although no capacity that it holds was taken away" in found
 
 
 def test_a_gang_is_lost_with_any_of_its_nodes_and_gives_back_all_of_them():
@@ -129,13 +129,13 @@ def test_copies_of_a_licence_go_away_likewise():
     events = [event(6, "capacity", resource="l", value=1), event(9, "capacity", resource="l", value=2)]
     plain = scheduled(log, platform, [0, 0])
     assert broken(log, platform, plain, *events) == [
-        "lost: job b at 6 s: goes on, although the capacity that it holds is taken away",
-        "licence: job b at 6 s: 2 copies of l are held of 1",
+        "lost: job b at day 0 00:00:06: continues, although capacity that it holds was taken away",
+        "licence: job b at day 0 00:00:06: 2 copies of l are held of 1",
     ]
     for start, count in ((9, 0), (8, 1)):
         runs = ((0, 0, 20, COMPLETED), (1, 0, 6, NODE_FAIL), (1, start, start + 20, COMPLETED))
         found = broken(log, platform, several(plain, *runs), *events)
-        assert found == [f"licence: job b at {start} s: 2 copies of l are held of 1"] * count
+        assert found == [f"licence: job b at day 0 00:00:0{start}: 2 copies of l are held of 1"] * count
 
 
 # capacity over time
@@ -145,9 +145,9 @@ def test_nothing_is_held_on_a_node_that_is_down_or_in_its_window():
     outage = event(6, "down", node="m1")
     window = event(6, "window", node="m1", value=6, until=10)
     for start, events, what in (
-        (8, [outage, UP], ["capacity: job a at 8 s: node m1 holds 1 cpus of 0"]),
+        (8, [outage, UP], ["capacity: job a at day 0 00:00:08: node m1 holds 1 cpus of 0"]),
         (10, [outage, UP], []),
-        (8, [window], ["capacity: job a at 8 s: node m1 holds 1 cpus of 0"]),
+        (8, [window], ["capacity: job a at day 0 00:00:08: node m1 holds 1 cpus of 0"]),
         (10, [window], []),
         (8, [outage, event(7, "down", node="m1"), event(8, "up", node="*")], []),
     ):
@@ -159,10 +159,10 @@ def test_capacity_may_grow_beyond_what_the_platform_has():
     grows = [event(5, "capacity", resource="cpus", value=6), event(30, "capacity", resource="cpus", value=4)]
     assert broken(log, POOL, scheduled(log, POOL, [0, 10]), *grows) == []
     assert broken(log, POOL, scheduled(log, POOL, [0, 3]), *grows) == [
-        "capacity: job b at 3 s: node pool holds 9 cpus of 4"
+        "capacity: job b at day 0 00:00:03: node pool holds 9 cpus of 4"
     ]
     assert broken(log, POOL, scheduled(log, POOL, [0, 5]), *grows) == [
-        "capacity: job b at 5 s: node pool holds 9 cpus of 6"
+        "capacity: job b at day 0 00:00:05: node pool holds 9 cpus of 6"
     ]
 
 
@@ -171,7 +171,7 @@ def test_windows_of_an_amount_add_up_and_end():
     both = [event(0, "window", resource="cpus", amount=1, value=10, until=until) for until in (20, 15)]
     assert broken(log, POOL, scheduled(log, POOL, [10, 13]), *both) == []
     found = broken(log, POOL, scheduled(log, POOL, [10, 12]), *both)
-    assert found == ["capacity: job b at 12 s: node pool holds 4 cpus of 2"]
+    assert found == ["capacity: job b at day 0 00:00:12: node pool holds 4 cpus of 2"]
     assert broken(log, POOL, scheduled(log, POOL, [20, 20]), *both) == []
 
 
@@ -180,7 +180,7 @@ def test_where_nodes_are_not_known_the_sum_of_what_is_there_counts():
     text = b"job,start,end\na,0,10\nb,0,10\n"
     assert broken(log, TWO, read_schedule(text)) == []
     found = broken(log, TWO, read_schedule(text), event(0, "down", node="m1"))
-    assert found == ["capacity: job b at 0 s: the platform holds 4 cpus of 2"]
+    assert found == ["capacity: job b at day 0 00:00:00: the platform holds 4 cpus of 2"]
 
 
 # windows known before
@@ -201,8 +201,8 @@ def test_no_job_may_by_its_walltime_hold_what_a_known_window_takes():
     assert known_window([2], walltime=8) == []
     assert known_window([2], cpus=2) == []  # fits beside it
     assert known_window([2]) == [
-        "window: job a at 2 s: may run into the window at 10 s, known since 2 s: by walltimes 3 cpus of node pool "
-        "are held then of 2"
+        "window: job a at day 0 00:00:02: may run into the window at day 0 00:00:10, "
+        "announced at day 0 00:00:02: by their walltimes jobs hold 3 cpus of node pool then; available: 2"
     ]
     assert known_window([20], walltime=90) == []  # it is over
     assert len(known_window([2], seen=times([9]), walltime=90)) == 1
@@ -215,7 +215,7 @@ def test_what_is_held_then_by_others_counts_also_where_they_started_before_it_wa
     assert found == []  # the others have ended by 5
     log = workload([0] * 3, [7] * 3, walltime=[20] * 3, cpus=[1] * 3)
     found = broken(log, POOL, scheduled(log, POOL, [1, 1.5, 5]), KNOWN)
-    assert [text.split(" may")[0] for text in found] == ["window: job c at 5 s:"]
+    assert [text.split(" may")[0] for text in found] == ["window: job c at day 0 00:00:05:"]
 
 
 def test_a_run_of_no_time_may_be_over_before_another_starts_at_its_instant():
@@ -224,7 +224,7 @@ def test_a_run_of_no_time_may_be_over_before_another_starts_at_its_instant():
         return broken(log, POOL, scheduled(log, POOL, [2, 2]), KNOWN)
 
     assert both(0) == []
-    assert [text.split(" may")[0] for text in both(1)] == ["window: job b at 2 s:"]
+    assert [text.split(" may")[0] for text in both(1)] == ["window: job b at day 0 00:00:02:"]
     log = workload([0], [0], walltime=[9], cpus=[3])
     assert rules(broken(log, POOL, scheduled(log, POOL, [2]), KNOWN)) == {"window"}
 
@@ -259,7 +259,9 @@ def test_a_running_job_ends_when_it_is_cancelled():
     ended = several(ON_M1, (0, 0, 5, CANCELLED))
     assert broken(ONE, TWO, ended, CANCEL) == []
     assert broken(ONE, TWO, replace(ended, runs=None), CANCEL) == []
-    assert broken(ONE, TWO, ON_M1, CANCEL) == ["cancel: job a at 0 s: runs on although it was cancelled at 5 s"]
+    assert broken(ONE, TWO, ON_M1, CANCEL) == [
+        "cancel: job a at day 0 00:00:00: continues to run although it was cancelled at day 0 00:00:05"
+    ]
     assert broken(ONE, TWO, ON_M1, event(20, "cancel", job="a")) == []  # it has ended
     later = replace(ended, runs=None, end=times([6]))
     assert "state: job a: is CANCELLED; expected COMPLETED" in broken(ONE, TWO, later, CANCEL)
@@ -284,7 +286,7 @@ def test_a_waiting_job_never_starts_once_it_is_cancelled():
         "rejected: job a: never starts, although the platform can run it",
     ]
     assert broken(ONE, TWO, scheduled(ONE, TWO, [5]), CANCEL)[0] == (
-        "cancel: job a at 5 s: starts although it was cancelled at 5 s"
+        "cancel: job a at day 0 00:00:05: starts although it was cancelled at day 0 00:00:05"
     )
 
 
@@ -311,12 +313,12 @@ def test_jobs_start_after_those_that_were_cancelled_or_failed():
     assert broken(log, POOL, gone, CANCEL) == []
     early = state(scheduled(log, POOL, [None, 4]), CANCELLED, COMPLETED)
     assert broken(log, POOL, early, CANCEL) == [
-        "start: job b at 4 s: starts before the end of job a, which it depends on"
+        "start: job b at day 0 00:00:04: starts before the end of job a, which it depends on"
     ]
     again = several(scheduled(log, TWO, [0, 6]), (0, 0, 6, NODE_FAIL), (0, 10, 30, COMPLETED), (1, 6, 7, COMPLETED))
     again = replace(again, held=again.held, runs=replace(again.all_runs))
     found = broken(log, TWO, again, DOWN, UP)
-    assert "start: job b at 6 s: starts before the end of job a, which it depends on" in found
+    assert "start: job b at day 0 00:00:06: starts before the end of job a, which it depends on" in found
 
 
 # walltimes
@@ -355,22 +357,24 @@ def test_a_job_that_was_lost_runs_up_to_its_new_walltime():
 
 def test_runs_of_a_job_do_not_overlap():
     found = broken(ONE, TWO, requeued((0, 0, 6, NODE_FAIL), (0, 5, 25, COMPLETED), held=[[(0, 1)], [(1, 1)]]), DOWN, UP)
-    assert found == ["runs: job a at 5 s: starts before its run before ends, at 6 s"]
+    assert found == ["runs: job a at day 0 00:00:05: starts before its previous run ends at day 0 00:00:06"]
 
 
 def test_a_job_that_has_ended_does_not_run_again():
     assert broken(ONE, TWO, requeued((0, 0, 20, COMPLETED), (0, 30, 50, COMPLETED))) == [
-        "end: job a at 50 s: ends 20 s after its start; expected 0 s",
-        "runs: job a at 20 s: runs again although it was COMPLETED",
+        "end: job a at day 0 00:00:50: ends 20 s after its start; expected 0 s",
+        "runs: job a at day 0 00:00:20: runs again although it was COMPLETED",
     ]
-    assert broken(ONE, TWO, LOST, DOWN, UP, lost="fail") == ["runs: job a at 6 s: runs again although it was NODE_FAIL"]
+    assert broken(ONE, TWO, LOST, DOWN, UP, lost="fail") == [
+        "runs: job a at day 0 00:00:06: runs again although it was NODE_FAIL"
+    ]
 
 
 def test_a_job_that_was_lost_runs_again_or_is_over_as_was_asked():
     failed = requeued((0, 0, 6, NODE_FAIL))
     assert broken(ONE, TWO, failed, DOWN, lost="fail") == []
     assert broken(ONE, TWO, replace(failed, runs=None), DOWN, lost="fail") == []
-    again = ["runs: job a at 6 s: never runs again after it was NODE_FAIL"]
+    again = ["runs: job a at day 0 00:00:06: never runs again after it was NODE_FAIL"]
     assert broken(ONE, TWO, failed, DOWN) == again
     assert broken(ONE, TWO, replace(failed, runs=None), DOWN) == again
     while_waiting = state(failed, CANCELLED)
@@ -381,7 +385,9 @@ def test_a_job_that_was_lost_runs_again_or_is_over_as_was_asked():
 def test_the_row_of_a_job_is_about_its_last_run():
     for column, values in (("start", times([0])), ("end", times([6]))):
         found = broken(ONE, TWO, replace(LOST, **{column: values}), DOWN, UP)
-        assert found == ["runs: job a at 10 s: its row does not describe this run, its last one"]
+        assert found == [
+            "runs: job a at day 0 00:00:10: the row of the job does not describe this run, which is its last"
+        ]
     assert "runs: job a: has a run but no start" in broken(ONE, TWO, replace(LOST, start=np.array([NO_TIME])), DOWN, UP)
     none = replace(ON_M1, runs=several(ON_M1, (0, 0, 20, COMPLETED)).all_runs.take(np.zeros(0, np.int64)))
     assert "runs: job a: has a start but no run" in broken(ONE, TWO, none)
@@ -392,8 +398,11 @@ def test_every_run_keeps_the_rules_of_a_start_and_a_place():
     runs = ((0, 4, 6, NODE_FAIL), (0, 10, 30, COMPLETED))
     schedule = several(scheduled(log, TWO, [10], held=[[(0, 2)]]), *runs, held=[[(0, 1)], [(0, 3)]])
     found = broken(log, TWO, schedule, DOWN, UP)
-    assert found[0] == "start: job a at 4 s: starts before its submit at 5 s"
-    assert [text.split(": sits")[0] for text in found[1:3]] == ["node: job a at 4 s", "node: job a at 10 s"]
+    assert found[0] == "start: job a at day 0 00:00:04: starts before its submit at day 0 00:00:05"
+    assert [text.split(": sits")[0] for text in found[1:3]] == [
+        "node: job a at day 0 00:00:04",
+        "node: job a at day 0 00:00:10",
+    ]
 
 
 def test_a_promise_is_about_the_first_run():
@@ -401,7 +410,9 @@ def test_a_promise_is_about_the_first_run():
     assert broken(ONE, TWO, promised, DOWN, UP, promises_bind=True) == []
     late = several(scheduled(ONE, TWO, [1]), (0, 1, 6, NODE_FAIL), (0, 10, 30, COMPLETED))
     late = replace(late, promise=times([0]))
-    assert broken(ONE, TWO, late, DOWN, UP, promises_bind=True) == ["promise: job a at 1 s: was promised 0 s"]
+    assert broken(ONE, TWO, late, DOWN, UP, promises_bind=True) == [
+        "promise: job a at day 0 00:00:01: was promised to start at day 0 00:00:00"
+    ]
 
 
 # progress and preemption
@@ -431,7 +442,7 @@ def test_a_preempted_job_has_the_walltime_that_is_left():
 
 def test_a_preempted_job_runs_again():
     cut = several(ON_M1, (0, 0, 8, PREEMPTED))
-    assert "runs: job a at 8 s: never runs again after it was PREEMPTED" in broken(ONE, TWO, cut)
+    assert "runs: job a at day 0 00:00:08: never runs again after it was PREEMPTED" in broken(ONE, TWO, cut)
     assert rules(broken(ONE, TWO, replace(cut, runs=None))) == {"end", "state"}
 
 
@@ -439,7 +450,7 @@ def test_no_run_keeps_more_than_it_did_and_a_lost_one_nothing():
     assert rules(broken(ONE, TWO, preempted(9, 12))) >= {"progress"}
     assert rules(broken(ONE, TWO, preempted(-1, 12))) >= {"progress"}
     kept = requeued((0, 0, 6, NODE_FAIL), (0, 10, 24, COMPLETED), progress=[6, 14])
-    assert broken(ONE, TWO, kept, DOWN, UP) == ["progress: job a at 0 s: keeps 6 s of a run that is lost"]
+    assert broken(ONE, TWO, kept, DOWN, UP) == ["progress: job a at day 0 00:00:00: keeps 6 s of a run that is lost"]
 
 
 def test_a_job_that_goes_on_at_another_pace_does_the_rest_there():
@@ -461,10 +472,10 @@ def test_runs_are_read_from_a_file():
     assert rules(broken(ONE, TWO, replace(rows, runs=read_runs(text)))) == {"state", "runs"}
     strange = read_runs(text + b"z,1,0,6,COMPLETED,m1\n")
     assert broken(ONE, TWO, replace(rows, runs=strange), DOWN, UP) == [
-        "jobs: job z at 0 s: a run of a job that is not in the workload"
+        "jobs: job z at day 0 00:00:00: a run of a job that is not in the workload"
     ]
     unknown = read_runs(text.replace(b"NODE_FAIL", b"GONE"))
-    assert "state: job a at 0 s: this run is not one of the known states; expected COMPLETED" in broken(
+    assert "state: job a at day 0 00:00:00: this run is not one of the known states; expected COMPLETED" in broken(
         ONE, TWO, replace(rows, runs=unknown), DOWN, UP
     )
 

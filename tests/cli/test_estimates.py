@@ -82,7 +82,7 @@ def test_the_command_prints_a_table_and_draws(backfill, tmp_path):
     assert done.code == 0, done.err
     assert done.out.startswith("lublin: 300 jobs on 64 cpus, overrun extend\n")
     assert "under:1" in done.out
-    assert "who waits longer than under exact:" in done.out
+    assert "jobs that start later than under exact:" in done.out
     assert {"estimates-wait.svg", "estimates-slip.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}
 
 
@@ -126,7 +126,7 @@ def test_a_sweep_from_python_is_checked_as_a_comparison_is():
     [
         (["--sweep", "exact"], "two or more different kinds"),
         (["--sweep", "exact,sometimes"], "expected requested, exact"),
-        (["--sweep", "exact,over:1", "--estimates", "exact"], "leave out --estimates"),
+        (["--sweep", "exact,over:1", "--estimates", "exact"], "--estimates cannot be combined with --sweep"),
         (["--sweep", "exact,over:1", "--verify"], "--verify shows one kind"),
         (["--figures", "x"], "--figures can only be used with --sweep"),
     ],

@@ -111,7 +111,7 @@ def test_a_window_that_a_job_would_run_into_is_waited_for(backfill, events, tmp_
     assert backfill(*command.split()).code == 0
     told = backfill(*command.replace("--estimates inflate:0.1 ", "").split())  # b ran into the window, and was lost
     assert told.code == 5
-    assert told.out.startswith("window: job b at 100 s: ")
+    assert told.out.startswith("window: job b at day 0 00:01:40: ")
 
 
 def test_compare_tells_what_events_did_under_each_policy(backfill, events):
@@ -243,7 +243,9 @@ def test_jobs_think_where_that_is_wanted(backfill, tmp_path):
     (tmp_path / "early.csv").write_text((tmp_path / "out.csv").read_text().replace("85,180,190", "85,179,189"))
     early = backfill("verify", "thinks.swf", "early.csv", "--think")
     assert early.code == 5
-    assert early.out == "start: job 2 at 179 s: starts before 30 s after the end of job 1, which it depends on\n"
+    assert (
+        early.out == "start: job 2 at day 0 00:02:59: starts before 30 s after the end of job 1, which it depends on\n"
+    )
     assert backfill("simulate", "thinks.swf", "--think", "--json", "-q").out.count('"think": true') == 1
 
 

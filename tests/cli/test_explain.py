@@ -17,9 +17,9 @@ time. Meanwhile 3 jobs held cpus.
 
 waited
    2.5 min  100%  for cpus
-                    job a held 3 cpus for 97 s (49%, limit day 0 00:01:40)
-                    job b held 4 cpus for 50 s (34%, limit day 0 00:02:40)
-                    job c held 1 cpu for 97 s (16%, limit day 0 00:01:40)
+                    job a held 3 cpus for 1.62 min (49%, limit day 0 00:01:40)
+                    job b held 4 cpus for 0.83 min (34%, limit day 0 00:02:40)
+                    job c held 1 cpu for 1.62 min (16%, limit day 0 00:01:40)
 
 reserved starts
   day 0 00:01:40  reserved for day 0 00:02:40, when job b reaches its limit: job

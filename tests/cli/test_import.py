@@ -165,7 +165,7 @@ def test_a_platform_file_of_somebody_else_is_not_replaced(backfill, tmp_path):
     (tmp_path / "a.toml").write_text("mine = 1\n")
     done = backfill(*words)
     assert (done.code, done.complaint) == (
-        2, "a.toml is there already, and not written by backfill; give --out another name",
+        2, "a.toml exists and was not written by backfill; give --out another name",
     )  # fmt: skip
     assert not (tmp_path / "a.csv").exists()
     (tmp_path / "a.toml").unlink()

@@ -84,12 +84,12 @@ MISTAKES = {
     "index": (
         "job = first(state)\n    while",
         "job = state.jobs.submit[9]\n    while",
-        "mine.py:10: index is out of bounds, at 0 s",
+        "mine.py:10: index is out of bounds, at day 0 00:00:00",
     ),
     "division": (
         "job = first(state)\n    while",
         "job = first(state) // (state.queue.waiting - state.queue.waiting)\n    while",
-        "mine.py:10: integer division by zero, at 0 s",
+        "mine.py:10: integer division by zero, at day 0 00:00:00",
     ),
     "a fraction": (
         '@policy("mine")\ndef mine(state):\n',
@@ -125,12 +125,13 @@ MISTAKES = {
     "a pass without end": (
         "        job = first(state)\n",
         "        job = 0\n",
-        "policy mine, at 0 s: calls place for job a, which is not waiting (job a: submitted at 0 s, started at 0 s)",
+        "policy mine, at day 0 00:00:00: calls place for job a, which is not waiting "
+        "(job a: submitted at day 0 00:00:00, started at day 0 00:00:00)",
     ),
     "index in a helper": (
         "head(state)",
         "state.jobs.user[-9]",
-        "mine.py:6: index is out of bounds, at 0 s",
+        "mine.py:6: index is out of bounds, at day 0 00:00:00",
     ),
     "error that it raises": (
         "        start(",

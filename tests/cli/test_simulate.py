@@ -186,7 +186,7 @@ USAGE = {
         "cannot be combined with overrun extend",
     ),
     "two platforms": (("tiny.csv", *ON4, "--platform", "x.toml"), "--cpus, --nodes and --memory cannot be combined"),
-    "two results": (("tiny.csv", *ON4, "--schedule", "-", "--json"), "both want standard output"),
+    "two results": (("tiny.csv", *ON4, "--schedule", "-", "--json"), "cannot both use standard output"),
     "uneven": (
         ("tiny.csv", *ON4, "--nodes", "3"),
         "--nodes is 3; expected 1 to 1000000 nodes that share 4 cpus evenly",
@@ -265,7 +265,10 @@ def test_a_file_that_cannot_be_written_is_exit_1_before_the_work_begins(backfill
 def test_a_rude_policy_is_exit_1(backfill):
     done = backfill("simulate", "tiny.csv", *ON4, "--policy", f"{FILES / 'mine.py'}:rude")
     assert done.code == 1
-    what = "policy rude, at 1 s: starts job b, which needs 4 cpus; free: 1 (job b: submitted at 1 s, waiting)"
+    what = (
+        "policy rude, at day 0 00:00:01: starts job b, which needs 4 cpus; free: 1 "
+        "(job b: submitted at day 0 00:00:01, waiting)"
+    )
     assert done.complaint == f"{FILES / 'mine.py'}:55: {what}"
 
 
@@ -275,7 +278,7 @@ def test_a_schedule_that_fails_verification_is_exit_5(backfill, monkeypatch):
     monkeypatch.setattr("backfill.api.check", lambda *_, **__: [Violation("start", "a", 0, "is before its submit")])
     done = backfill("simulate", "tiny.csv", *ON4, "--verify", "-q")
     assert done.code == 5
-    assert done.err.splitlines()[0] == "start: job a at 0 s: is before its submit"
+    assert done.err.splitlines()[0] == "start: job a at day 0 00:00:00: is before its submit"
     assert done.complaint == "the schedule of easy did not pass verification"
 
 

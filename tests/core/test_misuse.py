@@ -9,6 +9,7 @@ from backfill.api import run_spec
 from backfill.core.policy import Param, Policy
 from backfill.core.runs import CHECKPOINT, REQUEUE, SUSPEND
 from backfill.core.verbs import preempt
+from backfill.model.clock import Clock
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
@@ -168,21 +169,25 @@ def sleeps(state):
 
 
 MISUSES = [
-    (starts_the_future, "at 0 s: calls start for job b, which is not waiting (job b: not submitted yet)"),
+    (starts_the_future, "at day 0 00:00:00: calls start for job b, which is not waiting (job b: not submitted yet)"),
     (
         starts_twice,
-        "at 0 s: calls start for job a, which is not waiting (job a: submitted at 0 s, started at 0 s)",
+        "at day 0 00:00:00: calls start for job a, which is not waiting "
+        "(job a: submitted at day 0 00:00:00, started at day 0 00:00:00)",
     ),
     (
         starts_what_has_ended,
-        "at 5 s: calls start for job a, which is not waiting "
-        "(job a: submitted at 0 s, started at 0 s, completed at 5 s)",
+        "at day 0 00:00:05: calls start for job a, which is not waiting "
+        "(job a: submitted at day 0 00:00:00, started at day 0 00:00:00, completed at day 0 00:00:05)",
     ),
-    (starts_too_large, "at 10 s: starts job b, which needs 9 cpus; free: 6 (job b: submitted at 10 s, waiting)"),
-    (invents_a_reason, "at 0 s: starts job a for reason 99"),
+    (
+        starts_too_large,
+        "at day 0 00:00:10: starts job b, which needs 9 cpus; free: 6 (job b: submitted at day 0 00:00:10, waiting)",
+    ),
+    (invents_a_reason, "at day 0 00:00:00: starts job a for reason 99"),
     (reserves_for_nobody, "calls reserve for job number 1000000000, which is not waiting"),
-    (reserves_in_the_past, "reserves for job a at -0.000001 s, which is in the past"),
-    (wakes_in_the_past, "at 0 s: wakes at 0 s, which is in the past"),
+    (reserves_in_the_past, "reserves for job a at day -1 23:59:59.999999, which is in the past"),
+    (wakes_in_the_past, "at day 0 00:00:00: wakes at day 0 00:00:00, which is in the past"),
     (wakes_never, "calls wake with FUTURE; expected an instant before it"),
     (places_nobody, "calls place for job number -1, which is not waiting"),
     (places_beside_nobody, "calls place_beside for job number -1000000000000, which is not waiting"),
@@ -190,7 +195,7 @@ MISUSES = [
     (asks_whether_nobody_is_first, "calls is_first for job number -1, which is not waiting"),
     (asks_whether_nobody_fits, "calls fits_now for job number 1000000000000000, which is not waiting"),
     (plans_for_nobody, "calls earliest_start for job number -1000000000000000, which is not waiting"),
-    (plans_in_the_past, "for job a at -9223372036854.775808 s, which is in the past"),
+    (plans_in_the_past, "for job a at day -106751992 19:59:05.224192, which is in the past"),
     (settles_nobody, "calls settle for job number 99, which is not waiting"),
     (uses_the_extra_for_nobody, "uses the extra for job number -5, which it did not start in this pass"),
     (uses_the_extra_before_the_start, "uses the extra for job a, which it did not start in this pass"),
@@ -201,8 +206,17 @@ MISUSES = [
     (tries_an_order_that_it_has_not, "uses order slot 7, but declares only slot 0"),
     (sorts_an_order_that_it_has_not, "uses order slot 1099511627776, but declares only slot 0"),
     (sorts_by_too_few, "sorts 1 jobs by 0 keys; expected a key for each job"),
-    (sleeps, "2 jobs never start (the first is job a: submitted at 0 s, waiting)"),
+    (sleeps, "2 jobs never start (the first is job a: submitted at day 0 00:00:00, waiting)"),
 ]
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_a_misuse_is_told_with_dates_where_the_log_knows_them(compiled):
+    berlin = Clock(1_772_362_800, "Europe/Berlin")  # 2026-03-01 12:00
+    with pytest.raises(PolicyError) as caught:
+        simulate(Workload(JOBS, clock=berlin), Platform.pool(9), careless(starts_too_large, compiled))
+    told = "at 2026-03-01 12:00:10 (Europe/Berlin): starts job b, which needs 9 cpus; free: 6 "
+    assert told + "(job b: submitted at 2026-03-01 12:00:10, waiting)" in str(caught.value)
 
 
 def careless(decide, compiled):
@@ -255,7 +269,9 @@ def hangs_on_a_mistake(state):
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 def test_a_pass_that_does_not_return_is_named(compiled):
     policy = Policy("hasty", hangs, compiled=compiled, patience=1)
-    with pytest.raises(PolicyError, match="policy hasty has not returned from its pass at 0 s for 1 s") as caught:
+    with pytest.raises(
+        PolicyError, match="policy hasty has not returned from its pass at day 0 00:00:00 for 1 s"
+    ) as caught:
         simulate(Workload(JOBS), Platform.pool(9), policy)
     if not compiled:
         line = hangs.__code__.co_firstlineno
@@ -277,7 +293,7 @@ def test_nobody_can_swallow_what_stops_a_pass():
                 time.sleep(0.01)
 
     with pytest.raises(
-        PolicyError, match=r"test_misuse.py:\d+: policy stubborn, at 0 s: calls place for job number -1"
+        PolicyError, match=r"test_misuse.py:\d+: policy stubborn, at day 0 00:00:00: calls place for job number -1"
     ):
         simulate(Workload(JOBS), Platform.pool(9), Policy("stubborn", stubborn, compiled=False))
 
@@ -375,12 +391,15 @@ def starts_what_it_just_preempted(state):
 @pytest.mark.parametrize(
     ("decide", "message"),
     [
-        (preempts_who_waits, "at 0 s: preempts job a, which does not run"),
-        (preempts_nobody, "at 0 s: preempts job number -1, which does not run"),
-        (preempts_what_it_just_started, "at 0 s: preempts job a, which it started in this pass"),
-        (preempts_in_no_known_way, "at 3 s: preempts job a by 3; expected one of REQUEUE, CHECKPOINT, SUSPEND"),
-        (preempts_at_a_gain, "at 3 s: preempts job a at an overhead of -0.000001 s; expected 0 or more"),
-        (starts_what_it_just_preempted, "at 3 s: starts job a, which it preempted in this pass"),
+        (preempts_who_waits, "at day 0 00:00:00: preempts job a, which does not run"),
+        (preempts_nobody, "at day 0 00:00:00: preempts job number -1, which does not run"),
+        (preempts_what_it_just_started, "at day 0 00:00:00: preempts job a, which it started in this pass"),
+        (
+            preempts_in_no_known_way,
+            "at day 0 00:00:03: preempts job a by 3; expected one of REQUEUE, CHECKPOINT, SUSPEND",
+        ),
+        (preempts_at_a_gain, "at day 0 00:00:03: preempts job a at an overhead of -0.000001 s; expected 0 or more"),
+        (starts_what_it_just_preempted, "at day 0 00:00:03: starts job a, which it preempted in this pass"),
     ],
 )
 def test_a_wrong_preemption_is_told_with_names(decide, message, compiled):

@@ -325,7 +325,7 @@ def test_with_both_logs_every_claim_has_a_verdict_and_every_reading_its_figure(s
     ids = {claim.id for claim in found.claims}
     assert set(ibb_claims.OF_LOGS) < ids
     assert {
-        "F1.1a, 32 GB in all",
+        "F1.1a, 32 GB in total",
         "F1.3a, walltimes exact",
         "F1.3a, refresh=false",
         "F1.3a, begins shifted",

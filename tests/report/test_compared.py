@@ -39,7 +39,7 @@ def fair(**changed):
         ),
         (pair(0.0, 0.0, 0.0, 0.0), "easy waits as long as fcfs"),
         (pair(0.0, None, None, None), "easy and fcfs let no job wait"),
-        (pair(90.0, None, None, None), "easy lets jobs wait 90 s on average, fcfs lets none wait"),
+        (pair(90.0, None, None, None), "easy lets jobs wait 90 s on average; under fcfs no job waits"),
         (pair(None, None, None, None), "easy and fcfs have no wait to compare"),
         (
             pair(low=None, high=None, method="no 95% interval: x"),
@@ -118,7 +118,7 @@ def test_a_bound_of_0_says_what_it_means():
     assert "bound" not in as_text(compared_table(["easy"], [METRICS], gaps)).replace("bounded", "")
     assert (
         compared_text([], [], [], gaps, "h")[-1]
-        == "  mean wait: the bound is 0: in some schedule no job may have to wait"
+        == "  mean wait: the bound is 0: there may be a schedule in which no job waits"
     )
 
 
@@ -127,7 +127,8 @@ def test_a_bound_of_0_says_what_it_means():
 )
 def test_many_intervals_are_put_in_proportion(intervals, few):
     assert chance(intervals) == (
-        f"Each interval is right 19 times in 20 by itself; among {intervals} of them {few} may miss."
+        "A single interval misses the true difference once in 20 times; "
+        f"of these {intervals} intervals {few} may miss it."
     )
     assert chance(1) == ""
 

@@ -34,7 +34,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundGap:
-    """How far a policy is from a lower bound."""
+    """The distance of a policy from a lower bound."""
 
     policy: str
     metric: str
@@ -46,7 +46,7 @@ class BoundGap:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Jobs:
-    """What the bounds know of the jobs: times in microseconds after the first submit, in the order of release."""
+    """The jobs as the bounds see them: times in microseconds after the first submit, in the order of release."""
 
     release: Ints  # no start is earlier; where `first`, the wait begins here in every schedule
     least: Ints  # time held on the fastest node, or until it is killed
@@ -97,19 +97,19 @@ def bounds(workload: Workload, platform: Platform, counted: Counted, overrun: st
     ]
 
 
-def mean_bounds(found: Sequence[Sequence[Bound]]) -> list[Bound]:
+def mean_bounds(by_replication: Sequence[Sequence[Bound]]) -> list[Bound]:
     """The means of the bounds of several workloads: no policy has a lower mean over them."""
-    if len(found) < 2:
-        return list(found[0]) if found else []
+    if len(by_replication) < 2:
+        return list(by_replication[0]) if by_replication else []
     means = []
-    for same in zip(*found, strict=True):
+    for same in zip(*by_replication, strict=True):
         values = [bound.value for bound in same if bound.value is not None]
         mean = math.fsum(values) / len(values) if values else None
         means.append(Bound(metric=same[0].metric, value=mean, how=f"mean of {len(values)} bounds"))
     return means
 
 
-def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound]) -> list[BoundGap]:
+def gaps(names: Sequence[str], metrics: Sequence[Metrics], lower: Sequence[Bound]) -> list[BoundGap]:
     """Every policy against every bound."""
     return [
         BoundGap(
@@ -121,33 +121,33 @@ def gaps(names: Sequence[str], metrics: Sequence[Metrics], found: Sequence[Bound
             ratio=value / bound.value if value is not None and bound.value else None,
         )
         for name, each in zip(names, metrics, strict=True)
-        for bound in found
+        for bound in lower
     ]
 
 
 def by_metric(all_gaps: Sequence[BoundGap]) -> dict[str, list[BoundGap]]:
     """The gaps of each metric, in their order."""
-    found: dict[str, list[BoundGap]] = {}
+    grouped: dict[str, list[BoundGap]] = {}
     for gap in all_gaps:
-        found.setdefault(gap.metric, []).append(gap)
-    return found
+        grouped.setdefault(gap.metric, []).append(gap)
+    return grouped
 
 
 def _makespan(jobs: _Jobs) -> tuple[str, int]:
     """The greatest of the lower bounds of the makespan, in microseconds, and the simplest argument that gives it."""
-    found = [("longest job", int((jobs.release + jobs.least).max()))]
+    values = [("longest job", int((jobs.release + jobs.least).max()))]
     for need, capacity in zip(jobs.need.T, jobs.capacity, strict=True):
         if not need.any():
             continue
         ahead = [(t, -(-work // capacity)) for t, work in _work_ahead(jobs.release, jobs.least, need)]
-        found += [("area", ahead[0][1]), ("head and tail", max(t + rest for t, rest in ahead))]
+        values += [("area", ahead[0][1]), ("head and tail", max(t + rest for t, rest in ahead))]
     wide = jobs.need[:, 0] > jobs.capacity[0] // 2
     if wide.any():
         alone = np.ones(int(wide.sum()), np.int64)
         ahead = _work_ahead(jobs.release[wide], jobs.least[wide], alone)
-        found.append(("jobs wider than half the machine", max(t + rest for t, rest in ahead)))
-    best = max(value for _, value in found)
-    return next((how, value) for how, value in found if value == best)
+        values.append(("jobs wider than half the machine", max(t + rest for t, rest in ahead)))
+    best = max(value for _, value in values)
+    return next((how, value) for how, value in values if value == best)
 
 
 def _work_ahead(release: Ints, held: Ints, weight: Ints) -> list[tuple[int, int]]:
@@ -173,9 +173,9 @@ def _total_wait(jobs: _Jobs) -> tuple[str, float]:
     best = ("no job has to wait", 0.0)
     least, capacity = 1, jobs.capacity[0]
     while least <= capacity:
-        some = list(_arrivals(jobs.take(jobs.first[jobs.need[jobs.first, 0] >= least]), capacity))
+        chosen = list(_arrivals(jobs.take(jobs.first[jobs.need[jobs.first, 0] >= least]), capacity))
         for how, argument in (("preemptive SRPT", _srpt), ("mean busy time", _mean_busy_time)):
-            total = sum(max(0, period) for period in argument(some)) / capacity * _ROUNDING
+            total = sum(max(0, period) for period in argument(chosen)) / capacity * _ROUNDING
             if total > best[1]:
                 best = (f"{how}, jobs of {least} or more cpus", total)
         least *= 4

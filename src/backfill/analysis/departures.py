@@ -1,4 +1,4 @@
-"""The departures that projects were promised, every change of them, and how they were kept."""
+"""The departures that projects were promised, every change of them, and how well they were kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,9 +47,9 @@ class Departures:
         begin = np.append(0, last[:-1] + 1)[: len(last)]
         moved = np.maximum.reduceat(np.where(mine.cause == MOVED, np.arange(many), -1), begin) if many else last
         new = _changes(project[last])
-        told = np.flatnonzero(_changes(project[last], highest[last]) & ~(new & (highest[last] == NO_TIME)))
-        why = np.where(moved >= 0, moved, last)[told]
-        of, until = project[last][told], highest[last][told]
+        shown = np.flatnonzero(_changes(project[last], highest[last]) & ~(new & (highest[last] == NO_TIME)))
+        why = np.where(moved >= 0, moved, last)[shown]
+        of, until = project[last][shown], highest[last][shown]
         first = np.append(np.flatnonzero(_changes(of)), len(of))
         return cls(of, mine.at[why], until, mine.cause[why], mine.job[why], mine.by[why], first)
 
@@ -64,7 +64,7 @@ class Departures:
 
     @property
     def moves(self) -> Ints:
-        """How far each promise lies from the one before: later above 0, earlier below; 0 for that which is none's move.
+        """The distance of each promise from the previous one: later above 0, earlier below; 0 if nothing moved it.
 
         What another departure only because more jobs of the project came is no move.
         """
@@ -105,29 +105,29 @@ def _highest(past: Ints, values: Ints) -> Ints:
 
     As in a sparse table: two spans of 2^k places cover where a value holds, and are halved until they are one long.
     """
-    found = np.full(len(values), NO_TIME)
+    greatest = np.full(len(values), NO_TIME)
     first = np.arange(len(values))
     size = np.log2(np.maximum(past - first, 1)).astype(np.int64)
     for k in range(int(size.max(initial=0)), -1, -1):
         here = np.flatnonzero(size == k)
-        np.maximum.at(found, here, values[here])
-        np.maximum.at(found, past[here] - (1 << k), values[here])
+        np.maximum.at(greatest, here, values[here])
+        np.maximum.at(greatest, past[here] - (1 << k), values[here])
         if k:
             half = 1 << (k - 1)
-            found[half:] = np.maximum(found[half:], found.copy()[:-half])
-    return found
+            greatest[half:] = np.maximum(greatest[half:], greatest.copy()[:-half])
+    return greatest
 
 
 def departures(promises: Promises, rows: Ints, jobs: int) -> list[Change]:
     """The promised departures of the project of these of so many jobs."""
     codes = np.full(jobs, -1)
     codes[rows] = 0
-    found = Departures.of(promises, codes)
-    return found.changes(0) if len(found) else []
+    promised = Departures.of(promises, codes)
+    return promised.changes(0) if len(promised) else []
 
 
-def departure_metrics(found: Departures, workload: Workload, schedule: Schedule) -> dict[str, float | int | None]:
-    """How the promised departures of projects were changed and kept; empty where none was promised.
+def departure_metrics(departures: Departures, workload: Workload, schedule: Schedule) -> dict[str, float | int | None]:
+    """Metrics of how promised departures of projects changed and were kept; empty if none was promised.
 
     promised_projects: those that were promised a departure and all of whose jobs ran. moved_departures: how often a
     promised departure became another one, but for jobs of the project that came later. moved_projects: projects of
@@ -136,22 +136,22 @@ def departure_metrics(found: Departures, workload: Workload, schedule: Schedule)
     kept_last_departures: no later than last promised. mean_departure_slip_s, max_departure_slip_s: last end - first
     promise of those that departed later.
     """
-    if not len(found):
+    if not len(departures):
         return {}
     spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
-    project = found.project[found.first[:-1]]
-    first, last = found.promised
+    project = departures.project[departures.first[:-1]]
+    first, last = departures.promised
     whole = spans.whole[project]
     slip = (spans.end[project] - first)[whole]
-    far = found.moves
+    far = departures.moves
     moved = np.flatnonzero(far)
     mean_move, max_move = _mean_and_most(np.abs(far[moved]))
     mean_slip, max_slip = _mean_and_most(slip[slip > 0])
     return {
         "promised_projects": int(whole.sum()),
         "moved_departures": len(moved),
-        "moved_projects": len(np.unique(found.project[moved])),
-        "made_way_projects": len(np.unique(found.project[moved][found.cause[moved] == MOVED])),
+        "moved_projects": len(np.unique(departures.project[moved])),
+        "made_way_projects": len(np.unique(departures.project[moved][departures.cause[moved] == MOVED])),
         "mean_departure_move_s": mean_move,
         "max_departure_move_s": max_move,
         "kept_departures": int((slip <= 0).sum()),
@@ -173,12 +173,12 @@ def farthest(runs: Sequence[tuple[Departures, Schedule]], workload: Workload, mo
     """
     many = len(workload.jobs.project.names)
     far, slip, promised = np.zeros(many, np.int64), np.full(many, NO_TIME), np.zeros(many, np.bool_)
-    for found, schedule in runs:
-        project = found.project[found.first[:-1]]
+    for departures, schedule in runs:
+        project = departures.project[departures.first[:-1]]
         promised[project] = True
-        far[project] = np.maximum(far[project], np.add.reduceat(np.abs(found.moves), found.first[:-1]))
+        far[project] = np.maximum(far[project], np.add.reduceat(np.abs(departures.moves), departures.first[:-1]))
         spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
-        late = np.where(spans.whole[project], spans.end[project] - found.promised[0], 0)
+        late = np.where(spans.whole[project], spans.end[project] - departures.promised[0], 0)
         slip[project] = np.maximum(slip[project], late)
     codes, submit = np.flatnonzero(promised), _first_submits(workload)
     chosen = codes[np.lexsort((submit[codes], -slip[codes], -far[codes]))[:most]]
@@ -186,30 +186,30 @@ def farthest(runs: Sequence[tuple[Departures, Schedule]], workload: Workload, mo
     return ordered
 
 
-def projects_told(found: Departures, workload: Workload, schedule: Schedule, codes: Ints) -> dict[str, Any]:
+def projects_told(departures: Departures, workload: Workload, schedule: Schedule, codes: Ints) -> dict[str, Any]:
     """The promises to the projects of these codes, for JSON. found: at least one promise."""
     spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
     submit = _first_submits(workload)
-    row = {code: row for row, code in enumerate(found.project[found.first[:-1]].tolist())}
+    row = {code: row for row, code in enumerate(departures.project[departures.first[:-1]].tolist())}
     return {
         "promised": len(row),
         "first_submit_s": int(workload.jobs.submit.min()) / SECOND,
-        "shown": [_told(found, row[code], workload, spans, submit) for code in codes.tolist() if code in row],
+        "shown": [_told(departures, row[code], workload, spans, submit) for code in codes.tolist() if code in row],
     }
 
 
 def _first_submits(workload: Workload) -> Ints:
     """The first submit of each project, including those of which no job ran."""
     codes = workload.jobs.project.codes
-    some = codes >= 0
-    found = np.full(len(workload.jobs.project.names), NEVER)
-    np.minimum.at(found, codes[some], workload.jobs.submit[some])
-    return found
+    members = codes >= 0
+    firsts = np.full(len(workload.jobs.project.names), NEVER)
+    np.minimum.at(firsts, codes[members], workload.jobs.submit[members])
+    return firsts
 
 
-def _told(found: Departures, row: int, workload: Workload, spans: Spans, submits: Ints) -> dict[str, Any]:
-    code = int(found.project[found.first[row]])
-    promises = found.changes(row)
+def _told(departures: Departures, row: int, workload: Workload, spans: Spans, submits: Ints) -> dict[str, Any]:
+    code = int(departures.project[departures.first[row]])
+    promises = departures.changes(row)
     began, departed = spans.jobs[code] > 0, bool(spans.whole[code])
     end = int(spans.end[code])
     return {
@@ -224,5 +224,5 @@ def _told(found: Departures, row: int, workload: Workload, spans: Spans, submits
 
 
 def verdict(promised: Sequence[int], end: int) -> str:
-    """Which of the two promises, the first or the last, the departure at `end` kept."""
+    """The promise, the first or the last, that the departure at `end` kept."""
     return KEPT if end <= promised[0] else LATER if end <= promised[-1] else LATE

@@ -1,4 +1,4 @@
-"""The metrics of the computational farm: deadlines that are missed, and how cpus and licences are used.
+"""The metrics of the computational farm: missed deadlines, and the use of cpus and licences.
 
 Source: Baraglia et al., CoreGRID 2007, section 7. Its Slow Down is `mean_slowdown`.
 """
@@ -26,32 +26,32 @@ def farm_metrics(
     licence_usage: copies held / copies, mean over the licences and over time from the first submit to the last, where
     the platform has licences, floating or of nodes.
     """
-    found: dict[str, float | int | None] = {}
+    numbers: dict[str, float | int | None] = {}
     jobs, submit, end = workload.jobs, workload.jobs.submit[rows], schedule.end[rows]
     due = bool((jobs.deadline < NEVER).any())
     if due:
         mine = (jobs.deadline[rows] < NEVER) & schedule.finished[rows]
         late = int((end > jobs.deadline[rows])[mine].sum())
-        found["out_deadline"] = late / int(mine.sum()) if mine.any() else None
+        numbers["out_deadline"] = late / int(mine.sum()) if mine.any() else None
     if due or len(jobs.licences.items) or platform.all_licences:
         runs = schedule.runs_of(rows)
-        found |= _usages(platform, jobs.procs[rows], submit, end, runs)
+        numbers |= _usages(platform, jobs.procs[rows], submit, end, runs)
     if platform.all_licences:
-        found["licence_usage"] = _licence_usage(workload, platform, rows, submit, runs)
-    return found
+        numbers["licence_usage"] = _licence_usage(workload, platform, rows, submit, runs)
+    return numbers
 
 
 def _usages(platform: Platform, procs: Ints, submit: Ints, end: Ints, runs: Runs) -> dict[str, float | None]:
     times = np.unique(np.concatenate([submit, runs.start, runs.end]))
     held = _on(times, runs.start, runs.end, procs[runs.job])
-    asked = _on(times, submit, end, procs)
+    wanted = _on(times, submit, end, procs)
     inside = _on(times, submit, end, np.ones_like(procs))
     if not len(times):
         return dict.fromkeys(("system_usage", "system_usage_to_end", "system_usage_printed"))
     last = int(np.searchsorted(times, submit.max()))
     return {
-        "system_usage": _mean_share(times[: last + 1], held, np.minimum(asked, platform.cpus)),
-        "system_usage_to_end": _mean_share(times, held, np.minimum(asked, platform.cpus)),
+        "system_usage": _mean_share(times[: last + 1], held, np.minimum(wanted, platform.cpus)),
+        "system_usage_to_end": _mean_share(times, held, np.minimum(wanted, platform.cpus)),
         "system_usage_printed": _mean_share(times[: last + 1], held, np.minimum(inside, platform.cpus)),
     }
 
@@ -60,8 +60,10 @@ def _mean_share(times: Ints, part: Ints, whole: Ints) -> float | None:
     """The mean over time of part / whole, where there is any whole. The arrays may be longer than `times`."""
     spans = np.diff(times).astype(np.float64)
     part, whole = part[: len(spans)], whole[: len(spans)]
-    some = whole > 0
-    return float(np.average(part[some] / whole[some], weights=spans[some])) if spans[some].sum() else None
+    positive = whole > 0
+    return (
+        float(np.average(part[positive] / whole[positive], weights=spans[positive])) if spans[positive].sum() else None
+    )
 
 
 def _on(times: Ints, begin: Ints, end: Ints, weight: Ints) -> Ints:
@@ -94,12 +96,12 @@ def licence_time(
 
 def held_licences(workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints) -> list[Steps]:
     """Copies of each of `all_licences` that are held over time."""
-    job, asked, copies = licence_items(workload, platform, rows)
-    found = []
+    job, licence_of, copies = licence_items(workload, platform, rows)
+    steps = []
     for licence in range(len(platform.all_licences)):
-        some = asked == licence
-        found.append(Steps.of(start[job[some]], end[job[some]], copies[some]))
-    return found
+        mine = licence_of == licence
+        steps.append(Steps.of(start[job[mine]], end[job[mine]], copies[mine]))
+    return steps
 
 
 def licence_items(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints, Ints]:
@@ -109,15 +111,15 @@ def licence_items(workload: Workload, platform: Platform, rows: Ints) -> tuple[I
     """
     place = {name: i for i, name in enumerate(platform.all_licences)}
     known = np.array([place.get(name, -1) for name in workload.licences], np.int64)
-    asked = workload.jobs.licences.take(rows)
-    licence = known[asked.items] if len(asked.items) else asked.items
-    some = licence >= 0
-    items = [(asked.jobs[some], licence[some], asked.counts[some])]
+    counted = workload.jobs.licences.take(rows)
+    licence = known[counted.items] if len(counted.items) else counted.items
+    known_ones = licence >= 0
+    items = [(counted.jobs[known_ones], licence[known_ones], counted.counts[known_ones])]
     for name in platform.node_licences:
         if name in workload.resources:
             copies = (workload.jobs.tasks * workload.jobs.demand[:, workload.resources.index(name)])[rows]
             job = np.flatnonzero(copies)
             items.append((job, np.full(len(job), place[name], np.int64), copies[job]))
     job, licence, copies = (np.concatenate(column) for column in zip(*items, strict=True))
-    found = Counted.of_items(len(rows), job, licence, copies)
-    return found.jobs, found.items, found.counts
+    items_of_jobs = Counted.of_items(len(rows), job, licence, copies)
+    return items_of_jobs.jobs, items_of_jobs.items, items_of_jobs.counts

@@ -48,8 +48,8 @@ class Gangs:
 
 def is_local(workload: Workload) -> NDArray[np.bool_]:
     """Whether each job has one task and is bound to one site."""
-    found: NDArray[np.bool_] = (workload.jobs.tasks == 1) & (workload.jobs.site.codes >= 0)
-    return found
+    local: NDArray[np.bool_] = (workload.jobs.tasks == 1) & (workload.jobs.site.codes >= 0)
+    return local
 
 
 def _gang_of(workload: Workload, rows: Ints) -> Ints:
@@ -83,14 +83,14 @@ def gang_metrics(
     run = (schedule.end[local] - schedule.start[local]).astype(np.float64)
     gangs, long = Gangs.of(workload, schedule, rows), run > 0
     service, weight = gangs.service.astype(np.float64), gangs.procs.astype(np.float64)
-    some = service > 0
+    served = service > 0
     return {
         "local_jobs": len(local),
         "mean_local_response_s": _mean(response / SECOND),
         "mean_local_slowdown": _mean(response[long] / run[long]),
         "gangs": len(gangs),
         "weighted_response_s": _mean(gangs.response / SECOND, weight),
-        "weighted_slowdown": _mean(gangs.response[some] / service[some], weight[some]),
+        "weighted_slowdown": _mean(gangs.response[served] / service[served], weight[served]),
         "completed_gangs": completed(workload, schedule, there),
     }
 

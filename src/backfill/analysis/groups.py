@@ -1,4 +1,4 @@
-"""Who loses: metrics by user, group, size and run time; who waits longer than under another policy; longest waits."""
+"""Metrics by user, group, size and run time, the groups that lose under another policy, and the longest waits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fairness:
-    """Which jobs and users are worse off under policy a than under b; times in seconds."""
+    """The jobs and users that are worse off under policy a than under b; times in seconds."""
 
     a: str
     b: str
@@ -82,15 +82,15 @@ class LongWait:
 def groups(workload: Workload, counted: Sequence[Counted]) -> list[Groups]:
     """Waits by user and group where the log names them, and by classes of size and run time; counted[policy]."""
     rows, procs = counted[0].rows, workload.jobs.procs[counted[0].rows]
-    found = []
+    tables = []
     for by, labels in (("user", workload.jobs.user), ("group", workload.jobs.group)):
         codes = labels.codes[rows]
         if (codes >= 0).any():
             order = np.argsort(-np.bincount(codes[codes >= 0], minlength=len(labels.names)), kind="stable")
-            found.append(_groups(by, codes, labels.names, order, procs, counted))
+            tables.append(_groups(by, codes, labels.names, order, procs, counted))
     for by, labels in classes(workload, counted[0]).items():
-        found.append(_groups(by, labels.codes, labels.names, np.arange(len(labels.names)), procs, counted))
-    return found
+        tables.append(_groups(by, labels.codes, labels.names, np.arange(len(labels.names)), procs, counted))
+    return tables
 
 
 def classes(workload: Workload, counted: Counted) -> dict[str, Labels]:
@@ -184,7 +184,7 @@ def _groups(
 
 
 def _growth(labels: Labels, a: Counted, b: Counted) -> Floats:
-    """How much longer the mean wait of each group is under a, in seconds."""
+    """The growth of the mean wait of each group under a, in seconds."""
     jobs = _sums(labels.codes, np.ones(len(labels)), len(labels.names))
     return _sums(labels.codes, a.wait - b.wait, len(labels.names)) / np.maximum(jobs, 1) / SECOND
 

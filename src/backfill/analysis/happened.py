@@ -1,4 +1,4 @@
-"""What the events of a run were, and what they did to its jobs."""
+"""The events of a run, counted, and their effects on its jobs."""
 
 from dataclasses import dataclass
 
@@ -62,38 +62,38 @@ class Happened:
     @property
     def sentence(self) -> str:
         """`2 outages, 1 window; 12 runs lost (340 cpu hours), 12 requeued`."""
-        what = [counted(count, name) for name, count in self.counts.items() if count]
+        events = [counted(count, name) for name, count in self.counts.items() if count]
         requeues, failed, pending = (int(self.cost.get(n) or 0) for n in ("requeues", "failed_jobs", "pending_jobs"))
         hours = self.cost.get("lost_cpu_hours") or 0
-        told = (
+        effects = (
             [f"{counted(self.lost, 'run')} lost ({hours:{',.0f' if hours >= 100 else '.3g'}} cpu hours)"]
             if self.lost
             else []
         )
-        told += [f"{requeues:,} requeued"] if requeues else []
-        told += [f"{counted(failed, 'job')} failed"] if failed else []
-        told += [f"{counted(pending, 'job')} never started"] if pending else []
-        return f"{', '.join(what) or 'no event'}; {', '.join(told) or 'no run lost'}"
+        effects += [f"{requeues:,} requeued"] if requeues else []
+        effects += [f"{counted(failed, 'job')} failed"] if failed else []
+        effects += [f"{counted(pending, 'job')} never started"] if pending else []
+        return f"{', '.join(events) or 'no event'}; {', '.join(effects) or 'no run lost'}"
 
     @property
     def notes(self) -> list[str]:
-        """What to know of events that did nothing, and of jobs that never started; one sentence each."""
-        found = []
+        """Notes on events that did nothing and on jobs that never started, one sentence each."""
+        sentences = []
         if self.skipped:
-            found.append(f"ignored {counted(self.skipped, 'event')} of jobs that are not part of this run")
+            sentences.append(f"ignored {counted(self.skipped, 'event')} of jobs that are not part of this run")
         if self.too_late:
-            found.append(f"{counted(self.too_late, 'event')} had no effect: their jobs had already ended")
+            sentences.append(f"{counted(self.too_late, 'event')} had no effect: their jobs had already ended")
         if self.after_all:
-            found.append(f"{counted(self.after_all, 'event')} had no effect: all jobs had already ended")
+            sentences.append(f"{counted(self.after_all, 'event')} had no effect: all jobs had already ended")
         if pending := int(self.cost.get("pending_jobs") or 0):
             need = "job never starts: events take away capacity that it needs"
             needs = "jobs never start: events take away capacity that they need"
-            found.append(f"{pending:,} {need if pending == 1 else needs}")
-        return found
+            sentences.append(f"{pending:,} {need if pending == 1 else needs}")
+        return sentences
 
 
 def _too_late(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
-    """Which events are about a job that was over before them.
+    """The events whose job was over before them.
 
     At one instant ends come first, but a run that an event ends then is over only after it.
     """
@@ -114,7 +114,7 @@ def _too_late(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
 
 
 def _after_all(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
-    """Which events, or windows' begins, lie after the last submit, end and cancelled job."""
+    """The events, or windows' begins, that lie after the last submit, end and cancelled job."""
     if (schedule.state == PENDING).any():
         return np.zeros(len(events), np.bool_)
     gone = np.flatnonzero((schedule.state == CANCELLED) & ~schedule.ran)

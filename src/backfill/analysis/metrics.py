@@ -37,7 +37,7 @@ TAU = 10 * SECOND  # bounded slowdown counts a shorter run as one of this length
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """How much of one side of a run stays out of its metrics: that many jobs, and a span of submit times."""
+    """The part of one side of a run that its metrics leave out: a number of jobs, and a span of submit times."""
 
     jobs: int = 0
     span: int = 0  # microseconds
@@ -66,7 +66,7 @@ NOTHING = Trim()
 
 
 def kept(submit: Ints, warmup: Trim, cooldown: Trim) -> NDArray[np.bool_]:
-    """Which jobs count, by submit time; equal ones in file order."""
+    """The jobs that count, by submit time; equal ones in file order."""
     counts = np.ones(len(submit), np.bool_)
     if len(submit):
         order = np.argsort(submit, kind="stable")
@@ -139,7 +139,7 @@ class Counted:
 
     @property
     def waits(self) -> tuple[Ints, Ints]:
-        """When each stretch of waiting began and ended; a job that ran several times waited before each run."""
+        """The begin and end of each stretch of waiting; a job that ran several times waited before each run."""
         if self.runs is None:
             return self.eligible, self.start
         return self.runs.since(self.eligible), self.runs.start
@@ -222,18 +222,19 @@ def _of_projects(
     workload: Workload, platform: Platform, schedule: Schedule, counted: Counted, ran: Counted, procs: Floats
 ) -> Metrics:
     """The metrics of projects, and with them what lay idle while jobs waited, in processor hours."""
-    found = project_metrics(workload, schedule, counted.rows)
-    if not found:
+    numbers = project_metrics(workload, schedule, counted.rows)
+    if not numbers:
         return {}
     runs = schedule.runs_of(ran.rows)
     idle = idle_while_waiting(ran.waits, (runs.start, runs.end), procs[runs.job].astype(np.int64), platform.cpus)
-    return {**found, "idle_while_waiting_cpu_hours": idle / (3600 * SECOND)}
+    return {**numbers, "idle_while_waiting_cpu_hours": idle / (3600 * SECOND)}
 
 
 def event_metrics(
     workload: Workload, schedule: Schedule, there: NDArray[np.bool_], rows: Ints, procs: Floats
 ) -> Metrics:
-    """What events and preemption cost; empty where the schedule states no runs and no job was cancelled or failed.
+    """Metrics of the cost of events and preemption; empty if the schedule states no runs and no job was cancelled or
+    failed.
 
     there: the jobs that are not left out; rows: those of them that ran, and their processors.
 

@@ -1,4 +1,4 @@
-"""What policies are called where several stand side by side."""
+"""The names of policies that are shown side by side."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from backfill.model.errors import UsageError
 
 
-def name_of(policy: str, told: Mapping[str, float | str]) -> str:
+def name_of(policy: str, params_given: Mapping[str, float | str]) -> str:
     """`NAME:KEY=VALUE,...`: a policy with what sets it apart from the one of that name."""
-    params = ",".join(f"{key}={value if isinstance(value, str) else format(value, 'g')}" for key, value in told.items())
+    params = ",".join(
+        f"{key}={value if isinstance(value, str) else format(value, 'g')}" for key, value in params_given.items()
+    )
     return f"{policy}:{params}" if params else policy
 
 
@@ -19,7 +21,7 @@ def names_of(policies: Sequence[tuple[str, Mapping[str, float | str]]]) -> list[
     """
     if len(policies) < 2:
         raise UsageError(f"a comparison needs two policies or more; got {len(policies)}")
-    names = [name_of(policy, told) for policy, told in policies]
+    names = [name_of(policy, params_given) for policy, params_given in policies]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise UsageError(f"policy {twice[0]} is given twice")
     return names

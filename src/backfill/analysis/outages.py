@@ -1,4 +1,4 @@
-"""What events did to jobs and machines, read for the checker alone: capacity over time, and which runs must be lost."""
+"""The effects of events on jobs and machines, read for the checker alone: capacity over time, and lost runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Window:
 
 
 class Holders:
-    """Who holds how much of each lane (node or licence), for questions about one lane at one instant."""
+    """The holders of each lane (node or licence) and their amounts, for questions about one lane at one instant."""
 
     def __init__(self, lane: Ints, run: Ints, amount: Ints, start: Ints, end: Ints, over: NDArray[np.bool_]) -> None:
         """amount: shape (seats, resources); start, end, over: of runs; `over` are those that end before any event."""
@@ -57,29 +57,31 @@ Steps = list[tuple[int, Ints, Ints]]  # (time, capacity from then on, the same i
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Replay:
-    """What came out of the events: who is lost when, and how much there was of each lane from when on."""
+    """The effects of the events: which runs are lost when, and the capacity of each lane over time."""
 
     lost: dict[int, set[int]]  # instant -> runs
     nodes: list[Steps]
     licences: list[Steps]
 
     def blocked(self, most: Ints, licences: bool = False) -> tuple[Ints, Ints, Ints, Ints]:
-        """How much less than `most`, shape (lanes, resources), there is of each lane: (lane, begin, end, amounts)."""
-        found: list[tuple[int, int, int, Ints]] = []
+        """The capacity that each lane lacks compared with `most`, shape (lanes, resources): (lane, begin, end,
+        amounts).
+        """
+        stretches: list[tuple[int, int, int, Ints]] = []
         for lane, steps in enumerate(self.licences if licences else self.nodes):
             ends = [*(time for time, *_ in steps[1:]), NEVER]
-            found += [(lane, step[0], end, most[lane] - step[1]) for step, end in zip(steps, ends, strict=True)]
-        found = [span for span in found if span[1] < span[2] and span[3].any()]
-        times = np.array([span[:3] for span in found], np.int64).reshape(-1, 3)
+            stretches += [(lane, step[0], end, most[lane] - step[1]) for step, end in zip(steps, ends, strict=True)]
+        stretches = [span for span in stretches if span[1] < span[2] and span[3].any()]
+        times = np.array([span[:3] for span in stretches], np.int64).reshape(-1, 3)
         return (
             times[:, 0],
             times[:, 1],
             times[:, 2],
-            np.array([span[3] for span in found], np.int64).reshape(-1, most.shape[1]),
+            np.array([span[3] for span in stretches], np.int64).reshape(-1, most.shape[1]),
         )
 
     def without_windows(self, lane: int, time: int, licence: bool) -> Ints:
-        """What there is of a lane at a time, its events included, if no window had begun."""
+        """The capacity of a lane at a time, with its events, if no window had begun."""
         steps = (self.licences if licence else self.nodes)[lane]
         return [whole for when, _, whole in steps if when <= time][-1]
 
@@ -118,14 +120,14 @@ class Outages:
 
     def walltime(self, jobs: Ints, before: Ints, time: Ints | int) -> Ints:
         """The walltimes of jobs as they are at a time, its events included; `before` = what they were at first."""
-        found, times = before[jobs], np.broadcast_to(time, len(jobs))
+        walltimes, times = before[jobs], np.broadcast_to(time, len(jobs))
         for i in np.flatnonzero(np.isin(jobs, list(self.walltimes))).tolist():
             for when, value in self.walltimes[int(jobs[i])]:
-                found[i] = value if when <= times[i] else found[i]
-        return found
+                walltimes[i] = value if when <= times[i] else walltimes[i]
+        return walltimes
 
     def room(self, node: int) -> Ints:
-        """What a node has of each resource now."""
+        """The capacity of a node now, for each resource."""
         if self.down[node] or self.away[node]:
             return np.zeros_like(self.base[node])
         room: Ints = np.maximum(0, self.base[node] - self.less[node])
@@ -136,25 +138,25 @@ class Outages:
         return max(0, int(self.copies[licence] - self.less_copies[licence]))
 
     def _actions(self) -> list[tuple[int, int, int, Window | None]]:
-        """What happens to capacities, in order: (time, order within it, row of the events, window)."""
+        """The changes of capacities, in order: (time, order within it, row of the events, window)."""
         rows = [r for r in range(len(self.events)) if self.events.kind[r] in (CANCEL, DOWN, UP, CAPACITY)]
-        found: list[tuple[int, int, int, Window | None]] = [(int(self.events.time[r]), _FILE, r, None) for r in rows]
+        actions: list[tuple[int, int, int, Window | None]] = [(int(self.events.time[r]), _FILE, r, None) for r in rows]
         announced = np.flatnonzero(self.events.kind == WINDOW).tolist()
         for row, window in zip(announced, self.windows, strict=True):
             if window.until > window.known:
                 begin = max(window.begin, window.known)
-                found.append((begin, _BEGIN if window.begin > window.known else _FILE, row, window))
-                found.append((window.until, _END, row, window))
-        return sorted(found, key=lambda action: action[:3])
+                actions.append((begin, _BEGIN if window.begin > window.known else _FILE, row, window))
+                actions.append((window.until, _END, row, window))
+        return sorted(actions, key=lambda action: action[:3])
 
     def replay(self, nodes: Holders, licences: Holders, job: Ints) -> "Replay":
         """Go through all of it; `job` of each run."""
-        found = Replay({}, [], [])
+        effects = Replay({}, [], [])
         now, gone = -NEVER, set[int]()
         for lane in range(len(self.base)):
-            found.nodes.append([(-NEVER, self.room(lane), self._without_windows(lane))])
+            effects.nodes.append([(-NEVER, self.room(lane), self._without_windows(lane))])
         for lane in range(len(self.copies)):
-            found.licences.append([(-NEVER, self.copies[[lane]], self.copies[[lane]])])
+            effects.licences.append([(-NEVER, self.copies[[lane]], self.copies[[lane]])])
         for time, order, row, window in self._actions():
             if time > now:
                 now, gone = time, set()
@@ -167,19 +169,19 @@ class Outages:
             if window is not None and order != _END and not window.licence and window.resource < 0:
                 closes[lanes] = True
             for lane in lanes:
-                was = found.nodes[lane][-1][1]
+                was = effects.nodes[lane][-1][1]
                 for run in self._losers(nodes, lane, was, bool(closes[lane]), time, gone, job):
-                    found.lost.setdefault(time, set()).add(run)
+                    effects.lost.setdefault(time, set()).add(run)
                     gone.add(run)
-                found.nodes[lane].append((time, self.room(lane), self._without_windows(lane)))
+                effects.nodes[lane].append((time, self.room(lane), self._without_windows(lane)))
             if licence >= 0:
                 room = np.array([self.room_of_licence(licence)])
-                less = bool((room < found.licences[licence][-1][1]).all())
+                less = bool((room < effects.licences[licence][-1][1]).all())
                 for run in self._drop(licences, licence, 0, int(room[0]), time, gone, job) if less else ():
-                    found.lost.setdefault(time, set()).add(run)
+                    effects.lost.setdefault(time, set()).add(run)
                     gone.add(run)
-                found.licences[licence].append((time, room, self.copies[[licence]]))
-        return found
+                effects.licences[licence].append((time, room, self.copies[[licence]]))
+        return effects
 
     def _without_windows(self, node: int) -> Ints:
         return np.zeros_like(self.base[node]) if self.down[node] else self.base[node].copy()

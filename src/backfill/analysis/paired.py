@@ -94,7 +94,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Blocks:
-    """How a log is cut into blocks, and which of them each resample draws."""
+    """The blocks into which a log is cut, and those that each resample draws."""
 
     part: Ints  # shape (jobs,), the seventh of a block in which each job was submitted
     starts: Ints  # shape (BLOCKS, resamples), the part with which each drawn block begins
@@ -120,7 +120,7 @@ class Blocks:
 
     @property
     def wider(self) -> float:
-        """By what intervals are widened: crowds that a short log happens not to have are in none of its blocks.
+        """The factor by which intervals are widened: a short log may contain no crowd in any of its blocks.
 
         Measured: docs/reference/metrics.md.
         """
@@ -133,7 +133,7 @@ class Blocks:
 
     @property
     def method(self) -> str:
-        """What a reader is told about the interval."""
+        """The description of the interval for readers."""
         return f"block bootstrap, 1/{BLOCKS} of the log ({span_text(PARTS * self.step)})"
 
     def mean(self, values: Floats, of: Floats) -> Value:
@@ -244,7 +244,7 @@ def pairs_of_log(
     blocks = Blocks.of(counted[0].submit, seed) if counted else f"{NONE}: nothing ran"
     values = [{} if isinstance(blocks, str) else values_of(blocks, each) for each in counted]
     queues = [longest_queue(each) for each in counted]
-    found = []
+    pairs = []
     for b, a in combinations(range(len(names)), 2):
         for metric in _paired(metrics[a]):
             x, y = metrics[a].get(metric), metrics[b].get(metric)
@@ -260,12 +260,14 @@ def pairs_of_log(
                     method = blocks.method
                     wider = _wider_for_queues(max(queues[p] for p in (b, a)) / blocks.log)
                     intervals = _intervals(blocks, (x, values[a][metric]), (y, values[b][metric]), wider)
-            found.append(_pair((names[a], names[b], metric), x, y, intervals, method))
-    return found
+            pairs.append(_pair((names[a], names[b], metric), x, y, intervals, method))
+    return pairs
 
 
 def _why_none(two: Mapping[str, tuple[int, float]], log: int) -> str:
-    """Why two policies, with their longest queues and their sources, have no interval; empty where they have one."""
+    """The reason why two policies, with their longest queues and their sources, have no interval; empty if they have
+    one.
+    """
     longest = max(two, key=lambda name: two[name][0])
     fewest = min(two, key=lambda name: two[name][1])
     if two[longest][0] > LONGEST_QUEUE * log:
@@ -310,7 +312,7 @@ def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metri
 
     The relative difference is the ratio of means, and its interval that of d_i - ratio x b_i (the delta method).
     """
-    found = []
+    pairs = []
     for b, a in combinations(range(len(names)), 2):
         for metric in _paired(metrics[a][0]):
             values = [(x.get(metric), y.get(metric)) for x, y in zip(metrics[a], metrics[b], strict=True)]
@@ -328,8 +330,8 @@ def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metri
                     _, low, high = student((change - ratio * y) / base)
                     intervals[1] = (ratio + low, ratio + high)
             means = [_mean(each) if n else None for each in (x, y)]
-            found.append(_pair((names[a], names[b], metric), means[0], means[1], intervals, method))
-    return found
+            pairs.append(_pair((names[a], names[b], metric), means[0], means[1], intervals, method))
+    return pairs
 
 
 def _mean(values: Floats) -> float:
@@ -337,13 +339,13 @@ def _mean(values: Floats) -> float:
 
 
 def _pair(
-    what: tuple[str, str, str],
+    names: tuple[str, str, str],
     x: float | None,
     y: float | None,
     intervals: Sequence[Interval],
     method: str,
 ) -> Pair:
-    a, b, metric = what
+    a, b, metric = names
     difference = None if x is None or y is None else x - y
     relative = difference / y if difference is not None and y else None
     (low, high), (relative_low, relative_high) = intervals if difference is not None else [NO_INTERVAL] * 2

@@ -1,4 +1,4 @@
-"""What was promised to jobs and projects, every change of it, and how the promises were kept."""
+"""The promises to jobs and projects, every change of them, and how well they were kept."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -32,30 +32,30 @@ class Change:
 
     def sentence(self, log: Workload, project: bool) -> str:
         """`at day 0 00:02:30 promised to start at day 0 00:04:10: capacity became free`; dates where known."""
-        clock, what = log.calendar, "depart" if project else "start"
+        clock, verb = log.calendar, "depart" if project else "start"
         if self.until == NO_TIME:
-            told = f"at {instant_text(self.at, clock)} no longer promised to {what}"
+            promise = f"at {instant_text(self.at, clock)} no longer promised to {verb}"
         else:
-            told = f"at {instant_text(self.at, clock)} promised to {what} at {instant_text(self.until, clock)}"
+            promise = f"at {instant_text(self.at, clock)} promised to {verb} at {instant_text(self.until, clock)}"
         who = f"job {log.jobs.job[self.job]} " if project else ""
         if self.cause == CAUSES[MOVED]:
             other = f"job {log.jobs.job[self.by]}"
             if log.jobs.project[self.by]:
                 other += f" of project {log.jobs.project[self.by]}"
-            return f"{told}: {who}made way for {other}"
-        return f"{told}: {WHY[self.cause]}" if self.cause in WHY else told
+            return f"{promise}: {who}made way for {other}"
+        return f"{promise}: {WHY[self.cause]}" if self.cause in WHY else promise
 
     def to_dict(self, log: Workload, project: bool) -> dict[str, Any]:
         """The fields for JSON."""
         until = None if self.until == NO_TIME else self.until / SECOND
-        found = {"at_s": self.at / SECOND, "departure_s" if project else "start_s": until, "cause": self.cause}
+        fields = {"at_s": self.at / SECOND, "departure_s" if project else "start_s": until, "cause": self.cause}
         if project:
-            found["job"] = str(log.jobs.job[self.job])
+            fields["job"] = str(log.jobs.job[self.job])
         if self.by >= 0:
-            found["for"] = str(log.jobs.job[self.by])
+            fields["for"] = str(log.jobs.job[self.by])
             if project:
-                found["for_project"] = log.jobs.project[self.by] or None
-        return found
+                fields["for_project"] = log.jobs.project[self.by] or None
+        return fields
 
 
 def history(promises: Promises, job: int) -> list[Change]:
@@ -69,7 +69,7 @@ def _change(row: Row) -> Change:
 
 
 def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float | int | None]:
-    """How the promises of jobs that ran were changed and kept. promises: those of all jobs.
+    """Metrics of how the promises of jobs that ran changed and were kept. promises: those of all jobs.
 
     promised_jobs: those that were promised a start. moved_promises: how often a promised start became another one.
     moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. The others: see `kept_metrics`.
@@ -89,7 +89,7 @@ def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float |
 
 
 def kept_metrics(schedule: Schedule) -> dict[str, float | int | None]:
-    """How the first promises of jobs that ran were kept.
+    """Metrics of how the first promises of jobs that ran were kept.
 
     promised_jobs: those that were promised a start. kept_promises: those of them that started no later than first
     promised. mean_slip_s, max_slip_s: start - first promise of those that started later.

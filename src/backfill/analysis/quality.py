@@ -1,4 +1,4 @@
-"""The quality of a log: what was kept, dropped and assumed, what is odd, and how the load went over the weeks.
+"""The quality of a log: jobs kept, dropped and odd, values assumed, and the load over the weeks.
 
 Source: Feitelson, Tsafrir and Krakov 2014 (JPDC 74(10), 2967-2982), who tell what they met in the logs of the Parallel
 Workloads Archive. docs/reference/quality.md has a line on each finding.
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How much of a resource jobs ask for, per task."""
+    """The amount of a resource that jobs ask for, per task."""
 
     resource: str
     jobs: int  # that ask for some
@@ -51,7 +51,7 @@ class Asked:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Quality:
-    """What there is to know about a log before anything is simulated."""
+    """The quality of a log, judged before anything is simulated."""
 
     name: str
     kept: int
@@ -74,7 +74,7 @@ class Quality:
 
     @property
     def read(self) -> int:
-        """All jobs of the log."""
+        """The number of all jobs of the log."""
         return self.kept + sum(finding.jobs for finding in self.of("dropped"))
 
     def of(self, kind: str) -> list[Finding]:
@@ -83,38 +83,38 @@ class Quality:
 
     def rows(self) -> list[tuple[str, str, int, float | None, str]]:
         """Rows of a table: (kind, what, jobs, share, first such job). Shares of dropped jobs are of all jobs read."""
-        found: list[tuple[str, str, int, float | None, str]] = [("read", "", self.read, None, "")]
-        found.append(("kept", "", self.kept, self.kept / self.read if self.read else None, ""))
+        table: list[tuple[str, str, int, float | None, str]] = [("read", "", self.read, None, "")]
+        table.append(("kept", "", self.kept, self.kept / self.read if self.read else None, ""))
         for each in self.findings:
             whole = self.read if each.kind == "dropped" else self.kept
-            found.append((each.kind, each.what, each.jobs, each.jobs / whole if whole else None, each.first))
-        return found
+            table.append((each.kind, each.what, each.jobs, each.jobs / whole if whole else None, each.first))
+        return table
 
     def named(self) -> list[str]:
-        """Which partitions, queues and qos jobs name, one sentence each."""
+        """The partitions, queues and qos that jobs name, one sentence each."""
         of = {"partitions": self.partitions, "queues": self.queues, "qos": self.qos}
-        return [f"{what}: {_used(jobs)}" for what, jobs in of.items() if jobs]
+        return [f"{kind}: {_used(jobs)}" for kind, jobs in of.items() if jobs]
 
     def sentences(self) -> list[str]:
-        """What concerns the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
-        found = [] if self.explained is None else [self.explained.sentence()]
+        """Sentences on the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
+        texts = [] if self.explained is None else [self.explained.sentence()]
         if len(self.asked) > 1:
-            found.append(f"per task: {'; '.join(map(str, self.asked))}")
+            texts.append(f"per task: {'; '.join(map(str, self.asked))}")
         if self.constrained:
-            found.append(f"constraints: {counted(self.constrained, 'job')} may run only on some of the nodes")
+            texts.append(f"constraints: {counted(self.constrained, 'job')} may run only on some of the nodes")
         if self.kept and not len(self.weeks):
-            found.append(f"the submits span {self.span / (52 * WEEK):,.0f} years: too long for a chart of load by week")
+            texts.append(f"the submits span {self.span / (52 * WEEK):,.0f} years: too long for a chart of load by week")
         if self.gaps:
             hours = (self.gaps[0].end - self.gaps[0].begin) / (3600 * SECOND)
             several = "1 gap" if len(self.gaps) == 1 else f"{len(self.gaps)} gaps, the longest"
-            found.append(
+            texts.append(
                 f"gaps: {several} of {hours:,.0f} h without a submit, before job {_short(self.gaps[0].next_job)}"
             )
         for each in self.flurries:
             when = f"week {each.first_week}"
             when += f" to {each.last_week}" if each.last_week > each.first_week else ""
-            found.append(f"flurry: user {_short(each.user)} submits {each.jobs:,} of {each.of:,} jobs in {when}")
-        return [*found, *self.remarks]
+            texts.append(f"flurry: user {_short(each.user)} submits {each.jobs:,} of {each.of:,} jobs in {when}")
+        return [*texts, *self.remarks]
 
     def to_dict(self) -> dict[str, Any]:
         """The fields for JSON; times in seconds."""
@@ -178,7 +178,7 @@ def quality(workload: Workload, platform: Platform | None = None) -> Quality:
             if which.any()
         ),
     )
-    told = {*workload.assumed, *odd}
+    counted_notes = {*workload.assumed, *odd}
     weeks = Weeks.of(workload)
     return Quality(
         name=workload.name,
@@ -194,7 +194,7 @@ def quality(workload: Workload, platform: Platform | None = None) -> Quality:
         asked=_asked(workload),
         constrained=int(np.count_nonzero(jobs.constraint.codes >= 0)),
         findings=findings,
-        remarks=tuple(note for note in workload.notes if note.rpartition(": ")[0] not in told),
+        remarks=tuple(note for note in workload.notes if note.rpartition(": ")[0] not in counted_notes),
         weeks=weeks,
         gaps=tuple(gaps(workload)),
         flurries=tuple(flurries(weeks, jobs.user.names)),
@@ -217,14 +217,14 @@ def _short(name: str) -> str:
 
 
 def _used(named: dict[str, int]) -> str:
-    """How many names jobs have for something, and the most frequent of them."""
+    """The number of names that jobs have for something, and the most frequent of them."""
     jobs, (most, often) = sum(named.values()), max(named.items(), key=lambda pair: pair[1])
     which = _short(most) if len(named) == 1 else f"most often {_short(most)}, {often / jobs:.0%}"
     return f"{len(named)} ({which}), used by {counted(jobs, 'job')}"
 
 
 def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
-    """What is legal but worth a look, and for which jobs it holds."""
+    """The jobs that are legal but look odd, by the reason."""
     over = jobs.runtime - jobs.walltime
     held = jobs.runtime > 0
     return {
@@ -243,30 +243,30 @@ def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
 
 
 def _beyond_nodes(workload: Workload, platform: Platform) -> dict[str, Mask]:
-    """Which jobs need more per task than any node has, or another node."""
+    """The jobs that need more per task than any node has, or another node."""
     most = dict(zip(platform.resources, platform.capacity.max(axis=0).tolist(), strict=True))
-    found = {
+    beyond = {
         f"needs more {name} per task than any node has": workload.jobs.demand[:, k] > most.get(name, 0)
         for k, name in enumerate(workload.resources)
         if platform.bounds(name) and (k or len(platform.nodes) > 1)
     }
     constraint = workload.jobs.constraint
     nowhere = [not platform.allows(text).any() for text in constraint.names]
-    return found | {"constraint that no node meets": np.array([*nowhere, False])[constraint.codes]}
+    return beyond | {"constraint that no node meets": np.array([*nowhere, False])[constraint.codes]}
 
 
 def _asked(workload: Workload) -> tuple[Asked, ...]:
-    found = []
+    asked = []
     for k, name in enumerate(workload.resources):
-        some = workload.jobs.demand[:, k]
-        some = np.sort(some[some > 0])
-        if len(some):
-            found.append(Asked(name, len(some), int(some[(len(some) - 1) // 2]), int(some[-1])))
-    return tuple(found)
+        amounts = workload.jobs.demand[:, k]
+        amounts = np.sort(amounts[amounts > 0])
+        if len(amounts):
+            asked.append(Asked(name, len(amounts), int(amounts[(len(amounts) - 1) // 2]), int(amounts[-1])))
+    return tuple(asked)
 
 
 def _is(jobs: Jobs, status: str) -> Mask:
-    """Whose status begins so, in any case."""
+    """The jobs whose status begins with this text, in any case."""
     matches = [name.lower().startswith(status) for name in jobs.status.names]
     return np.array([*matches, False])[jobs.status.codes]
 

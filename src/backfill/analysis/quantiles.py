@@ -1,4 +1,4 @@
-"""Student's t and its interval, without a library for it."""
+"""Quantiles of Student's t distribution and its interval, without a further library."""
 
 import math
 

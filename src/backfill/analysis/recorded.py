@@ -23,7 +23,7 @@ LATENCY = 60 * SECOND  # so long a wait is the time between two looks of the sch
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recorded:
-    """When the jobs with a recorded wait really ran; times in microseconds, arrays of shape (such jobs,)."""
+    """The real runs of the jobs with a recorded wait; times in microseconds, arrays of shape (such jobs,)."""
 
     rows: Ints  # of the workload
     submit: Ints
@@ -33,7 +33,7 @@ class Recorded:
 
     @classmethod
     def of(cls, workload: Workload) -> "Recorded | None":
-        """What the log tells; None where it has no wait of any job, or where the submit times were changed since."""
+        """The schedule that the log recorded; None if no job has a wait, or if the submit times were changed since."""
         jobs = workload.jobs
         rows = np.flatnonzero(jobs.waited >= 0)
         if not len(rows) or workload.chosen.get("load", 1) != 1:
@@ -49,7 +49,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """How far a machine of `cpus` processors explains the recorded schedule."""
+    """The verdict whether a machine of `cpus` processors explains the recorded schedule."""
 
     cpus: int
     jobs: int  # with a recorded wait
@@ -71,7 +71,7 @@ class Explained:
             return f"the waits of this log fit a machine of {self.cpus:,} cpus{limits}"
         against, hint = [], ""
         if self.over_share > OVER_MAX:
-            more = "more" if self.over == "cpus" else f"more {self.over} than there is"
+            more = "more" if self.over == "cpus" else f"more {self.over} than the machine has"
             peak = amount(self.over, self.most_of_it)
             hint = ". Check --cpus" if self.over == "cpus" else ". Check the platform"
             against.append(f"its jobs held {more} {_percent(self.over_share)} of the time (peak {peak})")

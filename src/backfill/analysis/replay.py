@@ -56,7 +56,7 @@ class ClassError:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How well a policy reproduces the waits that the log recorded. A wait is start - submit here."""
+    """The comparison of a simulation with the waits that the log recorded. A wait is start - submit here."""
 
     policy: str
     jobs: int  # with a recorded wait, that ran in the simulation as well
@@ -77,7 +77,7 @@ class Replay:
         return self.simulated_s / self.recorded_s - 1 if self.recorded_s else None
 
     def sentence(self, unit: str | None = None) -> str:
-        """How far the simulation is from what the log recorded, in plain words. unit: of waits, see `times`."""
+        """A sentence on how far the simulation is from the recorded waits. unit: of waits, see `times`."""
         near = f"{self.within[600]:.0%} of the jobs start within 10 min of their real start"
         return f"{self.policy}: {self.against(unit)}; {near}"
 
@@ -96,7 +96,7 @@ class Replay:
 
     @property
     def caution(self) -> str:
-        """What to think of a mean wait that is far from the recorded one; empty where it is near."""
+        """A warning about a mean wait that is far from the recorded one; empty if it is near."""
         if self.relative is None or abs(self.relative) <= FAR:
             return ""
         if self.relative < 0:
@@ -138,17 +138,17 @@ def replay(result: Simulated) -> Replay | None:
     if recorded is None or explained is None:
         return None
     counts = kept(result.workload.jobs.submit, result.warmup, result.cooldown) & result.schedule.ran
-    some = np.flatnonzero(counts[recorded.rows])
-    if not len(some):
+    counted = np.flatnonzero(counts[recorded.rows])
+    if not len(counted):
         return None
-    submit, runtime = recorded.submit[some], (recorded.end - recorded.start)[some]
-    real = recorded.start[some] - submit
-    simulated = result.schedule.start[recorded.rows[some]] - submit
+    submit, runtime = recorded.submit[counted], (recorded.end - recorded.start)[counted]
+    real = recorded.start[counted] - submit
+    simulated = result.schedule.start[recorded.rows[counted]] - submit
     apart = np.abs(simulated - real)
-    size, run = class_of(recorded.procs[some], SIZES).codes, class_of(runtime, RUNS).codes
+    size, run = class_of(recorded.procs[counted], SIZES).codes, class_of(runtime, RUNS).codes
     return Replay(
         policy=result.name,
-        jobs=len(some),
+        jobs=len(counted),
         recorded_s=_mean_s(real),
         simulated_s=_mean_s(simulated),
         recorded_median_s=float(np.median(real)) / SECOND,
@@ -160,7 +160,7 @@ def replay(result: Simulated) -> Replay | None:
         classes=(
             *_classes("size", SIZES, size, real, simulated),
             *_classes("run time", RUNS, run, real, simulated),
-            *_named_classes(result.workload.jobs, recorded.rows[some], real, simulated),
+            *_named_classes(result.workload.jobs, recorded.rows[counted], real, simulated),
         ),
         explained=explained,
     )
@@ -182,17 +182,17 @@ def reality(replays: Sequence[Replay], unit: str | None = None) -> str:
         return best.explained.sentence()
     if len(replays) == 1:
         return best.sentence(unit) + best.caution
-    told = best.sentence(unit).removeprefix(f"{best.policy}: ")
-    return f"{best.policy} comes closest to the waits of the log, class by class: {told}{best.caution}"
+    waits = best.sentence(unit).removeprefix(f"{best.policy}: ")
+    return f"{best.policy} comes closest to the waits of the log, class by class: {waits}{best.caution}"
 
 
 def _classes(by: str, bounds: Mapping[str, int | None], place: Codes, real: Ints, simulated: Ints) -> list[ClassError]:
-    """One for each class that has jobs."""
-    found = []
+    """The waits of each class that has jobs."""
+    errors = []
     for label, rows in ((label, place == each) for each, label in enumerate(bounds)):
         if count := int(np.count_nonzero(rows)):
-            found.append(ClassError(by, label, count, _mean_s(real[rows]), _mean_s(simulated[rows])))
-    return found
+            errors.append(ClassError(by, label, count, _mean_s(real[rows]), _mean_s(simulated[rows])))
+    return errors
 
 
 def _named_classes(jobs: Jobs, rows: Ints, real: Ints, simulated: Ints) -> list[ClassError]:

@@ -1,4 +1,4 @@
-"""How evenly the resources of a platform are used, and how much of each lies idle where nobody can use it."""
+"""The balance of the resources of a platform, and the share of each that is free but unusable."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,9 @@ def shared(workload: Workload, platform: Platform) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Held:
-    """What nodes hold over time: from times[i] to until[i] node[i] holds amount[i] of each resource. Sorted by node."""
+    """The amounts held on nodes over time: from times[i] to until[i] node[i] holds amount[i] of each resource. Sorted
+    by node.
+    """
 
     names: tuple[str, ...]  # those that are `shared`
     capacity: Ints  # shape (nodes, resources)
@@ -28,7 +30,7 @@ class Held:
 
     @classmethod
     def of(cls, workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> "Held":
-        """How the jobs `rows` use resources, from their first submit to their last end."""
+        """The use of resources by the jobs `rows`, from their first submit to their last end."""
         names = shared(workload, platform)
         capacity = platform.capacity[:, [platform.resources.index(name) for name in names]]
         demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
@@ -54,7 +56,7 @@ class Held:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Use:
-    """How resources are used over time, from the first submit of some jobs to their last end."""
+    """The use of resources over time, from the first submit of some jobs to their last end."""
 
     names: tuple[str, ...]  # those that are `shared`
     whole: Ints  # shape (resources,), how much there is of each
@@ -65,7 +67,7 @@ class Use:
 
     @classmethod
     def of(cls, workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> "Use":
-        """What the jobs `rows` hold."""
+        """The amounts that the jobs `rows` hold."""
         at = Held.of(workload, platform, schedule, rows)
         of = range(len(at.names))
         free = at.capacity[at.node] - at.amount

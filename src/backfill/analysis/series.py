@@ -113,7 +113,7 @@ def idle_while_waiting(waits: tuple[Ints, Ints], runs: tuple[Ints, Ints], procs:
 
 
 def window(*schedules: Schedule) -> tuple[int, int]:
-    """From the first submit to the last end of the jobs that ran in any of them; (0, 0) where none did."""
+    """The time from the first submit to the last end of the jobs that ran in any of them; (0, 0) if none did."""
     begin = [int(s.submit[s.ran].min()) for s in schedules if s.ran.any()]
     end = [int(s.end[s.ran].max()) for s in schedules if s.ran.any()]
     return (min(begin), max(end)) if begin else (0, 0)

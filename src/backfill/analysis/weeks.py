@@ -1,4 +1,4 @@
-"""A log over its weeks: how much work came, how much of the machine was held, gaps, and flurries of one user."""
+"""A log by weeks: submitted work, held processors, gaps without a submit, and flurries of single users."""
 
 from dataclasses import dataclass
 
@@ -70,10 +70,10 @@ def _users(week: Ints, user: Ints, count: int) -> tuple[Ints, Ints, Ints]:
     pairs, jobs = np.unique(week[known] * several + user[known], return_counts=True)
     weeks = pairs // several
     most_first = np.lexsort((-jobs, weeks))
-    found, first = np.unique(weeks[most_first], return_index=True)
+    busy, first = np.unique(weeks[most_first], return_index=True)
     top_user, top_jobs = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-    top_user[found] = (pairs % several)[most_first][first]
-    top_jobs[found] = jobs[most_first][first]
+    top_user[busy] = (pairs % several)[most_first][first]
+    top_jobs[busy] = jobs[most_first][first]
     return np.bincount(weeks, minlength=count), top_user, top_jobs
 
 
@@ -118,12 +118,12 @@ def flurries(weeks: Weeks, users: tuple[str, ...]) -> list[Flurry]:
     """
     busy = weeks.jobs[weeks.jobs > 0]
     usual = float(np.median(busy)) if len(busy) else 0.0
-    found: list[Flurry] = []
+    surges: list[Flurry] = []
     for i in np.flatnonzero((2 * weeks.top_jobs > weeks.jobs) & (weeks.top_jobs > FLURRY_TIMES * usual)).tolist():
         user, jobs, of = users[weeks.top_user[i]], int(weeks.top_jobs[i]), int(weeks.jobs[i])
-        if found and (found[-1].user, found[-1].last_week) == (user, i):
-            before = found.pop()
-            found.append(Flurry(user, before.first_week, i + 1, before.jobs + jobs, before.of + of))
+        if surges and (surges[-1].user, surges[-1].last_week) == (user, i):
+            before = surges.pop()
+            surges.append(Flurry(user, before.first_week, i + 1, before.jobs + jobs, before.of + of))
         else:
-            found.append(Flurry(user, i + 1, i + 1, jobs, of))
-    return found
+            surges.append(Flurry(user, i + 1, i + 1, jobs, of))
+    return surges

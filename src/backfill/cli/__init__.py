@@ -47,14 +47,14 @@ def _interrupts_of_callbacks() -> Iterator[None]:
     dropped: list[Timer] = []
     before = sys.unraisablehook
 
-    def keep(what: Any) -> None:
-        if what.exc_type is KeyboardInterrupt:
+    def keep(unraisable: Any) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
             # Again, from a thread: raised in this hook it would be dropped once more.
             dropped.append(Timer(0.05, _thread.interrupt_main))
             dropped[-1].daemon = True
             dropped[-1].start()
         else:
-            before(what)
+            before(unraisable)
 
     sys.unraisablehook = keep
     try:
@@ -183,8 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             misuse.show()  # the help
         else:
             verb = misuse.ctx.command_path if misuse.ctx else "backfill"
-            what = " ".join(misuse.format_message().split()).rstrip(".")
-            say.error(UsageError(f"{what}; see {verb} --help"))
+            message = " ".join(misuse.format_message().split()).rstrip(".")
+            say.error(UsageError(f"{message}; see {verb} --help"))
         return UsageError.exit_code
     except BackfillError as error:
         say.error(error)

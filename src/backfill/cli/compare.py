@@ -123,29 +123,29 @@ def compare(
                 say.note(swept.interrupted)
                 raise typer.Exit(INTERRUPTED)
             return
-        found = compare_all(drawn, platform, specs, replications, where)
-    for text in found.notes:
+        comparison = compare_all(drawn, platform, specs, replications, where)
+    for text in comparison.notes:
         say.note(text)
-    lawless = _lawless(found) if check else []
+    lawless = _lawless(comparison) if check else []
     if as_json:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
     else:
-        print_compared(found)
-    keep(found, report, save)
+        print_compared(comparison)
+    keep(comparison, report, save)
     if lawless:
         raise NotLawful(f"the schedule of {', '.join(lawless)}")
     if check:
-        say.note(f"lawful: {len(found.results)} schedules of {len(workload):,} jobs checked")
-    if found.interrupted:
+        say.note(f"lawful: {len(comparison.results)} schedules of {len(workload):,} jobs checked")
+    if comparison.interrupted:
         raise typer.Exit(INTERRUPTED)
     if report is None and log != "-":
         say.following(say.command("--report", "out.html"))
 
 
-def _lawless(found: "Comparison") -> list[str]:
+def _lawless(comparison: "Comparison") -> list[str]:
     """The policies whose schedules the independent checker finds fault with; says which."""
     lawless = []
-    for name, result in zip(found.names, found.results, strict=True):
+    for name, result in zip(comparison.names, comparison.results, strict=True):
         if violations := result.verify():
             lawless.append(name)
             for violation in violations:

@@ -29,11 +29,11 @@ def demo(
     from backfill.traces.read import read
 
     workload = read(LOG)
-    found = compare_all(workload, workload.platform, [RunSpec.of(name) for name in USUAL])
+    comparison = compare_all(workload, workload.platform, [RunSpec.of(name) for name in USUAL])
     for text in workload.remarks:
         say.note(text)
-    print_compared(found)
-    found.report(page, "backfill demo")
+    print_compared(comparison)
+    comparison.report(page, "backfill demo")
     say.note(f"wrote {page}: open it in a browser")
-    longest = next(wait for wait in found.waits if wait.policy == USUAL[1])
+    longest = next(wait for wait in comparison.waits if wait.policy == USUAL[1])
     say.following(f"backfill simulate {LOG} --policy {longest.policy} --explain {longest.job}")

@@ -33,22 +33,30 @@ GROUPS = ("user", "name", "project")
 )
 def history(
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Ended since then: 7d, 12h, 16:00, 2030-01-31.")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="List jobs that ended since then: 7d, 12h, 16:00, 2030-01-31."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Ended before then.")] = None,
-    user: Annotated[str, typer.Option("--user", metavar="NAME,...", help="Of these users.")] = "",
-    name: Annotated[str, typer.Option("--name", metavar="NAME,...", help="With these names.")] = "",
-    state: Annotated[str, typer.Option("--state", metavar="STATE,...", help=f"That ended so: {', '.join(OVER)}.")] = "",
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="List jobs that ended before then.")
+    ] = None,
+    user: Annotated[str, typer.Option("--user", metavar="NAME,...", help="List jobs of these users.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME,...", help="List jobs with these names.")] = "",
+    state: Annotated[
+        str, typer.Option("--state", metavar="STATE,...", help=f"List jobs that ended so: {', '.join(OVER)}.")
+    ] = "",
     last: Annotated[
-        int | None, typer.Option("--last", metavar="N", min=1, help=f"The last N alone. [default: {LAST}; --json: all]")
+        int | None,
+        typer.Option("--last", metavar="N", min=1, help=f"List only the last N jobs. [default: {LAST}; --json: all]"),
     ] = None,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="COLUMN", help="One line for each user, name or project.")
+        str | None, typer.Option("--by", metavar="COLUMN", help="Print one line for each user, name or project.")
     ] = None,
     workload: Annotated[
         str | None,
         typer.Option(
-            "--workload", metavar="OUT.csv", help="Write them for simulate and compare, with their machine beside it."
+            "--workload",
+            metavar="OUT.csv",
+            help="Write these jobs, and their machine beside them, for simulate and compare.",
         ),
     ] = None,
     as_json: Json = False,
@@ -66,10 +74,10 @@ def history(
     if by is not None and by not in GROUPS:
         raise BadArgument("by", by, ", ".join(GROUPS))
     if by is not None and workload is not None:
-        raise UsageError("--by and --workload exclude each other")
+        raise UsageError("--by and --workload cannot be combined")
     store = opened(Path(home()))
-    some = ended(store, wanted)
-    shown = some if last is None and (as_json or workload or by) else some[-(last or LAST) :]
+    jobs = ended(store, wanted)
+    shown = jobs if last is None and (as_json or workload or by) else jobs[-(last or LAST) :]
     if workload is not None:
         _write(store, [job.id for job in shown], wanted, workload)
     elif as_json:
@@ -89,8 +97,8 @@ def history(
             ])  # fmt: skip
         if len(lines) > 1:
             table(lines, right=(0, 4, 6, 7, 8))
-        more = f", the last {len(shown):,} are shown" if len(shown) < len(some) else ""
-        print(f"{counted(len(some), 'job')} over{more}")
+        more = f", the last {len(shown):,} are shown" if len(shown) < len(jobs) else ""
+        print(f"{counted(len(jobs), 'job')} over{more}")
     store.close()
 
 
@@ -103,25 +111,25 @@ def _write(store: "Store", chosen: list[int], wanted: "Filter", out: str) -> Non
 
     suffix = check_suffix(out)
     if suffix.startswith(".swf"):
-        raise BadArgument("workload", out, "a name that ends in .csv or .parquet: SWF cannot tell licences")
+        raise BadArgument("workload", out, "a name that ends in .csv or .parquet, since SWF has no licences")
     machine = beside(out, suffix)
-    found = recorded(store, chosen)
-    write(found.workload, out)
-    say.note(f"wrote {out}: {counted(len(found.workload), 'job')}")
-    write_platform(found.platform, machine)
+    exported = recorded(store, chosen)
+    write(exported.workload, out)
+    say.note(f"wrote {out}: {counted(len(exported.workload), 'job')}")
+    write_platform(exported.platform, machine)
     words = [say.path(out), "--platform", say.path(machine)]
-    if len(found.events):
+    if len(exported.events):
         events = str(Path(out).with_name(Path(out).name.removesuffix(suffix) + "-events.csv"))
-        write_events(found.events, events)
-        say.note(f"wrote {events}: {counted(len(found.events), 'event')}")
+        write_events(exported.events, events)
+        say.note(f"wrote {events}: {counted(len(exported.events), 'event')}")
         words += ["--events", say.path(events)]
-    for why, count in found.left_out.items():
+    for why, count in exported.left_out.items():
         say.note(f"{counted(count, 'job')} {why}")
     if wanted.users or wanted.names or wanted.states:
-        say.note("jobs that were filtered out held a part of the machine, which a simulation takes to be free")
-    if len(found.policies) > 1:
-        say.note(f"the queue had {counted(len(found.policies), 'policy').replace('policys', 'policies')} in turn")
-    words += ["--policy", found.policies[-1] if found.policies else "easy", "--overrun", "extend"]
+        say.note("jobs that were filtered out used a part of the machine, which a simulation treats as free")
+    if len(exported.policies) > 1:
+        say.note(f"the queue had {counted(len(exported.policies), 'policy').replace('policys', 'policies')} in turn")
+    words += ["--policy", exported.policies[-1] if exported.policies else "easy", "--overrun", "extend"]
     say.following(f"backfill simulate {' '.join(words)}")
 
 

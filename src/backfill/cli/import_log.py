@@ -1,4 +1,4 @@
-"""backfill import: a log, what is right and wrong with it, and a cleaned copy."""
+"""backfill import: reads a log, reports on its quality, and writes a cleaned copy."""
 
 import shlex
 import textwrap
@@ -75,7 +75,9 @@ def import_log(
     column: Annotated[
         list[str] | None,
         typer.Option(
-            "--column", metavar="NAME=HEADER", help="csv: the column that holds NAME, as runtime=Elapsed. Repeatable."
+            "--column",
+            metavar="NAME=HEADER",
+            help="csv: the column that holds NAME, such as runtime=Elapsed; repeatable.",
         ),
     ] = None,
     zero_run: ZeroRun = "keep",
@@ -108,7 +110,7 @@ def import_log(
     workload = read(format, file, rules)
     if machine is not None:
         workload = replace(workload, cpus=machine.cpus)
-    found = quality(workload, machine)
+    judged = quality(workload, machine)
     made = machine is None or (platform is not None and not is_toml(platform))
     brought = (workload.platform if machine is None else machine) if made and not suffix.startswith(".swf") else None
     nodes = beside(out, suffix) if out is not None and brought is not None else None
@@ -116,15 +118,15 @@ def import_log(
         write(workload, out)
     if as_json:
         about = {"schema": 1, "backfill": __version__, "format": format, "sha256": workload.sha256}
-        print_json({**about, **found.to_dict(), "out": out})
+        print_json({**about, **judged.to_dict(), "out": out})
     else:
-        _print(found)
+        _print(judged)
     if out is not None:
         say.note(f"wrote {out}: {len(workload):,} jobs")
     if nodes is not None and brought is not None:
         write_platform(brought, nodes)
     as_it_is = machines is None and suffix_of(file).startswith(".swf" if format == "mwf" else f".{format}")
-    _following(file, as_it_is, out, nodes or platform, found)
+    _following(file, as_it_is, out, nodes or platform, judged)
 
 
 def _columns(given: list[str] | None) -> tuple[tuple[str, str], ...]:
@@ -135,28 +137,28 @@ def _columns(given: list[str] | None) -> tuple[tuple[str, str], ...]:
     return tuple((name.strip(), header.strip()) for name, _, header in pairs)
 
 
-def _print(found: "Quality") -> None:
-    weeks = f"{len(found.weeks):,} {'week' if len(found.weeks) == 1 else 'weeks'}"
-    users = f" of {found.users:,} {'user' if found.users == 1 else 'users'}" if found.users else ""
-    machine = "" if found.cpus is None else f" on {found.cpus:,} cpus"
-    _line(f"{found.name}: {found.kept:,} jobs{users} in {weeks}{machine}")
+def _print(log: "Quality") -> None:
+    weeks = f"{len(log.weeks):,} {'week' if len(log.weeks) == 1 else 'weeks'}"
+    users = f" of {log.users:,} {'user' if log.users == 1 else 'users'}" if log.users else ""
+    machine = "" if log.cpus is None else f" on {log.cpus:,} cpus"
+    _line(f"{log.name}: {log.kept:,} jobs{users} in {weeks}{machine}")
     print()
-    print_lines(_table(found))
+    print_lines(_table(log))
     print()
-    if found.status:
-        shares = [f"{count / found.kept:.0%} {name}" for name, count in _most(found.status)]
+    if log.status:
+        shares = [f"{count / log.kept:.0%} {name}" for name, count in _most(log.status)]
         _line(f"status: {', '.join(shares)}")
-    for text in found.named():
+    for text in log.named():
         _line(text)
-    _print_weeks(found)
-    sentences = found.sentences()
+    _print_weeks(log)
+    sentences = log.sentences()
     for text in sentences[:SHOWN]:
         _line(text)
     if len(sentences) > SHOWN:
         _line(f"and {len(sentences) - SHOWN} more; --json has all")
 
 
-def _table(found: "Quality") -> "Table":
+def _table(log: "Quality") -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -168,7 +170,7 @@ def _table(found: "Quality") -> "Table":
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("first", no_wrap=True, max_width=12, overflow="ellipsis")
     above = ""
-    for kind, what, jobs, share, first in found.rows():
+    for kind, what, jobs, share, first in log.rows():
         texts = ["" if kind == above else kind, printable(what), f"{jobs:,}", _share(share, jobs), printable(first)]
         table.add_row(*map(Text, texts))
         above = kind
@@ -188,19 +190,19 @@ def _most(status: dict[str, int], shown: int = 4) -> list[tuple[str, int]]:
     return [*ranked[:shown], *([("other", rest)] if rest else [])]
 
 
-def _print_weeks(found: "Quality") -> None:
+def _print_weeks(log: "Quality") -> None:
     """Work submitted and processors held, week by week, as a bar each; long logs have several weeks to a bar."""
-    weeks = found.weeks
+    weeks = log.weeks
     if not len(weeks):
         return
     each = -(-len(weeks) // COLUMNS)
     for what, values in (("submitted", weeks.work), ("held", weeks.held)):
         if values is not None:
-            unit = "cpus" if found.cpus is None else f"of {found.cpus:,} cpus"
-            shown = [f"{v:,.0f}" if found.cpus is None else f"{v / found.cpus:.0%}" for v in _extremes(values)]
+            unit = "cpus" if log.cpus is None else f"of {log.cpus:,} cpus"
+            shown = [f"{v:,.0f}" if log.cpus is None else f"{v / log.cpus:.0%}" for v in _extremes(values)]
             extremes = f" on average, from {shown[1]} to {shown[2]}" if len(values) > 1 else ""
             _line(f"load by week, {what}: {shown[0]} {unit}{extremes}")
-            print(f"  {_bars(values, each, found.cpus)}")
+            print(f"  {_bars(values, each, log.cpus)}")
     if each > 1:
         print(f"  {each} weeks to a bar")
 
@@ -220,19 +222,19 @@ def _line(text: str) -> None:
     print(textwrap.fill(printable(text), 80, subsequent_indent="  ", break_on_hyphens=False))
 
 
-def _following(file: str, as_it_is: bool, out: str | None, platform: str | None, found: "Quality") -> None:
-    """What to do next: compare policies on the copy, or on the log where any verb reads it as it is."""
+def _following(file: str, as_it_is: bool, out: str | None, platform: str | None, judged: "Quality") -> None:
+    """The next command: compare policies on the copy, or on the log if every verb can read it as it is."""
     from backfill.traces.notes import REPEATED
 
-    if out is None and (not as_it_is or any(f.what == REPEATED for f in found.of("dropped"))):
+    if out is None and (not as_it_is or any(f.what == REPEATED for f in judged.of("dropped"))):
         if file != "-":
             say.following(say.command("--out", f"{Path(file).name.partition('.')[0] or 'log'}-clean.csv"))
         return
     words = ["backfill", "compare", say.path(out or file), "--policy", "easy", "--policy", "conservative"]
     if platform is not None:
         words += ["--platform", platform]
-    elif found.cpus is None:
+    elif judged.cpus is None:
         words += ["--cpus", "N"]
     elif not suffix_of(out or file).startswith(".swf"):
-        words += ["--cpus", str(found.cpus)]
+        words += ["--cpus", str(judged.cpus)]
     say.following(shlex.join(words))

@@ -1,4 +1,4 @@
-"""From options to a workload and a platform."""
+"""The workload and the platform that the options of a command describe."""
 
 import os
 from collections.abc import Mapping
@@ -130,7 +130,7 @@ def _size(text: str) -> int:
 
 
 def say_load(events: object, load: float | None) -> None:
-    """Say that the times of events stay where they are when the jobs of a log come faster."""
+    """Note that the times of events stay as they are when `--load` changes the submits of jobs."""
     if events is not None and load not in (None, 1.0):
         say.note(f"--load {load:g} changes when jobs are submitted, but not the times of the events")
 

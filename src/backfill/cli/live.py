@@ -57,8 +57,8 @@ def _shown(option: Option) -> inspect.Parameter:
     """An option of the light client as typer has it."""
     complete = {"policy": known_policies, "name": known_names}.get(option.key)
     more: dict[str, Any] = {"autocompletion": complete} if complete and option.read is not None else {}
-    told: Any = typer.Option(*option.each, help=option.help, **more)
-    kind: Any = Annotated[bool, told] if option.read is None else Annotated[str | None, told]
+    typed: Any = typer.Option(*option.each, help=option.help, **more)
+    kind: Any = Annotated[bool, typed] if option.read is None else Annotated[str | None, typed]
     name, default = f"option_{option.each[-1].lstrip('-').replace('-', '_')}", False if option.read is None else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
@@ -74,8 +74,8 @@ def _named(complete: Callable[[str], list[tuple[str, str]]]) -> Callable[[str], 
 
 def known_jobs(incomplete: str, over: bool = False) -> list[tuple[str, str]]:
     """The jobs that are not over, and the last ones that are, with names and states; no daemon is started for that."""
-    found = _jobs(LATELY if over else 0)
-    return [(job.label, f"{job.name} {job.state}") for job in found if job.label.startswith(incomplete)]
+    jobs = _jobs(LATELY if over else 0)
+    return [(job.label, f"{job.name} {job.state}") for job in jobs if job.label.startswith(incomplete)]
 
 
 def known_names(incomplete: str) -> list[str]:
@@ -99,32 +99,37 @@ def _jobs(over: int) -> "list[Job]":
 @examples("backfill replay ~/.local/state/backfill/queue --check", "backfill replay queue/ --policy easy --policy fcfs")
 def replay(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder of a queue ($BACKFILL_HOME).")],
-    check: Annotated[bool, typer.Option("--check", help="Exit 5 where a decision differs from the log.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 5 if a decision differs from the log.")] = False,
     policy: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="The waits that jobs would have had under this policy.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Show the waits that jobs would have had under this policy."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Live a recorded queue again: every decision, and every start as a simulation has it."""
+    """Repeat a recorded queue: make every decision again, and simulate its jobs."""
     from backfill.queue import replay as recorded
 
-    some = recorded.epochs(Path(folder))
+    epochs_read = recorded.epochs(Path(folder))
     if policy:
-        _what_if(recorded, some, policy, as_json)
+        _what_if(recorded, epochs_read, policy, as_json)
         return
     with say.busy("compiling the policies of the log; this happens once for each"):
-        found = recorded.check(some)
-    differences = [*found.open_loop, *found.closed_loop]
+        checked = recorded.check(epochs_read)
+    differences = [*checked.open_loop, *checked.closed_loop]
     if as_json:
-        print(json.dumps({"schema": 1, "epochs": len(some), **vars(found)}))
+        print(json.dumps({"schema": 1, "epochs": len(epochs_read), **vars(checked)}))
     else:
-        epochs, starts = counted(len(some), "epoch"), counted(found.starts, "start")
-        same = "all the same" if not found.open_loop else f"{counted(len(found.open_loop), 'epoch')} with differences"
-        print(f"{epochs}, {found.passes:,} passes, {starts} repeated: {same}")
-        same = "all start at the same microsecond" if not found.closed_loop else f"{len(found.closed_loop):,} differ"
-        print(f"{counted(found.closed_jobs, 'job')} simulated: {same}")
-        for why, count in found.left_out.items():
+        epochs, starts = counted(len(epochs_read), "epoch"), counted(checked.starts, "start")
+        same = (
+            "all the same" if not checked.open_loop else f"{counted(len(checked.open_loop), 'epoch')} with differences"
+        )
+        print(f"{epochs}, {checked.passes:,} passes, {starts} repeated: {same}")
+        same = (
+            "all start at the same microsecond" if not checked.closed_loop else f"{len(checked.closed_loop):,} differ"
+        )
+        print(f"{counted(checked.closed_jobs, 'job')} simulated: {same}")
+        for why, count in checked.left_out.items():
             say.note(f"{counted(count, 'epoch')} not simulated: {why}")
         for line in differences[: recorded.SHOWN]:
             say.problem(line)
@@ -132,14 +137,14 @@ def replay(
         raise Differs(f"{len(differences)} differences from the log of {folder}")
 
 
-def _what_if(recorded: Any, some: Any, policies: list[str], as_json: bool) -> None:
+def _what_if(recorded: Any, epochs_read: Any, policies: list[str], as_json: bool) -> None:
     """Print the waits of a recorded queue beside those under other policies."""
-    found = {}
+    results = {}
     with say.busy("compiling; this happens once for each policy"):
         for policy in policies:
-            found[policy] = recorded.what_if(some, policy)
+            results[policy] = recorded.what_if(epochs_read, policy)
     if as_json:
-        print(json.dumps({"schema": 1, "policies": {policy: vars(one) for policy, one in found.items()}}))
+        print(json.dumps({"schema": 1, "policies": {policy: vars(one) for policy, one in results.items()}}))
         return
     print(f"{'policy':<24}{'jobs':>8}{'mean wait':>14}{'longest':>14}{'sooner':>8}{'later':>8}")
 
@@ -148,7 +153,7 @@ def _what_if(recorded: Any, some: Any, policies: list[str], as_json: bool) -> No
         cells = [f"{name:<24}{len(waits):>8,}", *(f"{span / SECOND:>12,.1f} s" for span in spans)]
         print("".join([*cells, *(f"{count:>8,}" for count in moved)]))
 
-    for place, (policy, one) in enumerate(found.items()):
+    for place, (policy, one) in enumerate(results.items()):
         if place == 0:
             line("as it was", one.was)
         pairs = [*zip(one.was, one.would_be, strict=True)]

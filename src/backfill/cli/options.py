@@ -128,7 +128,9 @@ Cancelled = Annotated[
 ]
 Think = Annotated[
     bool,
-    typer.Option("--think", help="SWF: fields 17 and 18 (preceding job, think time) in place of the recorded submit."),
+    typer.Option(
+        "--think", help="SWF: submit jobs by fields 17 and 18 (preceding job, think time), not at the recorded time."
+    ),
 ]
 Place = Annotated[
     str | None,
@@ -180,7 +182,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Part:
-    """Which jobs of the log are taken, how fast they come, and what becomes of odd ones."""
+    """The options that select jobs of the log, scale their arrivals, and decide about odd ones."""
 
     jobs: JobCount = None
     load: Load = None
@@ -191,7 +193,7 @@ class Part:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run is given beside its policy; the names are those of `backfill.spec.Given`."""
+    """The options of a run besides its policy; the names are those of `backfill.spec.Given`."""
 
     place: Place = None
     estimates: Seen = "requested"

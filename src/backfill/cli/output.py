@@ -1,4 +1,4 @@
-"""Results on standard output, and where they are kept."""
+"""Prints results on standard output, and saves them."""
 
 import json
 import shlex
@@ -44,7 +44,7 @@ def print_table(rows: "Sequence[tuple[str, Metrics]]", title: str) -> None:
 
 
 def print_used(rows: "Sequence[tuple[str, Metrics]]") -> None:
-    """How far each resource is used, where there are several."""
+    """Print the use of each resource, if there are several."""
     from backfill.report.terminal import used_table
 
     if (used := used_table(rows)) is not None:
@@ -53,31 +53,38 @@ def print_used(rows: "Sequence[tuple[str, Metrics]]") -> None:
         print_lines(table)
 
 
-def print_compared(found: "Comparison") -> None:
+def print_compared(comparison: "Comparison") -> None:
     """The comparison as tables and sentences."""
     from backfill.report.compared import compared_table, compared_text
 
-    print(found.title)
+    print(comparison.title)
     print()
-    print_lines(compared_table(found.names, found.metrics, found.gaps))
-    print_used(list(zip(found.names, found.metrics, strict=True)))
+    print_lines(compared_table(comparison.names, comparison.metrics, comparison.gaps))
+    print_used(list(zip(comparison.names, comparison.metrics, strict=True)))
     print()
-    for line in [*found.happened, ""] if found.happened else []:
+    for line in [*comparison.happened, ""] if comparison.happened else []:
         print(line)
-    for line in compared_text(found.sentences, found.fairness, found.waits, found.gaps, found.unit, found.reality):
+    for line in compared_text(
+        comparison.sentences,
+        comparison.fairness,
+        comparison.waits,
+        comparison.gaps,
+        comparison.unit,
+        comparison.reality,
+    ):
         print(line)
 
 
-def keep(found: "Result | Comparison | EstimateSweep", report: str | None, save: str | None) -> None:
+def keep(result: "Result | Comparison | EstimateSweep", report: str | None, save: str | None) -> None:
     """Write the page of what was found, and the folder from which it can be made again."""
     if report is not None:
-        found.report(report, say.command())
+        result.report(report, say.command())
         say.note(f"wrote {report}")
     if save is not None:
-        found.save(save, say.command())
+        result.save(save, say.command())
         say.note(f"kept in {save}; next: backfill report {shlex.quote(say.path(save))}")
 
 
-def print_json(found: Any) -> None:
+def print_json(document: Any) -> None:
     """One JSON document; a NaN in it would be our mistake."""
-    print(json.dumps(found, indent=2, allow_nan=False, ensure_ascii=False))
+    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Platforms that a workload brings along, written beside it."""
+"""Writes the platform that comes with a workload beside it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ def beside(out: str, suffix: str) -> str:
     """
     path = Path(out).with_name(Path(out).name.removesuffix(suffix) + ".toml")
     if path.exists() and not (path.is_file() and path.read_bytes().startswith(MARK.encode())):
-        raise UsageError(f"{path} is there already, and not written by backfill; give --out another name")
+        raise UsageError(f"{path} exists and was not written by backfill; give --out another name")
     check_writable(path)
     return str(path)
 

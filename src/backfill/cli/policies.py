@@ -60,7 +60,7 @@ def _one(name: str) -> "Policy":
 
 
 def described(policy: "Policy") -> dict[str, Any]:
-    """What there is to know about a policy."""
+    """The description of a policy for JSON."""
     from backfill.core.policy import json_value
 
     return {
@@ -108,7 +108,7 @@ def _print_all(known: "list[Policy]") -> None:
     print_lines(table)
     for i, question in enumerate(questions):
         if same[i]:
-            print(f"\n{question}, of all of them: {answers[0][i]}")
+            print(f"\n{question}, the same for all: {answers[0][i]}")
     print("\nparameters")
     for policy in known:
         for key, param in policy.params.items():
@@ -147,8 +147,8 @@ def _print_one(policy: "Policy") -> None:
         *(("parameter", _synonym(key, meant)) for key, meant in policy.synonyms.items()),
         ("source", policy.source),
     ]
-    for what, text in rows:
-        print(f"{what:10} {text}")
+    for field, text in rows:
+        print(f"{field:10} {text}")
     if about := inspect.getdoc(policy.decide):
         print()
         print(about)

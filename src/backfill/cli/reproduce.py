@@ -37,18 +37,20 @@ def known_papers(incomplete: str) -> list[str]:
 def reproduce(
     paper: Annotated[
         str | None,
-        typer.Argument(metavar="[PAPER]", help="Without one: the list of papers.", autocompletion=known_papers),
+        typer.Argument(
+            metavar="[PAPER]", help="The paper; without it, the papers are listed.", autocompletion=known_papers
+        ),
     ] = None,
     out: Annotated[
         str | None, typer.Option("--out", metavar="DIR", help="Output folder. [default: reproduced-PAPER]")
     ] = None,
     log: Annotated[
         list[str] | None,
-        typer.Option("--log", metavar="PATH", help="A log that the paper needs; can be given several times."),
+        typer.Option("--log", metavar="PATH", help="A log that the paper needs; repeatable."),
     ] = None,
     replications: Annotated[
         int | None,
-        typer.Option("--replications", metavar="N", help="Number of replications, instead of the paper's own."),
+        typer.Option("--replications", metavar="N", help="Number of replications, instead of that of the paper."),
     ] = None,
     workers: Workers = 1,
     cluster: Cluster = None,
@@ -56,11 +58,11 @@ def reproduce(
     sensitivity: Annotated[
         bool, typer.Option("--sensitivity", help="Also sweep the parameters and run the alternative readings.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK} replications, for a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=f"Run {QUICK} replications only, for a first look.")] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run a paper's experiments again: figures as PNG and SVG, and each of its claims, held or not."""
+    """Repeat a paper's experiments: draw its figures as PNG and SVG, and say of each claim whether it held."""
     from backfill.papers import PAPERS
 
     if paper is None:
@@ -96,19 +98,19 @@ def reproduce(
                 _ = get(name).entry
         count = QUICK if quick else replications or module.REPLICATIONS
         with say.bar(f"reproduce {paper}", 1000) as bar:
-            asked = Asked(
+            request = Asked(
                 replications=count, seed=seed, sensitivity=sensitivity, quick=quick, logs=logs, executor=where,
                 progress=None if bar is None else lambda done, of: bar(round(1000 * done / of)),
             )  # fmt: skip
-            found = module.reproduce(asked)
-    found.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})
-    found.provenance.update({f"log {name}": each.told for name, each in logs.items()})
-    write(found, folder)
-    _print(found.claims)
+            reproduction = module.reproduce(request)
+    reproduction.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})
+    reproduction.provenance.update({f"log {name}": each.told for name, each in logs.items()})
+    write(reproduction, folder)
+    _print(reproduction.claims)
     if count < module.REPLICATIONS:
         say.note(f"quick look: {count} replications instead of {module.REPLICATIONS}")
     handed_over = [word for path in log or () for word in ("--log", path)]
-    say.note(f"wrote {folder}/index.html, claims.json and {len(found.figures)} figures as PNG, SVG and CSV")
+    say.note(f"wrote {folder}/index.html, claims.json and {len(reproduction.figures)} figures as PNG, SVG and CSV")
     if count < module.REPLICATIONS:
         say.following(shlex.join(["backfill", "reproduce", paper, *handed_over, "--workers", "2"]))
 
@@ -123,6 +125,6 @@ def _print(claims: "list[Claim]") -> None:
     table.add_column("verdict", no_wrap=True)
     table.add_column("claim, with the measured value below it")
     for claim in claims:
-        told = Text(f"{claim.claim}\n").append(claim.measured, "dim")
-        table.add_row(Text(claim.id), Text(claim.verdict, _COLOURS[claim.held]), told)
+        cell = Text(f"{claim.claim}\n").append(claim.measured, "dim")
+        table.add_row(Text(claim.id), Text(claim.verdict, _COLOURS[claim.held]), cell)
     print_lines(table)

@@ -1,4 +1,4 @@
-"""Running a policy with people watching: what takes long says what it is, and a bar shows how far it is."""
+"""Runs a policy for people who watch: says which step takes long, and shows its progress."""
 
 import os
 import subprocess
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 STEPS = 1000  # of a bar, for each run
 
 
-def compiling(what: str) -> str:
-    """What to say of a compilation."""
+def compiling(name: str) -> str:
+    """The note about a compilation."""
     from backfill import jit
 
     kept = "this happens once: the compiled code is kept for the next runs"
-    return f"compiling {what}" + (f"; {kept}" if jit.FOLDER else "")
+    return f"compiling {name}" + (f"; {kept}" if jit.FOLDER else "")
 
 
 def described(

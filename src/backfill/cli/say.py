@@ -1,4 +1,4 @@
-"""What a command tells people while it works: on standard error, so that standard output carries only the result."""
+"""Messages of a command while it works: on standard error, so that standard output carries only the result."""
 
 import shlex
 import sys
@@ -56,7 +56,7 @@ def be_verbose(wanted: bool) -> bool:
 
 
 def note(text: str) -> None:
-    """One line, unless people want quiet."""
+    """Print one line, unless --quiet is given."""
     if not _manner.quiet:
         _line(text)
 
@@ -67,7 +67,7 @@ def following(text: str) -> None:
 
 
 def error(problem: BaseException) -> None:
-    """What went wrong, in one line; with --verbose also why."""
+    """Print an error in one line; with --verbose also its cause."""
     _line(f"backfill: {problem.option if isinstance(problem, BadArgument) else problem}")
     if _manner.verbose:
         import traceback
@@ -76,7 +76,7 @@ def error(problem: BaseException) -> None:
 
 
 def problem(text: str) -> None:
-    """One line that --quiet does not silence."""
+    """Print one line that --quiet does not silence."""
     _line(text)
 
 

@@ -61,12 +61,16 @@ def simulate(
     options: RunOptions,
     promise: Annotated[
         str | None,
-        typer.Option("--promise", metavar="JOB|PROJECT", help="Print what this job or project was promised, and why."),
+        typer.Option(
+            "--promise", metavar="JOB|PROJECT", help="Print each promise to this job or project, and why it changed."
+        ),
     ] = None,
     explain: Annotated[
         str | None,
         typer.Option(
-            "--explain", metavar="JOB", help="Print why this job waited: for what, who held it, who passed it."
+            "--explain",
+            metavar="JOB",
+            help="Print why this job waited: what it needed, which jobs held that, which jobs passed it.",
         ),
     ] = None,
     check: Check = False,
@@ -85,7 +89,7 @@ def simulate(
 ) -> None:
     """Run one policy over one workload, and print how it did."""
     if schedule == "-" and as_json:
-        raise UsageError("--schedule - and --json both want standard output; give the schedule a file")
+        raise UsageError("--schedule - and --json cannot both use standard output; give --schedule a file name")
     read = {"the log": log, "the events": options.events}
     check_outputs(read, schedule=None if schedule == "-" else schedule, runs=runs, report=report)
     if save is not None:
@@ -147,10 +151,10 @@ def _print(result: "Result") -> None:
 
         project = subject(result.workload, result.watched)[0] is None
         who = f"project {result.watched.removeprefix(OF_PROJECT)}" if project else f"job {result.watched}"
-        told = result.promise_history(result.watched)
-        for change in told:
+        changes = result.promise_history(result.watched)
+        for change in changes:
             print(f"{who}: {change.sentence(result.workload, project)}")
-        if not told:
+        if not changes:
             print(f"{who} was promised no {'departure' if project else 'start'}")
     if result.spec.explained is not None:
         print(f"\n{result.explain(result.spec.explained)}")

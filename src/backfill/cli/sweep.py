@@ -34,9 +34,9 @@ def check_sweep(
     from backfill.worlds.estimates import Estimates
 
     if given := [name for name, value in others.items() if value]:
-        raise UsageError(f"--{given[0]} shows one kind of estimates; leave it out, or --sweep")
+        raise UsageError(f"--{given[0]} shows one kind of estimates and cannot be combined with --sweep")
     if options.estimates != "requested":
-        raise UsageError("--sweep gives the estimates; leave out --estimates")
+        raise UsageError("--estimates cannot be combined with --sweep, which names the estimates")
     names_of([(spec.policy.name, spec.told) for spec in specs])
     for kind in sweep.split(","):
         Estimates.parse(kind)
@@ -69,23 +69,23 @@ def compare_under(
     with say.bar("compare", 1000) as bar:
         many = len(kinds) * len(specs) * replications
         tell = None if bar is None else lambda done: bar(min(round(1000 * done / many), 1000))
-        found = sweep_specs(log, platform, specs, kinds, replications, where, tell)
+        swept = sweep_specs(log, platform, specs, kinds, replications, where, tell)
     if as_json:
-        print_json(found.to_dict())
+        print_json(swept.to_dict())
     else:
-        _print(found)
+        _print(swept)
     if figures is not None:
-        _draw(found, Path(figures))
-    return found
+        _draw(swept, Path(figures))
+    return swept
 
 
-def _print(found: "EstimateSweep") -> None:
+def _print(swept: "EstimateSweep") -> None:
     from rich import box
     from rich.table import Table
 
     from backfill.report.values import texts
 
-    print(found.title)
+    print(swept.title)
     print()
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for head in ("policy", "estimates"):
@@ -93,48 +93,48 @@ def _print(found: "EstimateSweep") -> None:
     for head in ("mean wait", "slowdown", "broken", "mean slip", "max slip"):
         table.add_column(head, justify="right", no_wrap=True)
     hurt, last = [], ""
-    for row in found.rows():
+    for row in swept.rows():
         cells = [*(texts(metric, [row[metric]])[0] for metric in ("mean_wait_s", "mean_bounded_slowdown"))]
         share = row["broken_share"]
         cells += ["-" if share is None else f"{100 * share:.1f}%"]
         cells += ["-" if row[m] is None else texts("mean_wait_s", [row[m]])[0] for m in ("mean_slip_s", "max_slip_s")]
         table.add_row("" if row["policy"] == last else row["policy"], row["estimates"], *cells)
         last = row["policy"]
-        if row["estimates"] != found.kinds[0] and row["worst_class"]:
+        if row["estimates"] != swept.kinds[0] and row["worst_class"]:
             more = texts("mean_wait_s", [row["worst_class_s"]])[0]
             hurt.append(
-                f"{row['policy']}, {row['estimates']}: {row['jobs_later']:,} jobs start later; most the jobs of "
-                f"{row['worst_class']}, {more} on average"
+                f"{row['policy']}, {row['estimates']}: {row['jobs_later']:,} jobs; hit most: jobs of "
+                f"{row['worst_class']}, by {more} on average"
             )
     print_lines(table)
     print()
     if hurt:
-        print(f"who waits longer than under {found.kinds[0]}:")
+        print(f"jobs that start later than under {swept.kinds[0]}:")
     for line in hurt:
         print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    "))
 
 
-def _draw(found: "EstimateSweep", folder: Path) -> None:
+def _draw(swept: "EstimateSweep", folder: Path) -> None:
     from backfill.papers.figures import write_figure
 
     make_folder(folder)
-    drawn = _figures(found)
+    drawn = _figures(swept)
     for figure in drawn:
         write_figure(figure, folder)
     say.note(f"wrote {len(drawn)} figures to {folder}: {', '.join(figure.name for figure in drawn)}")
 
 
-def _figures(found: "EstimateSweep") -> "list[Figure]":
+def _figures(swept: "EstimateSweep") -> "list[Figure]":
     from backfill.papers.claims import Estimate
     from backfill.papers.figures import Figure
 
     figures = []
     for metric, name, title, y in DRAWN:
         lines = {}
-        for policy, each in enumerate(found.names):
-            values = found.values(metric, policy)
+        for policy, each in enumerate(swept.names):
+            values = swept.values(metric, policy)
             if any(values):
-                lines[each] = [Estimate.of(some) if some else None for some in values]
+                lines[each] = [Estimate.of(replicated) if replicated else None for replicated in values]
         if lines:
             figures.append(
                 Figure(
@@ -142,7 +142,7 @@ def _figures(found: "EstimateSweep") -> "list[Figure]":
                     title,
                     "estimates",
                     y,
-                    list(found.kinds),
+                    list(swept.kinds),
                     lines,
                     percent=metric == "broken_share",
                 )

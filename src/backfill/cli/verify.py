@@ -63,9 +63,9 @@ def verify(
     from backfill.traces.events import read_events
     from backfill.worlds.options import Options
 
-    found = None if events is None else read_events(events)
+    read = None if events is None else read_events(events)
     options = Options.of(
-        {"overrun": overrun, "ties": ties, "events": found, "lost": lost, "estimates": estimates, "seed": seed}
+        {"overrun": overrun, "ties": ties, "events": read, "lost": lost, "estimates": estimates, "seed": seed}
     )
     workload, pool = inputs(log, **vars(machine), **vars(part))
 
@@ -79,7 +79,7 @@ def verify(
     rules: Any = {"overrun": options.overrun, "ties": options.ties, "lost": options.lost, "dangles": dangles}
     seen = options.estimates.of(workload.jobs, seed)
     violations = [
-        str(each) for each in check(workload, pool, table, events=events_of(workload, found), seen=seen, **rules)
+        str(each) for each in check(workload, pool, table, events=events_of(workload, read), seen=seen, **rules)
     ]
     if as_json:
         print_json({"schema": 1, "lawful": not violations, "jobs": len(workload), "violations": violations})

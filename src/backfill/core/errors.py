@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.core.kernel import kernel
+from backfill.model.clock import Clock, exact_text, zone_text
 from backfill.model.errors import PolicyError, WorkloadError, at
 from backfill.model.platform import Platform
 from backfill.model.schedule import CANCELLED, COMPLETED, NO_TIME, NODE_FAIL, STATES, TIMEOUT
@@ -18,6 +19,7 @@ OVERBOOKED, OVERBOOKED_LICENCE, NOT_STARTED, NO_KEYS, NEVER, NO_CHOICE = (np.int
 NO_PREEMPTION, NOT_RUNNING, JUST_STARTED, JUST_PREEMPTED, NO_HOW, NO_OVERHEAD = (np.int64(i) for i in range(16, 22))
 NO_SUCH_NODES = np.int64(22)
 NONE = np.int64(-1)
+UNIX = Clock(0)  # of the live queue
 # verbs that are told by their names when they were given a job that does not wait
 BY = ("place", "start", "reserve", "shadow_time", "place_beside", "earliest_start", "settle", "fits_now", "is_first",
       "withdraw", "held_back", "predecessor",
@@ -42,11 +44,19 @@ def fail(state, code, job, which, asked, available):
 
 
 def raise_misuse(
-    name: str, state: Any, jobs: NDArray[Any], platform: Platform, file: str = "", line: int | None = None
+    name: str,
+    state: Any,
+    jobs: NDArray[Any],
+    platform: Platform,
+    file: str = "",
+    line: int | None = None,
+    *,
+    clock: Clock | None = UNIX,
 ) -> None:
     """Raise PolicyError where state.trace.error says that the policy `name` broke a rule.
 
-    jobs: ids in queue order. file, line: where in the policy that was, as far as it is known.
+    jobs: ids in queue order. file, line: where in the policy that was, as far as it is known. clock: of the times of
+    the State; None where their dates are not known.
     """
     code, job, which, asked, available, now = (int(x) for x in state.trace.error)
     if code == OK:
@@ -64,7 +74,7 @@ def raise_misuse(
         what = f"starts {who} for reason {asked}; expected one of HEAD, BACKFILL, RESERVED, FIT ..."
     elif code == IN_THE_PAST:
         verb = f"reserves for {who}" if job >= 0 else "wakes"
-        what = f"{verb} at {seconds_text(asked)} s, which is in the past"
+        what = f"{verb} at {exact_text(asked, clock)}, which is in the past"
     elif code == NO_ORDER:
         what = f"uses order slot {asked}, but declares only slot{' 0' if available == 1 else 's 0 and 1'}"
     elif code == ENDLESS:
@@ -104,9 +114,9 @@ def raise_misuse(
         raise WorkloadError(f"{who} would end more than 30,000 years from now; a run time or a speed must be wrong")
     else:
         raise AssertionError(f"unknown error code {code}")
-    told = f"policy {name}, at {seconds_text(now)} s: {what}"
+    told = f"policy {name}, at {exact_text(now, clock)}{zone_text(clock)}: {what}"
     if 0 <= job < len(jobs):
-        told += f" ({story(state, job, jobs)})"
+        told += f" ({story(state, job, jobs, clock)})"
     raise PolicyError(at(file, line, told) if line is not None else told)
 
 
@@ -114,18 +124,18 @@ def _counted(state: Any, platform: Platform, which: int) -> str:
     return f"{'licence' if which < state.machine.licences else 'limit'} {platform.licences[which]}"
 
 
-def story(state: Any, job: int, jobs: NDArray[Any]) -> str:
-    """What has become of a job so far: `job 7: submitted at 0 s, promised 40 s, started at 12 s`. jobs: ids."""
+def story(state: Any, job: int, jobs: NDArray[Any], clock: Clock | None) -> str:
+    """What has become of a job so far: `job 7: submitted at day 0 00:00:00, started at day 0 00:00:12`. jobs: ids."""
     if job >= state.jobs.count:
         return f"job {jobs[job]}: not submitted yet"
     runs, waits = state.runs, bool(state.queue.waits[job])
-    events = [f"submitted at {seconds_text(int(state.jobs.submit[job]))} s"]
+    events = [f"submitted at {exact_text(int(state.jobs.submit[job]), clock)}"]
     if (promise := int(state.promises.first[job])) != NO_TIME:
-        events.append(f"promised {seconds_text(promise)} s")
+        events.append(f"promised to start at {exact_text(promise, clock)}")
     for run in np.flatnonzero(runs.job[: runs.count] == job).tolist():
-        events.append(f"started at {seconds_text(int(runs.start[run]))} s")
+        events.append(f"started at {exact_text(int(runs.start[run]), clock)}")
         if (how := int(runs.how[run])) >= 0:
-            events.append(f"{ENDED.get(how, STATES[how].lower())} at {seconds_text(int(runs.end[run]))} s")
+            events.append(f"{ENDED.get(how, STATES[how].lower())} at {exact_text(int(runs.end[run]), clock)}")
     if waits:
         events.append("waiting")
     elif len(events) == 1:

@@ -1,1 +1,1 @@
-"""What exists, as plain data: workloads, platforms, schedules, units, errors."""
+"""Plain data: workloads, platforms, schedules, units, errors."""

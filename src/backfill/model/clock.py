@@ -1,4 +1,4 @@
-"""Calendar time: which instant the time 0 of a workload is, and in which zone its instants read."""
+"""Calendar time: the instant of time 0 of a workload, and the zone in which its instants are shown."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -27,7 +27,9 @@ class Clock:
 
     @classmethod
     def parse(cls, text: str) -> "Clock":
-        """From `2013-01-30T08:41:41Z[Europe/Berlin]` (RFC 9557): when time 0 is, and the zone. Raises ValueError."""
+        """The clock that a text such as `2013-01-30T08:41:41Z[Europe/Berlin]` (RFC 9557) states: time 0, and the zone.
+        Raises ValueError.
+        """
         date, bracket, zone = text.partition("[")
         begin = datetime.fromisoformat(date)
         if begin.tzinfo is None or begin.microsecond or (bracket and not (zone.endswith("]") and zone[:-1])):
@@ -36,7 +38,7 @@ class Clock:
 
     @property
     def text(self) -> str | None:
-        """What `parse` reads; None where the calendar does not reach time 0."""
+        """The text that `parse` reads; None if the calendar does not reach time 0."""
         begin = Clock(self.epoch).date(0)
         return None if begin is None else f"{begin.replace(tzinfo=None).isoformat()}Z[{self.zone}]"
 
@@ -70,10 +72,22 @@ def instant_text(time: int, clock: Clock | None) -> str:
     return f"day {day} {minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
 
 
+def exact_text(time: int, clock: Clock | None) -> str:
+    """`instant_text` to the microsecond: with the fraction of the second, where there is one."""
+    part = time % SECOND
+    text = instant_text(time - part, clock)
+    return f"{text}.{part:06d}".rstrip("0") if part else text
+
+
+def zone_text(clock: Clock | None) -> str:
+    """The zone of a clock in brackets, to go behind an instant; empty without a clock."""
+    return "" if clock is None else f" ({clock.name})"
+
+
 def instants(clock: Clock | None, **times: int | None) -> dict[str, Any]:
     """Instants for JSON: `NAME_s` in seconds, and as `NAME` the date in ISO 8601 where there is a clock."""
-    found: dict[str, Any] = {f"{name}_s": None if time is None else time / SECOND for name, time in times.items()}
+    fields: dict[str, Any] = {f"{name}_s": None if time is None else time / SECOND for name, time in times.items()}
     if clock is not None:
         dates = {name: None if time is None else clock.date(time) for name, time in times.items()}
-        found |= {name: None if date is None else date.isoformat() for name, date in dates.items()}
-    return found
+        fields |= {name: None if date is None else date.isoformat() for name, date in dates.items()}
+    return fields

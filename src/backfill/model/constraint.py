@@ -1,4 +1,4 @@
-"""Which nodes a job may run on, in Slurm's words: features of nodes, and the constraint of a job.
+"""The nodes on which a job may run, in Slurm's terms: features of nodes, and the constraint of a job.
 
 `gpu&ssd` asks for both, `a100|h100` for one of the two (`&` binds first), `!n7` for anything else. A node's own name is
 one of its features.
@@ -16,15 +16,15 @@ _FEATURE = re.compile(r"[^\s&|!*;,()\[\]{}]+")
 
 def alternatives(constraint: str) -> list[dict[str, bool]]:
     """The features that each alternative names, and whether they must be there or must not. Raises ValueError."""
-    found = []
+    parts = []
     for part in constraint.split("|"):
         terms: dict[str, bool] = {}
         for term in part.split("&"):
             name, wanted = term.strip().removeprefix("!"), not term.strip().startswith("!")
             if not is_feature(name) or terms.setdefault(name, wanted) != wanted:
                 raise ValueError(f"{quote(constraint)}; expected {EXPECTED}")
-        found.append(terms)
-    return found
+        parts.append(terms)
+    return parts
 
 
 def with_feature(constraint: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""One error class per party at fault; every message can be acted on."""
+"""The error classes, one for each party at fault; every message says what to change."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -158,7 +158,7 @@ class PolicyError(BackfillError):
 
 
 def quote(value: object) -> str:
-    """What was found, for a message: quoted, control characters escaped, at most about sixty characters."""
+    """Quote a value for a message: in quotes, control characters escaped, at most about sixty characters."""
     shown = repr(str(value)[: QUOTED + 1])
     return shown if len(shown) <= QUOTED + 2 else shown[: QUOTED - 2] + "..." + shown[0]
 
@@ -176,7 +176,7 @@ def at(file: str, line: int | None, what: str) -> str:
 
 @contextmanager
 def in_file(file: str) -> Iterator[None]:
-    """Put the file's name in front of what is said of an input that was made from it."""
+    """Put the file's name in front of the message about an input that was made from it."""
     try:
         yield
     except InputError as error:

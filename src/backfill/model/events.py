@@ -1,4 +1,4 @@
-"""What happens to jobs and machines besides submits and ends: cancelled jobs, outages, maintenance."""
+"""Events besides submits and ends: cancelled jobs, outages, maintenance, changed walltimes and capacities."""
 
 import hashlib
 import json
@@ -160,8 +160,8 @@ class Events:
     def _of_rows(cls, rows: Sequence[Mapping[Any, Any]], **where: Any) -> "Events":
         for row, each in enumerate(rows):
             if unknown := next((name for name in each if name not in COLUMNS), None):
-                what = f"field {quote(unknown)} is unknown; expected {', '.join(COLUMNS)}"
-                raise _refused(where.get("file", "events"), where.get("lines"), row, what)
+                message = f"field {quote(unknown)} is unknown; expected {', '.join(COLUMNS)}"
+                raise _refused(where.get("file", "events"), where.get("lines"), row, message)
         return cls({name: [text_of(each.get(name)) for each in rows] for name in COLUMNS}, **where)
 
     def __len__(self) -> int:
@@ -236,7 +236,7 @@ class Events:
         """The nodes of each event. On a platform of one node, that is the one of a resource without a node."""
         place = {name: n for n, name in enumerate(platform.nodes)}
         known: dict[str, list[int]] = {"": []}
-        found = []
+        rows = []
         for row, text in enumerate(self.cells["node"]):
             floats = resource[row] >= len(platform.resources)
             if text and floats:
@@ -244,14 +244,14 @@ class Events:
             if not text and resource[row] >= 0 and not floats:
                 if len(place) > 1:
                     raise self._fail("node", row, f"a node, since the platform has {len(place)}")
-                found.append([0])
+                rows.append([0])
                 continue
             if text not in known:
                 known[text] = [place[text]] if text in place else matching(text, platform.nodes)
             if text and not known[text]:
-                raise self._unknown("node", row, f"{listed(platform.nodes)}, or a pattern of such names, as n*")
-            found.append(known[text])
-        return found
+                raise self._unknown("node", row, f"{listed(platform.nodes)}, or a pattern such as n*")
+            rows.append(known[text])
+        return rows
 
     def _check_fields(self, row: int) -> None:
         event = self.cells["event"][row]
@@ -315,12 +315,12 @@ def events_of(workload: Workload, given: Events | None) -> Events | None:
 
     With `--cancelled leave` a job that never ran is cancelled when it has waited as long as the log says.
     """
-    found = given
+    ours = given
     if given is not None and workload.left_out:
         there = [row for row, job in enumerate(given.cells["job"]) if job not in workload.left_out]
-        found = given if len(there) == len(given) else given.rows(there)
+        ours = given if len(there) == len(given) else given.rows(there)
     if workload.chosen.get("cancelled") != "leave":
-        return found
+        return ours
     jobs = workload.jobs
     rows = np.flatnonzero(workload.never_ran & (jobs.waited >= 0))
     cells = {name: [""] * len(rows) for name in COLUMNS}
@@ -328,7 +328,7 @@ def events_of(workload: Workload, given: Events | None) -> Events | None:
     cells["event"] = ["cancel"] * len(rows)
     cells["job"] = [str(job) for job in jobs.job[rows].tolist()]
     leaving = Events(cells, workload.name)
-    return leaving if found is None else found + leaving
+    return leaving if ours is None else ours + leaving
 
 
 def _refused(file: str, lines: Sequence[int] | None, row: int, what: str) -> EventsError:

@@ -1,4 +1,4 @@
-"""Tables for polars and pandas, from columns of texts and numbers."""
+"""Tables for polars and pandas, made from columns of texts and numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How values show themselves in a notebook: small tables of HTML, with every text from outside escaped."""
+"""Shows values in a notebook as small tables of HTML, with every text from outside escaped."""
 
 from collections.abc import Iterable, Sequence
 from html import escape

@@ -1,4 +1,4 @@
-"""Partitions, qualities of service and limits of a platform: who may run where, for how long, and how much at once.
+"""Partitions, qualities of service and limits: which jobs may run where, for how long, and how many at once.
 
 The words are Slurm's (slurm.conf, "Partition configuration"; sacctmgr, "Specifications for QOS"); a partition is what
 other systems call a queue.
@@ -25,7 +25,7 @@ RUNNING_JOBS, QUEUED_JOBS = "running_jobs", "queued_jobs"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rules:
-    """What jobs of a partition, or of a quality of service, may ask for. Times in microseconds, 0 = no rule."""
+    """The rules for jobs of a partition or of a quality of service. Times in microseconds, 0 = no rule."""
 
     name: str
     default_walltime: int = 0  # of jobs that ask for none
@@ -58,7 +58,7 @@ class Partition(Rules):
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """How many jobs may run, or be queued, and how much they may hold at once, counted per user, group or project.
+    """A limit on the number of jobs that run or are queued, and on what they hold at once, per user, group or project.
 
     It counts the jobs that all of its lists name; an empty list names all. A job without a user is not counted per
     user, and likewise for groups and projects.
@@ -77,11 +77,11 @@ class Limit:
 
     @property
     def amounts(self) -> dict[str, int]:
-        """What its running jobs may hold together: of `running_jobs` one each, and of resources."""
+        """The amounts that its running jobs may hold together: one of `running_jobs` each, and of resources."""
         return ({} if self.running_jobs is None else {RUNNING_JOBS: self.running_jobs}) | self.running
 
     def counts(self, jobs: Jobs) -> tuple[Ints, tuple[str, ...]]:
-        """Whose count each job is in, -1 nobody's, shape (jobs,); and the names of these."""
+        """The account in which each job is counted, -1 for none, shape (jobs,); and the names of the accounts."""
         mine = np.ones(len(jobs), np.bool_)
         for labels, names in (
             (jobs.partition, self.partitions),
@@ -99,16 +99,16 @@ class Limit:
 
 
 def stated(rules: Rules | Limit) -> list[Any]:
-    """All that a partition, a quality of service or a limit says, for a hash."""
+    """The content of a partition, a quality of service or a limit, for a hash."""
     return [value.tolist() if isinstance(value, np.ndarray) else value for value in vars(rules).values()]
 
 
 def named(labels: Labels, names: tuple[str, ...]) -> Any:
-    """Which jobs have one of these labels, shape (jobs,)."""
+    """The jobs that have one of these labels, shape (jobs,)."""
     return np.array([*(name in names for name in labels.names), False])[labels.codes]
 
 
 def account(limit: Limit, what: str, whose: str) -> str:
-    """What messages call one count of a limit: `students: running_jobs of ann`, `long: running cpus`."""
+    """The name of one count of a limit in messages: `students: running_jobs of ann`, `long: running cpus`."""
     counted = what if what in (RUNNING_JOBS, QUEUED_JOBS) else f"running {what}"
     return f"{limit.name}: {counted}" + (f" of {whose}" if whose else "")

@@ -69,14 +69,14 @@ class Platform:
             raise PlatformError(f"{self.name}: features of {len(self.features)} nodes; expected {nodes}")
         if bad := next((name for name in self.feature_names if not is_feature(name)), None):
             raise PlatformError(f"{self.name}: {quote(bad)} is not a feature; expected {NAME}")
-        rules = ([each.name for each in some] for some in (self.partitions, self.qos, self.limits))
+        rules = ([each.name for each in tables] for tables in (self.partitions, self.qos, self.limits))
         for names in (self.nodes, self.resources, self.sites, self.licences, *rules):
             if len(set(names)) < len(names):
                 raise PlatformError(f"{self.name}: two of {', '.join(names[:10])} have the same name")
         for limit in self.limits:
             if strange := [name for name in limit.running if name not in self.resources]:
-                told = f"{quote(strange[0])} is not a resource of a node; expected {', '.join(self.resources)}"
-                raise PlatformError(f"{self.name}: limit {quote(limit.name)}: {told}")
+                message = f"{quote(strange[0])} is not a resource of a node; expected {', '.join(self.resources)}"
+                raise PlatformError(f"{self.name}: limit {quote(limit.name)}: {message}")
         if ((self.site < 0) | (self.site >= len(self.sites))).any() or (self.copies < 0).any():
             raise PlatformError(f"{self.name}: sites must be places in {self.sites}, and copies 0 or more")
         if (
@@ -99,13 +99,13 @@ class Platform:
         return notebook.table(self.name, [], [*self._facts().items()])
 
     def _facts(self) -> dict[str, str]:
-        """What a line says of it."""
+        """The facts for its one-line description."""
         amounts = [
             f"{amount(name, int(self.capacity[:, k].sum()))} {'of memory' if name == 'memory' else name}"
             for k, name in enumerate(self.resources)
         ]
         facts = {"nodes": counted(len(self.nodes), "node"), "resources": ", ".join(amounts)}
-        for what, names in (
+        for kind, names in (
             ("sites", [name for name in self.sites if name]),
             ("licences", [f"{name}:{n}" for name, n in self.all_licences.items()]),
             ("partitions", [each.name for each in self.partitions]),
@@ -113,7 +113,7 @@ class Platform:
             ("limits", [each.name for each in self.limits]),
         ):
             if names:
-                facts[what] = f"{what} {', '.join(names[:6])}" + (", ..." if len(names) > 6 else "")
+                facts[kind] = f"{kind} {', '.join(names[:6])}" + (", ..." if len(names) > 6 else "")
         return facts
 
     @classmethod
@@ -129,8 +129,8 @@ class Platform:
             if not 1 <= each <= 2**62:
                 raise BadArgument(resource, each, "a whole number from 1 to 2^62")
             if not 1 <= nodes <= NODES_MAX or each % nodes:
-                what = f"{each} {resource}" if resource == "cpus" else f"a {resource} of {each}"
-                raise BadArgument("nodes", nodes, f"1 to {NODES_MAX} nodes that share {what} evenly")
+                share = f"{each} {resource}" if resource == "cpus" else f"a {resource} of {each}"
+                raise BadArgument("nodes", nodes, f"1 to {NODES_MAX} nodes that share {share} evenly")
         return cls(
             nodes=tuple(f"n{i + 1}" for i in range(nodes)) if nodes > 1 else ("pool",),
             resources=tuple(total),
@@ -222,13 +222,13 @@ class Platform:
         >>> bf.Platform.pool(64, nodes=2).allows("!n1").tolist()
         [False, True]
         """
-        found = np.zeros(len(self.nodes), np.bool_)
+        allowed = np.zeros(len(self.nodes), np.bool_)
         for terms in alternatives(constraint):
             judged = [
                 self._has(name) == wanted for name, wanted in terms.items() if self.features or name in self.nodes
             ]
-            found |= np.all(judged, axis=0) if judged else True
-        return found
+            allowed |= np.all(judged, axis=0) if judged else True
+        return allowed
 
     def _has(self, feature: str) -> NDArray[np.bool_]:
         features = self.features or ((),) * len(self.nodes)
@@ -265,9 +265,9 @@ class Platform:
         >>> bf.Platform.read("short.toml").nodes_of("short").tolist()
         [True, False]
         """
-        found = np.zeros(len(self.nodes), np.bool_)
-        found[{each.name: each for each in self.partitions}[partition].nodes] = True
-        return found
+        inside = np.zeros(len(self.nodes), np.bool_)
+        inside[{each.name: each for each in self.partitions}[partition].nodes] = True
+        return inside
 
     @property
     def has_rules(self) -> bool:
@@ -301,7 +301,7 @@ class Platform:
                 self.licences, self.copies.tolist(), self.hosts.tolist(),
                 *([self.features] if self.features else []),
                 *([self.coallocation_overhead] if self.coallocation_overhead else []),
-                *([[stated(each) for each in some] for some in (self.partitions, self.qos, self.limits)]
+                *([[stated(each) for each in tables] for tables in (self.partitions, self.qos, self.limits)]
                   if self.has_rules else [])]  # fmt: skip
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
@@ -319,8 +319,8 @@ class Platform:
             **{r: int(self.capacity[:, k].sum()) for k, r in enumerate(self.resources)},
             "licences": {licence: int(n) for licence, n in zip(self.licences, self.copies, strict=True)},
             **{
-                what: [each.name for each in some]
-                for what, some in (("partitions", self.partitions), ("qos", self.qos), ("limits", self.limits))
-                if some
+                kind: [each.name for each in tables]
+                for kind, tables in (("partitions", self.partitions), ("qos", self.qos), ("limits", self.limits))
+                if tables
             },
         }

@@ -1,4 +1,4 @@
-"""The platform TOML: what may stand in it, as pydantic models, and the Platform that it describes."""
+"""The platform TOML: its keys, as pydantic models, and the Platform that it describes."""
 
 import tomllib
 from collections import Counter
@@ -107,16 +107,16 @@ def platform_text(platform: Platform) -> str:
     if platform.coallocation_overhead:
         lines.append(f"coallocation_overhead = {float(platform.coallocation_overhead)!r}")
     lines.append("")
-    told = [_told(platform, i, anywhere) for i in range(len(platform.nodes))]
+    texts = [_told(platform, i, anywhere) for i in range(len(platform.nodes))]
     i = 0
-    while i < len(told):
+    while i < len(texts):
         name, count = platform.nodes[i], 1
         base = name[:-1]
         if name.endswith("1") and base and not base[-1].isdigit():
-            while told[i + count : i + count + 1] == [told[i]] and platform.nodes[i + count] == f"{base}{count + 1}":
+            while texts[i + count : i + count + 1] == [texts[i]] and platform.nodes[i + count] == f"{base}{count + 1}":
                 count += 1
         named = [f"name = {quoted(name)}"] if count == 1 else [f"name = {quoted(base)}", f"count = {count}"]
-        lines += ["[[node]]", *named, *told[i], ""]
+        lines += ["[[node]]", *named, *texts[i], ""]
         i += count
     for licence, copies in zip(platform.licences, platform.copies.tolist(), strict=True):
         lines += ["[[licence]]", f"name = {quoted(licence)}", f"copies = {copies}", ""]
@@ -134,8 +134,8 @@ def _told(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
     held, locked = _held(platform, i, anywhere)
     lines += [f"{key(name)} = {amount}" for name, amount in held.items()]
     if locked:
-        told = ", ".join(f"{key(name)} = {amount}" for name, amount in locked.items())
-        lines.append(f"node_licences = {{{told}}}")
+        licences = ", ".join(f"{key(name)} = {amount}" for name, amount in locked.items())
+        lines.append(f"node_licences = {{{licences}}}")
     if platform.features and platform.features[i]:
         lines.append(f"features = [{', '.join(map(quoted, platform.features[i]))}]")
     if not platform.hosts[i].all():
@@ -154,7 +154,7 @@ def _held(platform: Platform, i: int, anywhere: list[int]) -> tuple[dict[str, in
 
 def _as_they_come(platform: Platform, anywhere: list[int]) -> tuple[str, ...]:
     """The order of resources that a reader finds who is not told."""
-    each = (name for i in range(len(platform.nodes)) for told in _held(platform, i, anywhere) for name in told)
+    each = (name for i in range(len(platform.nodes)) for name_of in _held(platform, i, anywhere) for name in name_of)
     return tuple(dict.fromkeys(["cpus", *each]))
 
 

@@ -1,4 +1,4 @@
-"""Which jobs come after which."""
+"""The dependencies between jobs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,7 +20,9 @@ def followers(after: Ragged) -> Ragged:
 
 
 def in_order(after: Ragged) -> list[int]:
-    """All rows, each behind those that it comes after; without those in a circle and those that come after one."""
+    """All rows in an order in which each follows its predecessors; without rows in a cycle and those that depend on
+    one.
+    """
     waits_for = np.diff(after.first)
     return _let_go(np.flatnonzero(waits_for == 0).tolist(), waits_for, followers(after))
 
@@ -45,7 +47,7 @@ def circles(after: Ragged) -> Iterator[list[int]]:
     waits_for, later = np.diff(after.first), followers(after)
     stuck = np.ones(len(after), np.bool_)
     stuck[_let_go(np.flatnonzero(waits_for == 0).tolist(), waits_for, later)] = False
-    asked = after.first[:-1].copy()  # what stands before in `items` is not stuck
+    cursor = after.first[:-1].copy()  # what stands before in `items` is not stuck
     for begin in np.flatnonzero(stuck).tolist():
         path: dict[int, None] = {begin: None}  # each comes after the next; what is stuck comes after something that is
         while path:
@@ -53,16 +55,16 @@ def circles(after: Ragged) -> Iterator[list[int]]:
             if not stuck[row]:
                 del path[row]
                 continue
-            while not stuck[after.items[asked[row]]]:
-                asked[row] += 1
-            earlier = int(after.items[asked[row]])
+            while not stuck[after.items[cursor[row]]]:
+                cursor[row] += 1
+            earlier = int(after.items[cursor[row]])
             if earlier not in path:
                 path[earlier] = None
                 continue
-            found = [earlier]
+            circle = [earlier]
             while (row := path.popitem()[0]) != earlier:
-                found.append(row)
-            yield [earlier, *reversed(found)]
+                circle.append(row)
+            yield [earlier, *reversed(circle)]
             waits_for[earlier] = 0
             stuck[_let_go([earlier], waits_for, later)] = False
 

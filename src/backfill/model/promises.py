@@ -1,4 +1,4 @@
-"""The record of promises: which start each job was promised, from when on, and why it became another one."""
+"""The record of promises: the start that each job was promised, when, and why it changed."""
 
 from dataclasses import dataclass
 
@@ -49,7 +49,9 @@ OF_PROJECT = "project:"  # before the name of a project that is also the id of a
 
 
 def subject(log: Workload, name: str) -> tuple[int | None, Ints]:
-    """Whom a name means: the row of a job, or None for a project; and the rows of its jobs. Raises UsageError."""
+    """The job or project that a name means: the row of a job, or None for a project; and the rows of its jobs. Raises
+    UsageError.
+    """
     rows = np.flatnonzero(log.jobs.job.astype(str) == name)
     if len(rows):
         return int(rows[0]), rows[:1]

@@ -44,7 +44,7 @@ Span = Annotated[int, BeforeValidator(_span), AfterValidator(_some)]
 
 
 class RulesTable(Table):
-    """What [[qos]] and [[partition]] tables share."""
+    """The keys that [[qos]] and [[partition]] tables share."""
 
     name: Name = Field(description="a text without * ; and ,")
     default_walltime: Span | None = Field(None, description=SPAN)
@@ -70,7 +70,7 @@ class RulesTable(Table):
 class PartitionTable(RulesTable):
     """A [[partition]] table."""
 
-    nodes: list[str] = Field(["*"], min_length=1, description="a list of names of nodes, or patterns of them as n*")
+    nodes: list[str] = Field(["*"], min_length=1, description="a list of names of nodes, or patterns such as n*")
     default: bool = Field(False, description="true or false")
     place: Annotated[str, AfterValidator(_one_of("", *PLACES))] = Field("", description=f"one of {', '.join(PLACES)}")
 
@@ -92,14 +92,14 @@ class LimitTable(Table):
 
 def partition_of(table: PartitionTable, nodes: tuple[str, ...]) -> Partition:
     """The partition of a platform with these nodes. Raises ValueError with what is wrong."""
-    found: set[int] = set()
+    places: set[int] = set()
     for pattern in table.nodes:
-        some = [nodes.index(pattern)] if pattern in nodes else matching(pattern, nodes)
-        if not some:
-            what = f"no node is called {pattern!r}; expected the name of a node, or a pattern as n*"
-            raise ValueError(f"partition {table.name}: {what}")
-        found |= {*some}
-    return Partition(**table.values(), nodes=np.array(sorted(found)), default=table.default, place=table.place)
+        matched = [nodes.index(pattern)] if pattern in nodes else matching(pattern, nodes)
+        if not matched:
+            message = f"no node is called {pattern!r}; expected the name of a node, or a pattern such as n*"
+            raise ValueError(f"partition {table.name}: {message}")
+        places |= {*matched}
+    return Partition(**table.values(), nodes=np.array(sorted(places)), default=table.default, place=table.place)
 
 
 def limit_of(table: LimitTable) -> Limit:
@@ -116,7 +116,7 @@ def limit_of(table: LimitTable) -> Limit:
 
 
 class RuleTables(Table):
-    """All of these tables."""
+    """The [[partition]], [[qos]] and [[limit]] tables of a file."""
 
     partition: list[PartitionTable] = Field([], description="[[partition]] tables")
     qos: list[RulesTable] = Field([], description="[[qos]] tables")
@@ -154,8 +154,8 @@ class RuleTables(Table):
         amounts = {f"partition {each.name}": each.max_size for each in self.partition}
         amounts |= {f"qos {each.name}": each.max_size for each in self.qos}
         amounts |= {f"limit {each.name}": each.running for each in self.limit}
-        for table, asked in amounts.items():
-            if strange := [name for name in asked if name not in resources]:
+        for table, amount in amounts.items():
+            if strange := [name for name in amount if name not in resources]:
                 raise ValueError(
                     f"{table}: {strange[0]!r} is not a resource of a node; expected {', '.join(resources)}"
                 )
@@ -197,5 +197,5 @@ def _listed(name: str, values: Any) -> list[str]:
 
 
 def _amounts(name: str, amounts: dict[str, int]) -> list[str]:
-    told = ", ".join(f"{key(resource)} = {amount}" for resource, amount in amounts.items())
-    return [f"{name} = {{{told}}}"] if told else []
+    table = ", ".join(f"{key(resource)} = {amount}" for resource, amount in amounts.items())
+    return [f"{name} = {{{table}}}"] if table else []

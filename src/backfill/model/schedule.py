@@ -1,4 +1,4 @@
-"""A schedule: when and where each job of a workload ran, and why it started then.
+"""A schedule: when and where each job of a workload ran, and the reason of its start.
 
 A job is what a user submitted, a run is one stay on the machine: a job has no run, one, or several, where it was
 requeued after a node was lost or was preempted.
@@ -25,7 +25,7 @@ HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = range(8)
 
 
 def at_speed(runtime: Any, speed: Any, rounded: Callable[[Any], Any] = np.ceil) -> Any:
-    """How long run times take on nodes of these speeds, in whole microseconds, LATEST at most."""
+    """The lengths of run times on nodes of these speeds, in whole microseconds, LATEST at most."""
     return np.minimum(rounded(runtime / speed), LATEST).astype(np.int64)
 
 
@@ -71,7 +71,9 @@ class Runs:
         return np.arange(1, len(self) + 1) - np.searchsorted(self.job, self.job)
 
     def since(self, eligible: Ints) -> Ints:
-        """When the job began to wait for each run: when it was eligible, or at the end of its run before."""
+        """The instant at which the job began to wait for each run: when it was eligible, or at the end of its previous
+        run.
+        """
         begin = eligible[self.job]
         again = np.flatnonzero(np.diff(self.job) == 0)
         begin[again + 1] = self.end[again]
@@ -140,7 +142,9 @@ class Schedule:
         return Runs(np.arange(len(rows)), start, end, state, self.reason[rows], self.held.take(rows), progress)
 
     def ready(self, jobs: Jobs) -> Ints:
-        """When all that each job comes after was over, and the think time; NO_TIME where none of that ran."""
+        """The instant at which all predecessors of each job had ended, plus the think time; NO_TIME if none of them
+        ran.
+        """
         after, ready = jobs.after, np.full(len(self), NO_TIME)
         owner = np.repeat(np.arange(len(self)), np.diff(after.first))
         np.maximum.at(ready, owner, self.end[after.items] + jobs.think[owner])
@@ -148,13 +152,13 @@ class Schedule:
 
     @property
     def ran(self) -> NDArray[np.bool_]:
-        """Which jobs started."""
+        """The jobs that started."""
         ran: NDArray[np.bool_] = self.start != NO_TIME
         return ran
 
     @property
     def finished(self) -> NDArray[np.bool_]:
-        """Which jobs ran to their end or their walltime: all that ran, without those cancelled or lost with a node."""
+        """The jobs that ran to their end or their walltime: all that ran but were not cancelled or lost with a node."""
         finished: NDArray[np.bool_] = self.ran & ~np.isin(self.state, (CANCELLED, NODE_FAIL, PENDING))
         return finished
 
@@ -167,7 +171,7 @@ class Schedule:
         return Schedule(**columns | {"runs": None if self.runs is None else self.runs.of_jobs(rows)})
 
     def columns(self) -> frames.Columns:
-        """What became of each job, for a table; times in seconds."""
+        """The fate of each job, as columns of a table; times in seconds."""
         why = (*REASONS, "")
         reasons = zip(self.reason.tolist(), self.rejected_for, strict=True)
         return {

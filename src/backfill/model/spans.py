@@ -1,4 +1,4 @@
-"""Spans of time for people: several in one unit, so that they compare at a glance."""
+"""Texts for spans of time: several in one unit, so that they compare at a glance."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ NONE = "-"
 
 def times(seconds: Sequence[float | int | None], unit: str | None = None) -> list[str]:
     """Spans of time in one unit, by default the one in which they read best."""
-    some = [abs(value) for value in seconds if value]
+    sizes = [abs(value) for value in seconds if value]
     unit = unit or unit_of(seconds)
     size = UNITS[unit]
-    digits = 1 if min(some, default=0) >= 2 * size or max(some, default=0) < 0.005 * size else 2
+    digits = 1 if min(sizes, default=0) >= 2 * size or max(sizes, default=0) < 0.005 * size else 2
     return [NONE if value is None else _in_unit(value / size, digits, unit) for value in seconds]
 
 
@@ -34,10 +34,10 @@ def span(seconds: float, unit: str) -> str:
 
 def unit_of(seconds: Sequence[float | int | None]) -> str:
     """The unit in which all of these read well, or else the largest one that the longest of them has ten of."""
-    some = [abs(value) for value in seconds if value]
-    if not some:
+    sizes = [abs(value) for value in seconds if value]
+    if not sizes:
         return "s"
-    least, most = min(some), max(some)
+    least, most = min(sizes), max(sizes)
     return _unit(least, most) or next((unit for unit, size in UNITS.items() if most >= 10 * size), "s")
 
 

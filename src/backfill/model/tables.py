@@ -1,4 +1,4 @@
-"""What the tables of a platform TOML share: the kinds of values, and how a name or a text is written."""
+"""The types of values that the tables of a platform TOML share, and the text form of names."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Units live at the edges: inside, time is int64 microseconds and sizes are int64 bytes."""
+"""Conversions of units at the edges: inside, time is int64 microseconds and sizes are int64 bytes."""
 
 import re
 from decimal import Decimal, InvalidOperation
@@ -87,7 +87,7 @@ def span_text(micros: float) -> str:
 
 
 def amount(name: str, value: int) -> str:
-    """How much there is of a resource, or how many copies of a licence: memory with a unit."""
+    """The text for an amount of a resource or a number of copies of a licence: memory with a unit."""
     if name != "memory":
         return f"{value:,}"
     power = min(max(value.bit_length() - 1, 0) // 10, 5)

@@ -33,7 +33,7 @@ class Ragged:
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[int]]) -> "Ragged":
-        """From one sequence per job."""
+        """The lists of several jobs, from one sequence per job."""
         first = np.zeros(len(lists) + 1, np.int64)
         np.cumsum([len(items) for items in lists], out=first[1:])
         return cls(first, np.array([item for items in lists for item in items], np.int64))
@@ -74,13 +74,15 @@ class Counted(Ragged):
 
     @classmethod
     def of_copies(cls, lists: Ragged) -> "Counted":
-        """From lists with an item for each copy."""
+        """The counted items of several jobs, from lists with an item for each copy."""
         job = np.repeat(np.arange(len(lists)), np.diff(lists.first))
         return cls.of_items(len(lists), job, lists.items, np.ones(len(lists.items), np.int64))
 
     @classmethod
     def of_items(cls, jobs: int, job: Ints, item: Ints, count: Ints) -> "Counted":
-        """From triples of job, item and count in any order; those of the same job and item are added up."""
+        """The counted items of several jobs, from triples of job, item and count in any order; those of the same job
+        and item are added up.
+        """
         many = int(item.max(initial=0)) + 1
         pairs, inverse = np.unique(job * many + item, return_inverse=True)
         counts = np.zeros(len(pairs), np.int64)
@@ -94,8 +96,8 @@ class Counted(Ragged):
 
     def counts_of(self, job: int) -> dict[int, int]:
         """The items of a job with their counts."""
-        some = slice(self.first[job], self.first[job + 1])
-        return dict(zip(self.items[some].tolist(), self.counts[some].tolist(), strict=True))
+        items = slice(self.first[job], self.first[job + 1])
+        return dict(zip(self.items[items].tolist(), self.counts[items].tolist(), strict=True))
 
     def take(self, rows: Ints) -> "Counted":
         """The lists of these rows, in this order."""
@@ -112,7 +114,7 @@ class Labels:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Labels":
-        """From one text per job, codes in order of first appearance; an empty text is no value."""
+        """The labels of jobs, from one text per job; codes in order of first appearance; an empty text is no value."""
         known: dict[str, int] = {"": -1}
         codes = np.fromiter((known.setdefault(text, len(known) - 1) for text in texts), np.int32, len(texts))
         return cls(codes, tuple(known)[1:])
@@ -515,8 +517,8 @@ class Workload:
         jobs = self.jobs if len(rows) == len(self) else self.jobs.take(rows)
         freed = int((np.diff(jobs.after.first) < np.diff(self.jobs.after.first)[rows]).sum())
         note = f"depended on a job that is left out, and no longer wait for it: {counted(freed, 'job')}"
-        found = self.with_jobs(jobs, *([note] if freed else []), **chosen)
-        return replace(found, left_out=self.left_out | ids_without(self.jobs.job, rows))
+        kept = self.with_jobs(jobs, *([note] if freed else []), **chosen)
+        return replace(kept, left_out=self.left_out | ids_without(self.jobs.job, rows))
 
     def at_load(self, factor: float) -> "Workload":
         """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond. Raises UsageError.
@@ -550,7 +552,7 @@ def ids_without(ids: NDArray[Any], rows: Ints) -> frozenset[str]:
 
 
 def remarks(dropped: Mapping[str, int], notes: Sequence[str]) -> list[str]:
-    """What was left out, and further notes, one sentence each."""
+    """Sentences on jobs that were left out, and further notes."""
     return [*(f"left out {counted(n, 'job')}: {why}" for why, n in dropped.items()), *notes]
 
 

@@ -1,4 +1,4 @@
-"""What a paper is asked to do, and the tasks that it makes of it.
+"""The request to reproduce a paper, and the tasks that it makes of it.
 
 Every module of PAPERS has `reproduce(asked)`, which reads of it what it needs.
 """
@@ -53,7 +53,7 @@ class Plan:
 
     def carry_out(self) -> Callable[[Mapping[Any, range]], dict[Any, list[Any]]]:
         """Run all tasks. Returns what gives the results of a sweep: x -> what its tasks returned."""
-        told = self.asked.progress
-        tell: Progress | None = None if told is None else lambda done: told(done, len(self.tasks))
-        found = carry_out(self.run, self.tasks, self.asked.executor, tell)
-        return lambda places: {x: [found[i] for i in which] for x, which in places.items()}
+        progress = self.asked.progress
+        tell: Progress | None = None if progress is None else lambda done: progress(done, len(self.tasks))
+        results = carry_out(self.run, self.tasks, self.asked.executor, tell)
+        return lambda places: {x: [results[i] for i in which] for x, which in places.items()}

@@ -70,18 +70,18 @@ def outcomes(repair: Demands) -> dict[str, Outcome]:
 def claims() -> list[Claim]:
     """Whether Table 4 follows from Table 3, as printed and with one cell of it changed."""
     repaired, printed = [outcomes(repair) for repair in REPAIRS], outcomes({})
-    what = "case study, mean turn-around time of a project: 6.25 under 2TSB, 8% less under 2TFB-SF with SF 0.2"
+    text = "case study, mean turn-around time of a project: 6.25 under 2TSB, 8% less under 2TFB-SF with SF 0.2"
     return [
         Claim(
             "Table 4",
-            what,
+            text,
             "every end of Table 4, exactly, with any of the four changes of one cell of Table 3 that mend its misprint",
             _told(repaired[0]),
             all(_is_table_4(each) for each in repaired),
         ),
         Claim(
             "Table 4, as printed",
-            what,
+            text,
             "every end of Table 4, exactly, from Table 3 as it is printed",
             f"{_told(printed)}: J3.2 fits beside J2.1, so that nobody has to make way",
             _is_table_4(printed),
@@ -89,25 +89,25 @@ def claims() -> list[Claim]:
     ]
 
 
-def _is_table_4(found: Mapping[str, Outcome]) -> bool:
-    return all(each.ends == ENDS[policy] and each.mean == MEANS[policy] for policy, each in found.items())
+def _is_table_4(by_policy: Mapping[str, Outcome]) -> bool:
+    return all(each.ends == ENDS[policy] and each.mean == MEANS[policy] for policy, each in by_policy.items())
 
 
-def _told(found: Mapping[str, Outcome]) -> str:
+def _told(by_policy: Mapping[str, Outcome]) -> str:
     return "; ".join(
         f"{LABELS[policy]}: {each.mean:g}, ends {', '.join(f'{end:g}' for end in each.ends)}"
-        for policy, each in found.items()
+        for policy, each in by_policy.items()
     )
 
 
 def figure() -> Blocks:
     """Figure 6: what each job holds of each resource under both policies."""
-    demands, found = {name: row[2] for name, row in JOBS.items()} | dict(TAKEN), outcomes(TAKEN)
+    demands, by_policy = {name: row[2] for name, row in JOBS.items()} | dict(TAKEN), outcomes(TAKEN)
     held = {
         LABELS[policy]: [
             Held(name, name[:2], start, end, demands[name])
             for name, start, end in zip(JOBS, each.starts, each.ends, strict=True)
         ]
-        for policy, each in found.items()
+        for policy, each in by_policy.items()
     }
     return Blocks("figure-6", "Figure 6: the case study", CAPACITY, held)

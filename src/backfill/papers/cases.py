@@ -44,21 +44,21 @@ def _note(cases: Sequence[Case], share: bool) -> str:
         return ""
     shown = cases if len(cases) <= SHOWN else (cases[0], cases[-1])
     few = {case.few.count for case in shown if case.few.count < case.found.count}
-    told = "; ".join(
+    shown_cases = "; ".join(
         f"{case.where}: {_short(case.found, share)}" + (f" ({_mean(case.few, share)})" if few else "") for case in shown
     )
-    return told + "".join(f"; in brackets the first {count} seeds" for count in few)
+    return shown_cases + "".join(f"; in brackets the first {count} seeds" for count in few)
 
 
-def _short(found: Estimate, share: bool) -> str:
-    if not found.bounded:
-        return _mean(found, share)
-    low, high = (f"{_percent(x):.3g}" if share else f"{x:,.0f}" for x in (found.low, found.high))
-    return f"{_mean(found, share)} [{low}, {high}]"
+def _short(estimate: Estimate, share: bool) -> str:
+    if not estimate.bounded:
+        return _mean(estimate, share)
+    low, high = (f"{_percent(x):.3g}" if share else f"{x:,.0f}" for x in (estimate.low, estimate.high))
+    return f"{_mean(estimate, share)} [{low}, {high}]"
 
 
-def _mean(found: Estimate, share: bool) -> str:
-    return f"{_percent(found.mean):+.3g}%" if share else f"{found.mean:,.0f} s"
+def _mean(estimate: Estimate, share: bool) -> str:
+    return f"{_percent(estimate.mean):+.3g}%" if share else f"{estimate.mean:,.0f} s"
 
 
 def _percent(share: float) -> float:

@@ -1,4 +1,4 @@
-"""The claims of a paper, and what was measured of each."""
+"""The claims of a paper, with the value measured for each."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -105,11 +105,11 @@ def below(name: str, claim: str, expected: str, cases: Cases, unit: str = "", sc
 
     Cases without an interval cannot decide it, but leave it open where the others speak for it; they are noted.
     """
-    told = {where: each.times(scale) for where, each in cases.items()}
-    bounded = {where: each for where, each in told.items() if each.bounded}
-    where, worst = worst_of(bounded or told)
-    found = Claim.of(name, claim, expected, worst, worst.high < 0, where, unit)
-    if len(bounded) == len(told):
-        return found
-    note = "no interval: " + "; ".join(f"{each}{unit}, {w}" for w, each in told.items() if not each.bounded)
-    return replace(found, held=None if worst.high < 0 or not bounded else False, note=note)
+    scaled = {where: each.times(scale) for where, each in cases.items()}
+    bounded = {where: each for where, each in scaled.items() if each.bounded}
+    where, worst = worst_of(bounded or scaled)
+    judged = Claim.of(name, claim, expected, worst, worst.high < 0, where, unit)
+    if len(bounded) == len(scaled):
+        return judged
+    note = "no interval: " + "; ".join(f"{each}{unit}, {w}" for w, each in scaled.items() if not each.bounded)
+    return replace(judged, held=None if worst.high < 0 or not bounded else False, note=note)

@@ -63,24 +63,24 @@ def run(cell: FarmTask) -> dict[str, Numbers]:
 
 def _numbers(log: Workload, policy: str, spec: RunSpec, check: bool) -> Numbers:
     result = run_spec(log, None, spec)
-    found = {}
+    numbers = {}
     for name in KEPT:
         if (value := result.metrics[name]) is None:
             raise BackfillError(
                 f"farm with seed {spec.options.seed}, {policy}: {name} has no value, so no claim can rest on it"
             )
-        found[name] = float(value)
+        numbers[name] = float(value)
     if check and policy == BF_UNMOD:
-        found["violations"] = float(len(result.verify()))  # BF_UNMOD binds itself, so late heads are among them
-    return found
+        numbers["violations"] = float(len(result.verify()))  # BF_UNMOD binds itself, so late heads are among them
+    return numbers
 
 
-def reproduce(asked: Asked) -> Reproduction:
+def reproduce(request: Asked) -> Reproduction:
     """All experiments: figures and claims; with `sensitivity` also other weights and the other reading of margins."""
-    plan = Plan(asked, run)
+    plan = Plan(request, run)
 
     def add(settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, range]:
-        return plan.add(_cells(asked, settings, **more))
+        return plan.add(_cells(request, settings, **more))
 
     main = add({ia: {"interarrival": ia} for ia in INTERARRIVALS}, check=True)
     tables = {
@@ -88,7 +88,7 @@ def reproduce(asked: Asked) -> Reproduction:
         for ia in TABLE_INTERARRIVALS
     }
     percent = weighted = None
-    if asked.sensitivity:
+    if request.sensitivity:
         percent = add({ia: {"interarrival": ia, "margin": "percent"} for ia in INTERARRIVALS})
         weighted = {
             (name, factor): add(
@@ -97,10 +97,10 @@ def reproduce(asked: Asked) -> Reproduction:
             for name in WEIGHTS
             for factor in (0.1, 10.0)
         }
-    found = plan.carry_out()
+    results = plan.carry_out()
 
     def done(places: Mapping[Any, range]) -> Sweep:
-        return Sweep(found(places))
+        return Sweep(results(places))
 
     sweep, by_ratio = done(main), {ia: done(each) for ia, each in tables.items()}
     claims = [
@@ -111,11 +111,12 @@ def reproduce(asked: Asked) -> Reproduction:
     ]
     figures = [*_figures(sweep), *_tables(by_ratio)]
     setting = [
-        f"100 machines of 1 to 8 cpus, 20 licences, 1,000 jobs; {asked.replications} farms, the same for all policies.",
+        "100 machines of 1 to 8 cpus, 20 licences, 1,000 jobs; "
+        f"{request.replications} farms, the same for all policies.",
         "System usage is the cpus held over the cpus that the jobs in the system ask for, at most all there are, from "
         "the first submit to the last. Weights and factors are the defaults of bf-mod, fixed before the runs.",
     ]
-    setting += asked.caveat(REPLICATIONS)
+    setting += request.caveat(REPLICATIONS)
     if percent is not None and weighted is not None:
         second, other = done(percent), {each: done(which) for each, which in weighted.items()}
         figures += [*_figures(second, " (margins in percent)", "-percent"), *_sensitivity(sweep, other)]
@@ -125,9 +126,9 @@ def reproduce(asked: Asked) -> Reproduction:
     return Reproduction(TITLE, setting, ordered, figures, {"version": f"backfill {__version__}"})
 
 
-def _cells(asked: Asked, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, list[FarmTask]]:
+def _cells(request: Asked, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, list[FarmTask]]:
     """A sweep: x -> arguments of the farm."""
-    return {x: [FarmTask.of(seed, arguments, **more) for seed in asked.seeds] for x, arguments in settings.items()}
+    return {x: [FarmTask.of(seed, arguments, **more) for seed in request.seeds] for x, arguments in settings.items()}
 
 
 def _figures(sweep: Sweep, reading: str = "", suffix: str = "") -> list[Figure]:

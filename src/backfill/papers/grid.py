@@ -69,54 +69,54 @@ DRAWN = (
 )
 
 
-def reproduce(asked: Asked) -> Reproduction:
+def reproduce(request: Asked) -> Reproduction:
     """All experiments: figures and claims; with `sensitivity` also F2.2, F2.4a and F2.5a in other readings."""
-    plan = Plan(asked, run)
+    plan = Plan(request, run)
     by_sizes = {
         sizes: plan.add({
             local: [
                 GridTask.of(_policies(local, sizes), seed=seed, blocks=local == LOCAL[-1], local=local, gangs=GANGS,
                             sizes=sizes)
-                for seed in asked.seeds
+                for seed in request.seeds
             ]
             for local in LOCAL
         })
         for sizes in SIZES
     }  # fmt: skip
     alone = plan.add(
-        {local: [GridTask.of([SITE], seed=s, local=local, gangs=0) for s in asked.seeds] for local in LOCAL}
+        {local: [GridTask.of([SITE], seed=s, local=local, gangs=0) for s in request.seeds] for local in LOCAL}
     )
     single = plan.add({
-        load: [GridTask.of([SITE], seed=s, local=load, gangs=0, processors=1) for s in asked.seeds] for load in SINGLE
+        load: [GridTask.of([SITE], seed=s, local=load, gangs=0, processors=1) for s in request.seeds] for load in SINGLE
     })  # fmt: skip
     second = {
         reading: plan.add({
-            local: [GridTask.of(both, seed=s, local=local, gangs=GANGS, sizes=POWERS, **more) for s in asked.seeds]
+            local: [GridTask.of(both, seed=s, local=local, gangs=GANGS, sizes=POWERS, **more) for s in request.seeds]
             for local in HIGH
         })
-        for reading, (both, more) in (READINGS if asked.sensitivity else {}).items()
+        for reading, (both, more) in (READINGS if request.sensitivity else {}).items()
     }  # fmt: skip
     done = plan.carry_out()
-    found = {sizes: Sweep(done(places)) for sizes, places in by_sizes.items()}
-    claims = grid_claims.claims_of(found, Sweep(done(alone)), Sweep(done(single)))
+    sweeps = {sizes: Sweep(done(places)) for sizes, places in by_sizes.items()}
+    claims = grid_claims.claims_of(sweeps, Sweep(done(alone)), Sweep(done(single)))
     for reading, places in second.items():
         claims += grid_claims.in_another_reading(reading, _as_defaults(done(places), READINGS[reading][0]))
     figures = [
-        *(_completion(number, sizes, sweep) for number, (sizes, sweep) in enumerate(found.items(), 2)),
-        *(_both(found, *each) for each in DRAWN),
-        *_by_tolerance(found[POWERS]),
-        *(_starvation(approach, found[POWERS]) for approach in APPROACHES),
-        _warm_up(found),
+        *(_completion(number, sizes, sweep) for number, (sizes, sweep) in enumerate(sweeps.items(), 2)),
+        *(_both(sweeps, *each) for each in DRAWN),
+        *_by_tolerance(sweeps[POWERS]),
+        *(_starvation(approach, sweeps[POWERS]) for approach in APPROACHES),
+        _warm_up(sweeps),
     ]
-    setting = [*_sentences(asked), grid_claims.warm_up_is_over(found), *asked.caveat(REPLICATIONS)]
+    setting = [*_sentences(request), grid_claims.warm_up_is_over(sweeps), *request.caveat(REPLICATIONS)]
     return Reproduction(TITLE, setting, claims, figures, {"version": f"backfill {__version__}"})
 
 
-def _as_defaults(found: Mapping[float, list[dict[str, Numbers]]], both: tuple[str, ...]) -> Sweep:
+def _as_defaults(by_place: Mapping[float, list[dict[str, Numbers]]], both: tuple[str, ...]) -> Sweep:
     """What two policies did, under the names of the approaches."""
     rows = {
         x: [{name: each[text] for name, text in zip(APPROACHES, both, strict=True)} for each in some]
-        for x, some in found.items()
+        for x, some in by_place.items()
     }
     return Sweep(rows)
 
@@ -139,11 +139,11 @@ def _completion(number: int, sizes: str, sweep: Sweep) -> Figure:
     )  # fmt: skip
 
 
-def _both(found: Mapping[str, Sweep], name: str, title: str, y: str, metric: str, log: bool) -> Figure:
+def _both(sweeps: Mapping[str, Sweep], name: str, title: str, y: str, metric: str, log: bool) -> Figure:
     """Both approaches and both distributions of sizes."""
     lines = {
         f"{each}, {SIZES[sizes]}": [sweep.mean(local, each, metric) for local in LOCAL]
-        for sizes, sweep in found.items()
+        for sizes, sweep in sweeps.items()
         for each in APPROACHES
     }
     return Figure(name, title, X, y, _texts(LOCAL), lines, log=log)
@@ -156,11 +156,12 @@ def _by_tolerance(sweep: Sweep) -> list[Figure]:
               False))  # fmt: skip
     return [
         Figure(
-            f"tolerance-{name}", f"Inaccurate run times, {what}: gang-span, sizes {SIZES[POWERS]}", X, y, _texts(LOCAL),
+            f"tolerance-{name}", f"Inaccurate run times, {label}: gang-span, sizes {SIZES[POWERS]}",
+            X, y, _texts(LOCAL),
             {f"T = {t:g}": [sweep.mean(local, policy(SPAN, t), metric) for local in LOCAL] for t in TOLERANCES},
             percent=percent, of="tolerance", log=log,
         )
-        for name, what, y, metric, percent, log in drawn
+        for name, label, y, metric, percent, log in drawn
     ]  # fmt: skip
 
 
@@ -178,7 +179,7 @@ def _starvation(approach: str, sweep: Sweep) -> Figure:
     )  # fmt: skip
 
 
-def _warm_up(found: Mapping[str, Sweep]) -> Figure:
+def _warm_up(sweeps: Mapping[str, Sweep]) -> Figure:
     """The mean response of local jobs in each block of completions, at the highest load."""
     blocks = range((WARMUP + COMPLETIONS) // BLOCK)
     return Figure(
@@ -188,7 +189,7 @@ def _warm_up(found: Mapping[str, Sweep]) -> Figure:
             f"{each}, {'powers' if sizes == POWERS else 'uniform'}": [
                 sweep.mean(LOCAL[-1], each, block(number)) for number in blocks
             ]
-            for sizes, sweep in found.items()
+            for sizes, sweep in sweeps.items()
             for each in APPROACHES
         },
     )  # fmt: skip
@@ -198,10 +199,10 @@ def _texts(values: Iterable[float]) -> list[str]:
     return [f"{value:g}" for value in values]
 
 
-def _sentences(asked: Asked) -> Sequence[str]:
+def _sentences(request: Asked) -> Sequence[str]:
     """What was run."""
     return [
-        f"Two sites of 16 processors; service times of mean 1 s, {GANGS:g} gangs per second; {asked.replications} "
+        f"Two sites of 16 processors; service times of mean 1 s, {GANGS:g} gangs per second; {request.replications} "
         "replications, the same jobs for all policies. Intervals by Student's t; ratios are those of means over the "
         "same seeds (delta method).",
         f"Each run has {ARRIVALS:,} arrivals. Means are over {COMPLETIONS:,} completions after the first {WARMUP:,}; "

@@ -31,19 +31,19 @@ def policy(approach: str, tolerance: float = 0) -> str:
     return f"{approach}:tolerance={tolerance:g}" if tolerance else approach
 
 
-def claims_of(found: BySizes, alone: Sweep, single: Sweep) -> list[Claim]:
+def claims_of(sweeps: BySizes, alone: Sweep, single: Sweep) -> list[Claim]:
     """All claims. found: by sizes of gangs; alone: without gangs; single: without gangs, one processor per site."""
     return [
-        nearly_all_complete(found[UNIFORM]),
-        span_completes_more(found[POWERS]),
-        completion_of_both(found),
-        gangs_respond_sooner(found, WRT, "F2.4a"),
-        gangs_respond_sooner(found, WSLD, "F2.4b"),
-        local_jobs_respond_later(found[POWERS], RT, "F2.5a"),
-        local_jobs_respond_later(found[POWERS], SLD, "F2.5b"),
-        tolerance_changes_little(found),
-        tolerance_helps_local_jobs(found),
-        no_gang_is_late(found.values()),
+        nearly_all_complete(sweeps[UNIFORM]),
+        span_completes_more(sweeps[POWERS]),
+        completion_of_both(sweeps),
+        gangs_respond_sooner(sweeps, WRT, "F2.4a"),
+        gangs_respond_sooner(sweeps, WSLD, "F2.4b"),
+        local_jobs_respond_later(sweeps[POWERS], RT, "F2.5a"),
+        local_jobs_respond_later(sweeps[POWERS], SLD, "F2.5b"),
+        tolerance_changes_little(sweeps),
+        tolerance_helps_local_jobs(sweeps),
+        no_gang_is_late(sweeps.values()),
         sites_join_the_shortest_queue(alone),
         single_processors_are_mm1(single),
     ]
@@ -51,12 +51,12 @@ def claims_of(found: BySizes, alone: Sweep, single: Sweep) -> list[Claim]:
 
 def in_another_reading(reading: str, powers: Sweep) -> list[Claim]:
     """Those that compare the approaches with powers of two at high load."""
-    found = [
+    claims = [
         span_completes_more(powers),
         gangs_respond_sooner({POWERS: powers}, WRT, "F2.4a"),
         local_jobs_respond_later(powers, RT, "F2.5a"),
     ]
-    return [replace(claim, id=f"{claim.id}, {reading}") for claim in found]
+    return [replace(claim, id=f"{claim.id}, {reading}") for claim in claims]
 
 
 def nearly_all_complete(uniform: Sweep) -> Claim:
@@ -69,82 +69,82 @@ def nearly_all_complete(uniform: Sweep) -> Claim:
         for local in LOCAL
         if local <= HIGH[0]
     }
-    what = "sizes 2 to 13: nearly all gangs complete in both approaches"
-    return _points("F2.1", what, f"at least 97% of the gangs, up to {HIGH[0]} local jobs per second", cases)
+    text = "sizes 2 to 13: nearly all gangs complete in both approaches"
+    return _points("F2.1", text, f"at least 97% of the gangs, up to {HIGH[0]} local jobs per second", cases)
 
 
 def span_completes_more(powers: Sweep) -> Claim:
     """F2.2: the direction is judged by intervals, the size by means."""
-    found = {f"at {local}": powers.change(local, SPAN, SITE, COMPLETED).times(100) for local in HIGH}
-    what = "powers of two: approach 2 completes about 10% more gangs at high load"
-    held = all(each.low > 0 and 2 <= each.mean <= 15 for each in found.values())
-    where, worst = min(found.items(), key=lambda case: case[1].low)
-    claim = Claim.of("F2.2", what, f"more at {_shown(HIGH)}, by 2 to 15 points", worst, held, where, " points")
-    return replace(claim, note="; ".join(f"{each} points, {where}" for where, each in found.items()))
+    gains = {f"at {local}": powers.change(local, SPAN, SITE, COMPLETED).times(100) for local in HIGH}
+    text = "powers of two: approach 2 completes about 10% more gangs at high load"
+    held = all(each.low > 0 and 2 <= each.mean <= 15 for each in gains.values())
+    where, worst = min(gains.items(), key=lambda case: case[1].low)
+    claim = Claim.of("F2.2", text, f"more at {_shown(HIGH)}, by 2 to 15 points", worst, held, where, " points")
+    return replace(claim, note="; ".join(f"{each} points, {where}" for where, each in gains.items()))
 
 
-def completion_of_both(found: BySizes) -> Claim:
+def completion_of_both(sweeps: BySizes) -> Claim:
     """F2.3."""
-    told = "; ".join(
+    shares = "; ".join(
         f"at {local}: "
-        + ", ".join(f"{100 * sweep.mean(local, SITE, COMPLETED).mean:.1f}% ({SIZES[s]})" for s, sweep in found.items())
+        + ", ".join(f"{100 * sweep.mean(local, SITE, COMPLETED).mean:.1f}% ({SIZES[s]})" for s, sweep in sweeps.items())
         for local in HIGH
     )
-    what = "approach 1 completes nearly the same share of gangs for both distributions of sizes"
+    text = "approach 1 completes nearly the same share of gangs for both distributions of sizes"
     expected = "reported: it does not go with the claim before, unless neither is near 100%"
-    return Claim("F2.3", what, expected, f"completion under gang-site {told}", None)
+    return Claim("F2.3", text, expected, f"completion under gang-site {shares}", None)
 
 
-def gangs_respond_sooner(found: BySizes, metric: str, name: str) -> Claim:
+def gangs_respond_sooner(sweeps: BySizes, metric: str, name: str) -> Claim:
     """F2.4."""
     cases = {
         f"ratio less 1 at {local}, {SIZES[sizes]}": sweep.ratio(local, SPAN, SITE, metric).plus(-1)
-        for sizes, sweep in found.items()
+        for sizes, sweep in sweeps.items()
         for local in HIGH
     }
-    what = f"gangs: {metric} lower under approach 2 at high load"
-    return below(name, what, f"lower under gang-span at {_shown(HIGH)}", cases)
+    text = f"gangs: {metric} lower under approach 2 at high load"
+    return below(name, text, f"lower under gang-span at {_shown(HIGH)}", cases)
 
 
 def local_jobs_respond_later(powers: Sweep, metric: str, name: str) -> Claim:
     """F2.5: the direction is judged by the interval, the size by the mean."""
     more = powers.ratio(HIGH[1], SPAN, SITE, metric).plus(-1)
-    what = f"local jobs: {metric} slightly higher under approach 2 at high load"
+    text = f"local jobs: {metric} slightly higher under approach 2 at high load"
     held = more.low > 0 and more.mean <= MOST
     expected = f"powers of two: higher at {HIGH[1]}, by at most {100 * MOST:g}%"
-    return Claim.of(name, what, expected, more.times(100), held, f"at {HIGH[1]}", "%")
+    return Claim.of(name, text, expected, more.times(100), held, f"at {HIGH[1]}", "%")
 
 
-def tolerance_changes_little(found: BySizes) -> Claim:
+def tolerance_changes_little(sweeps: BySizes) -> Claim:
     """F2.6, low load."""
     cases: Cases = {}
-    for sizes, approach, metric, tolerance, changed in _by_tolerance(found, LOW, (RT, WRT)):
+    for sizes, approach, metric, tolerance, changed in _by_tolerance(sweeps, LOW, (RT, WRT)):
         where = f"ratio of {metric} at {LOW}, T = {tolerance:g}, {approach}, {SIZES[sizes]}"
         cases[f"{where}, less {1 + LITTLE:g}"] = changed.plus(-1 - LITTLE)
         cases[f"{1 - LITTLE:g} less the {where}"] = changed.negative().plus(1 - LITTLE)
-    what = "inaccurate run times (T > 0) change RT and WRT little at low load"
-    return below("F2.6a", what, f"by at most {100 * LITTLE:g}% at {LOW}", cases)
+    text = "inaccurate run times (T > 0) change RT and WRT little at low load"
+    return below("F2.6a", text, f"by at most {100 * LITTLE:g}% at {LOW}", cases)
 
 
-def tolerance_helps_local_jobs(found: BySizes) -> Claim:
+def tolerance_helps_local_jobs(sweeps: BySizes) -> Claim:
     """F2.6, high load."""
     cases: Cases = {}
     most = TOLERANCES[-1]
-    for sizes, approach, metric, tolerance, changed in _by_tolerance(found, HIGH[1], (RT, WRT)):
+    for sizes, approach, metric, tolerance, changed in _by_tolerance(sweeps, HIGH[1], (RT, WRT)):
         if tolerance == most:
             where = f"at {HIGH[1]}, {approach}, {SIZES[sizes]}"
             if metric == RT:
                 cases[f"ratio of RT less 1 {where}"] = changed.plus(-1)
             else:
                 cases[f"1 less the ratio of WRT {where}"] = changed.negative().plus(1)
-    what = "at high load local RT falls and the WRT of gangs rises with T"
-    return below("F2.6b", what, f"T = {most:g} against T = 0 at {HIGH[1]}", cases)
+    text = "at high load local RT falls and the WRT of gangs rises with T"
+    return below("F2.6b", text, f"T = {most:g} against T = 0 at {HIGH[1]}", cases)
 
 
 def _by_tolerance(
-    found: BySizes, local: int, metrics: Iterable[str]
+    sweeps: BySizes, local: int, metrics: Iterable[str]
 ) -> Iterable[tuple[str, str, str, float, Estimate]]:
-    for sizes, sweep in found.items():
+    for sizes, sweep in sweeps.items():
         for approach in APPROACHES:
             for metric in metrics:
                 for tolerance in TOLERANCES[1:]:
@@ -160,8 +160,8 @@ def no_gang_is_late(sweeps: Iterable[Sweep]) -> Claim:
             for numbers in each:
                 gangs += sum(numbers[approach][GANGS] for approach in APPROACHES)
                 late += sum(numbers[approach][LATE] for approach in APPROACHES)
-    what = "law: with T = 0 no gang starts later than was known when its processors were chosen"
-    return Claim("F2.7a", what, "none", f"{late:,.0f} of {gangs:,.0f} gangs that waited", late == 0)
+    text = "law: with T = 0 no gang starts later than was known when its processors were chosen"
+    return Claim("F2.7a", text, "none", f"{late:,.0f} of {gangs:,.0f} gangs that waited", late == 0)
 
 
 def sites_join_the_shortest_queue(alone: Sweep) -> Claim:
@@ -170,23 +170,25 @@ def sites_join_the_shortest_queue(alone: Sweep) -> Claim:
     means = {local: alone.mean(local, SITE, WAIT) for local in LOCAL}
     bounds = {local: (mean_wait(local, 1, 16), mean_wait(local / 16, 1, 1)) for local in LOCAL}
     held = other == 0 and all(low < means[local].mean < high for local, (low, high) in bounds.items())
-    told = "; ".join(f"{means[local]} s at {local}, {low:.4g} to {high:.4g}" for local, (low, high) in bounds.items())
-    what = "without gangs each site is 16 queues that are joined by the shortest"
+    means_and_bounds = "; ".join(
+        f"{means[local]} s at {local}, {low:.4g} to {high:.4g}" for local, (low, high) in bounds.items()
+    )
+    text = "without gangs each site is 16 queues that are joined by the shortest"
     expected = (
         "each wait that of a reference simulation with the same random numbers, and the mean between that of one "
         "queue for all (M/M/16) and that of 16 queues drawn by lot (M/M/1)"
     )
     measured = f"{other:,.0f} of {jobs:,.0f} waits are others"
-    return Claim("F2.7b", what, expected, measured, held, note=f"mean waits and bounds: {told}")
+    return Claim("F2.7b", text, expected, measured, held, note=f"mean waits and bounds: {means_and_bounds}")
 
 
 def single_processors_are_mm1(single: Sweep) -> Claim:
     """F2.7, sites of one processor."""
-    found = {load: single.mean(load, SITE, WAIT) for load in single.found}
-    held = all(each.low <= mean_wait(load, 1, 1) <= each.high for load, each in found.items())
-    told = "; ".join(f"at {load:g}: {each}, theory {mean_wait(load, 1, 1):.4g}" for load, each in found.items())
-    what = "without gangs a site of one processor is M/M/1"
-    return Claim("F2.7c", what, "the mean wait of theory lies in the 95% interval of ours", told, held)
+    waits = {load: single.mean(load, SITE, WAIT) for load in single.found}
+    held = all(each.low <= mean_wait(load, 1, 1) <= each.high for load, each in waits.items())
+    shown = "; ".join(f"at {load:g}: {each}, theory {mean_wait(load, 1, 1):.4g}" for load, each in waits.items())
+    text = "without gangs a site of one processor is M/M/1"
+    return Claim("F2.7c", text, "the mean wait of theory lies in the 95% interval of ours", shown, held)
 
 
 def _shown(values: Iterable[float]) -> str:
@@ -197,18 +199,18 @@ def _points(name: str, claim: str, expected: str, cases: Cases) -> Claim:
     return below(name, claim, expected, cases, " points", 100)
 
 
-def warm_up_is_over(found: BySizes) -> str:
+def warm_up_is_over(sweeps: BySizes) -> str:
     """Whether the warm-up is over when measuring begins, by MSER-5 of each run at the highest load."""
-    told = []
+    sentences = []
     for whose, name in CUTS.items():
-        cuts = [cut for sweep in found.values() for each in APPROACHES for cut in sweep.values(HIGH[1], each, name)]
+        cuts = [cut for sweep in sweeps.values() for each in APPROACHES for cut in sweep.values(HIGH[1], each, name)]
         enough = sum(cut <= WARMUP for cut in cuts)
-        told.append(
+        sentences.append(
             f"by the responses of {whose} it would leave out no more than these in {enough} of {len(cuts)} runs, "
             f"{np.median(cuts):,.0f} in the median run, so the warm-up is "
             + ("long enough" if enough >= USUALLY * len(cuts) else "too short")
         )
     return (
         f"MSER-5 (White, Cobb and Spratt, WSC 2000) leaves out what makes the mean of the rest least certain. Of the "
-        f"{WARMUP:,} completions of warm-up at {HIGH[1]} local jobs per second: {'; '.join(told)}."
+        f"{WARMUP:,} completions of warm-up at {HIGH[1]} local jobs per second: {'; '.join(sentences)}."
     )

@@ -66,22 +66,22 @@ def _numbers(log: Workload, spec: RunSpec, blocks: bool) -> Numbers:
     local, response = rows[site[rows] >= 0], (schedule.end - log.jobs.submit).astype(np.float64) / SECOND
     gangs = Gangs.of(log, schedule, rows)
     service = (schedule.end[local] - schedule.start[local]) / SECOND
-    long, some = service > 0, gangs.service > 0
+    long, served = service > 0, gangs.service > 0
     share = completed(log, schedule, np.ones(len(log), np.bool_))
     assert share is not None
-    found = {
+    numbers = {
         RT: float(response[local].mean()),
         SLD: float((response[local][long] / service[long]).mean()),
         WRT: _weighted(gangs.response / SECOND, gangs.procs),
-        WSLD: _weighted((gangs.response / gangs.service)[some], gangs.procs[some]),
+        WSLD: _weighted((gangs.response / gangs.service)[served], gangs.procs[served]),
         COMPLETED: share,
         **_promises(schedule),
     }
     if blocks:
-        found |= _by_block(over, site, response)
+        numbers |= _by_block(over, site, response)
         for name, mine in zip(CUTS.values(), (site[over] >= 0, site[over] < 0), strict=True):
-            found[name] = _cut(response[over], np.flatnonzero(mine))
-    return found
+            numbers[name] = _cut(response[over], np.flatnonzero(mine))
+    return numbers
 
 
 def _weighted(values: Floats, weights: Ints) -> float:
@@ -95,12 +95,12 @@ def _promises(schedule: Schedule) -> Numbers:
 
 
 def _by_block(over: Ints, site: Any, response: Any) -> Numbers:
-    found = {}
+    means = {}
     for number in range((WARMUP + COMPLETIONS) // BLOCK):
         rows = over[number * BLOCK : (number + 1) * BLOCK]
         rows = rows[site[rows] >= 0]
-        found[block(number)] = float(response[rows].mean()) if len(rows) else float("nan")
-    return found
+        means[block(number)] = float(response[rows].mean()) if len(rows) else float("nan")
+    return means
 
 
 def _cut(response: Floats, mine: Ints) -> float:

@@ -84,45 +84,45 @@ def run(cell: LogTask | Drawn) -> Any:
     return cell.carry_out()
 
 
-def reproduce(asked: Asked) -> Reproduction:
+def reproduce(request: Asked) -> Reproduction:
     """All experiments for which the logs are there; claims that need others are not judged."""
-    plan, fixed = Plan(asked, run), (IBB_FIXED,) if asked.sensitivity else ()
-    places = {setting: plan.add(_over_loads(asked, setting, fixed)) for setting in _settings(asked)}
-    jobs = plan.add(_drawn(asked, {54: nas.jobs}, ON_NODES, of_jobs))
-    resources = plan.add(_drawn(asked, {k: partial(several, k) for k in COUNTS}, ON_RESOURCES))
+    plan, fixed = Plan(request, run), (IBB_FIXED,) if request.sensitivity else ()
+    places = {setting: plan.add(_over_loads(request, setting, fixed)) for setting in _settings(request)}
+    jobs = plan.add(_drawn(request, {54: nas.jobs}, ON_NODES, of_jobs))
+    resources = plan.add(_drawn(request, {k: partial(several, k) for k in COUNTS}, ON_RESOURCES))
     demands = {
         (memory, load): partial(lublin_with_memory, memory, load) for memory in MEMORIES for load in MEMORIES[memory]
     }
-    lublin = plan.add(_drawn(asked, demands, ON_LUBLIN + fixed))
-    shifted = plan.add(_shifted(asked) if asked.sensitivity and not missing(LOGS, asked.logs) else {})
+    lublin = plan.add(_drawn(request, demands, ON_LUBLIN + fixed))
+    shifted = plan.add(_shifted(request) if request.sensitivity and not missing(LOGS, request.logs) else {})
     done = plan.carry_out()
-    found = {setting: LogSweep({load: row for load, (row,) in done(each).items()}) for setting, each in places.items()}
+    sweeps = {setting: LogSweep({load: row for load, (row,) in done(each).items()}) for setting, each in places.items()}
     by_job, by_count, by_memory = (Sweep(done(each)) for each in (jobs, resources, lublin))
     by_begin = Sweep({load: [row.values for row in rows] for load, rows in done(shifted).items()})
     claims = [
-        *_claims(found),
-        *ibb_claims.without(missing(LOGS, asked.logs)),
+        *_claims(sweeps),
+        *ibb_claims.without(missing(LOGS, request.logs)),
         *ibb_claims.shorter_response(by_count),
         *ibb_claims.of_54_jobs(by_job),
         *ibb_claims.of_lublin(by_memory),
     ]
     if by_begin.found:
         claims.append(ibb_claims.of_shifted(by_begin))
-    if asked.sensitivity:
-        claims += [*_second_readings(found), *_told("refresh=false", ibb_claims.of_lublin(by_memory, IBB_FIXED)[:1])]
+    if request.sensitivity:
+        claims += [*_second_readings(sweeps), *_told("refresh=false", ibb_claims.of_lublin(by_memory, IBB_FIXED)[:1])]
     figures = [
-        *_figures(found),
+        *_figures(sweeps),
         *ibb_figures.of_54_jobs(by_job, ON_NODES),
         ibb_figures.of_resources(by_count, ON_RESOURCES),
         *ibb_figures.of_lublin(by_memory, ON_LUBLIN),
     ]
     ordered = sorted(claims, key=lambda claim: claim.id)
-    return Reproduction(TITLE, _sentences(asked, found), ordered, figures, {"version": f"backfill {__version__}"})
+    return Reproduction(TITLE, _sentences(request, sweeps), ordered, figures, {"version": f"backfill {__version__}"})
 
 
-def _over_loads(asked: Asked, setting: Setting, more: tuple[str, ...]) -> dict[float, list[LogTask]]:
+def _over_loads(request: Asked, setting: Setting, more: tuple[str, ...]) -> dict[float, list[LogTask]]:
     """A sweep over relative loads, the longest tasks first."""
-    logs = tuple(asked.logs[name] for name in setting.logs)
+    logs = tuple(request.logs[name] for name in setting.logs)
     main = setting.walltime == PURE.walltime and setting != MIXED_SMALL
     chosen = (POLICIES if main else CROWDED if setting == MIXED_SMALL else FEW) + more
     return {
@@ -133,66 +133,66 @@ def _over_loads(asked: Asked, setting: Setting, more: tuple[str, ...]) -> dict[f
                 (*chosen, CONSERVATIVE) if main and load <= CALM else chosen,
                 setting.walltime,
                 setting.memory,
-                _weeks(asked),
+                _weeks(request),
             )
         ]
         for load in reversed(LOADS)
     }
 
 
-def _shifted(asked: Asked) -> dict[float, list[LogTask]]:
+def _shifted(request: Asked) -> dict[float, list[LogTask]]:
     """The mixed workload over relative loads, with several begins of the second log."""
-    logs = tuple(asked.logs[name] for name in LOGS)
+    logs = tuple(request.logs[name] for name in LOGS)
     return {
-        load: [LogTask.of(logs, load, FEW, weeks=_weeks(asked), later_s=60 * k) for k in range(BEGINS)]
+        load: [LogTask.of(logs, load, FEW, weeks=_weeks(request), later_s=60 * k) for k in range(BEGINS)]
         for load in reversed(LOADS)
     }
 
 
 def _drawn(
-    asked: Asked,
+    request: Asked,
     sources: Mapping[Any, Callable[[int], Workload]],
     chosen: tuple[str, ...],
     more: Callable[[Result], Numbers] | None = None,
 ) -> dict[Any, list[Drawn]]:
     """A sweep over generated workloads, one task per replication."""
-    return {x: [Drawn.of(source, seed, chosen, more) for seed in asked.seeds] for x, source in sources.items()}
+    return {x: [Drawn.of(source, seed, chosen, more) for seed in request.seeds] for x, source in sources.items()}
 
 
-def _weeks(asked: Asked) -> int | None:
+def _weeks(request: Asked) -> int | None:
     """So much of each log is looked at; None: all."""
-    return QUICK_WEEKS if asked.quick else None
+    return QUICK_WEEKS if request.quick else None
 
 
-def _settings(asked: Asked) -> list[Setting]:
+def _settings(request: Asked) -> list[Setting]:
     """The sweeps for which the logs are there."""
     wanted = [*(Setting(logs, walltime) for logs in (MIXED.logs, PURE.logs) for walltime in WALLTIMES), SMALL]
     wanted.insert(0, MIXED_SMALL)  # its tasks are the longest
-    return [setting for setting in wanted if not missing(setting.logs, asked.logs)]
+    return [setting for setting in wanted if not missing(setting.logs, request.logs)]
 
 
-def _claims(found: Mapping[Setting, LogSweep]) -> list[Claim]:
+def _claims(sweeps: Mapping[Setting, LogSweep]) -> list[Claim]:
     claims: list[Claim] = []
-    if PURE in found:
-        claims += ibb_claims.of_pure(found[PURE])
-        claims += _told(f"{AS_BUILT} GB in all", ibb_claims.of_pure(found[SMALL]))
-    if MIXED in found:
-        claims += ibb_claims.of_mixed(found[MIXED], found[PURE])
-        claims += _told(f"{AS_BUILT} GB in all", ibb_claims.of_mixed(found[MIXED_SMALL], found[SMALL]))
+    if PURE in sweeps:
+        claims += ibb_claims.of_pure(sweeps[PURE])
+        claims += _told(f"{AS_BUILT} GB in total", ibb_claims.of_pure(sweeps[SMALL]))
+    if MIXED in sweeps:
+        claims += ibb_claims.of_mixed(sweeps[MIXED], sweeps[PURE])
+        claims += _told(f"{AS_BUILT} GB in total", ibb_claims.of_mixed(sweeps[MIXED_SMALL], sweeps[SMALL]))
     return claims
 
 
-def _second_readings(found: Mapping[Setting, LogSweep]) -> list[Claim]:
+def _second_readings(sweeps: Mapping[Setting, LogSweep]) -> list[Claim]:
     """The claims about logs with other walltimes, and with a fixed right side of the test."""
     claims: list[Claim] = []
-    for walltime, ibb, told in (
+    for walltime, ibb, reading in (
         *((walltime, IBB, f"walltimes {walltime}") for walltime in WALLTIMES[1:]),
         (WALLTIMES[0], IBB_FIXED, "refresh=false"),
     ):
-        pure, mixed = (found.get(Setting(logs, walltime)) for logs in (PURE.logs, MIXED.logs))
+        pure, mixed = (sweeps.get(Setting(logs, walltime)) for logs in (PURE.logs, MIXED.logs))
         if pure is not None:
-            claims += _told(told, ibb_claims.of_pure(pure, ibb))
-            claims += _told(told, ibb_claims.of_mixed(mixed, pure, ibb)) if mixed is not None else ()
+            claims += _told(reading, ibb_claims.of_pure(pure, ibb))
+            claims += _told(reading, ibb_claims.of_mixed(mixed, pure, ibb)) if mixed is not None else ()
     return claims
 
 
@@ -204,14 +204,14 @@ def _figures(found: Mapping[Setting, LogSweep]) -> list[Figure]:
     figures: list[Figure] = []
     for number, setting, suffix, more in (
         (1, PURE, "", ""),
-        (1, SMALL, "-small", ", 32 GB in all"),
+        (1, SMALL, "-small", ", 32 GB in total"),
         (2, MIXED, "", ""),
-        (2, MIXED_SMALL, "-small", ", 32 GB in all"),
+        (2, MIXED_SMALL, "-small", ", 32 GB in total"),
     ):
         if setting in found:
-            what = WHAT[setting.logs] + more
+            label = WHAT[setting.logs] + more
             ran = {policy for row in found[setting].found.values() for policy in row.values}
-            figures += ibb_figures.of_sweep(found[setting], [p for p in SHOWN if p in ran], number, suffix, what)
+            figures += ibb_figures.of_sweep(found[setting], [p for p in SHOWN if p in ran], number, suffix, label)
     for number, logs in enumerate(WHAT, 1):
         if Setting(logs) in found:
             sweeps = {walltime: found[Setting(logs, walltime)] for walltime in WALLTIMES}
@@ -219,22 +219,24 @@ def _figures(found: Mapping[Setting, LogSweep]) -> list[Figure]:
     return figures
 
 
-def _sentences(asked: Asked, found: Mapping[Setting, LogSweep]) -> list[str]:
+def _sentences(request: Asked, sweeps: Mapping[Setting, LogSweep]) -> list[str]:
     """What was run."""
-    told = [
-        f"Logs: {CPUS:,} cpus as one pool, with 1 GB of memory for each, and also with {AS_BUILT} GB in all; "
+    sentences = [
+        f"Logs: {CPUS:,} cpus as one pool, with 1 GB of memory for each, and also with {AS_BUILT} GB in total; "
         "walltime = the longer of requested and run time, and no job is killed. Relative loads from "
         f"{LOADS[0]:g} to {LOADS[-1]:g}; intervals of differences by a bootstrap of eight long blocks. There is none "
         "where the queue stays non-empty for most of the log.",
-        f"Generated workloads: {asked.replications} of each, the same for all policies; intervals by Student's t.",
+        f"Generated workloads: {request.replications} of each, the same for all policies; intervals by Student's t.",
     ]
-    if MIXED in found:
-        notes = workload(tuple(asked.logs[name] for name in MIXED.logs), weeks=_weeks(asked)).notes
-        told.append(f"Mixed: {notes[0]}. MetaCentrum has no requested times: the run time stands for them.")
-    if rejected := sum(row.values[BB]["rejected_jobs"] for sweep in found.values() for row in sweep.found.values()):
-        told.append(f"In all runs of BB together {rejected:.0f} jobs were rejected, which ask for more than there is.")
-    if lacking := missing(LOGS, asked.logs):
-        told.append(f"Not judged are claims that need a log which was not there: {how_to_get(lacking)}.")
-    if asked.quick and asked.logs:
-        told.append(f"Quick look: the first {QUICK_WEEKS} weeks of each log; no claim rests on it.")
-    return [*told, *asked.caveat(REPLICATIONS)]
+    if MIXED in sweeps:
+        notes = workload(tuple(request.logs[name] for name in MIXED.logs), weeks=_weeks(request)).notes
+        sentences.append(f"Mixed: {notes[0]}. MetaCentrum has no requested times, so the run time is used.")
+    if rejected := sum(row.values[BB]["rejected_jobs"] for sweep in sweeps.values() for row in sweep.found.values()):
+        sentences.append(
+            f"In all runs of BB together {rejected:.0f} jobs were rejected: they ask for more than the machine has."
+        )
+    if lacking := missing(LOGS, request.logs):
+        sentences.append(f"Not judged are claims that need a log which was not there: {how_to_get(lacking)}.")
+    if request.quick and request.logs:
+        sentences.append(f"Quick look: the first {QUICK_WEEKS} weeks of each log; no claim rests on it.")
+    return [*sentences, *request.caveat(REPLICATIONS)]

@@ -72,9 +72,11 @@ def of_shifted(sweep: Sweep) -> Claim:
         for metric in WORDS
         for load in LOADS
     }
-    found = below("F1.3a, begins shifted", claim, f"{expected}, in the mean over the begins", cases, " %", 100)
-    told = ", ".join(f"{-100 * cases[f'IBB less BB in wait at {load:g}'].mean:.1f}" for load in LOADS)
-    return replace(found, note=f"gains in wait {told} %; the interval is that of the begins, not that of another log")
+    claimed = below("F1.3a, begins shifted", claim, f"{expected}, in the mean over the begins", cases, " %", 100)
+    gains = ", ".join(f"{-100 * cases[f'IBB less BB in wait at {load:g}'].mean:.1f}" for load in LOADS)
+    return replace(
+        claimed, note=f"gains in wait {gains} %; the interval is that of the begins, not that of another log"
+    )
 
 
 def _below_bb(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
@@ -105,8 +107,8 @@ def _greatest(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> C
     gain = sweep.change(load, ibb, metric).negative()
     claim, expected, _ = OF_LOGS[name]
     held = GAIN[0] <= gain.low and gain.high <= GAIN[1]
-    found = Claim.of(name, claim, expected, gain.times(100), held, f"in {WORDS[metric]} at {load:g}", " %")
-    return found if gain.bounded else replace(found, held=None, note="it has no interval")
+    judged = Claim.of(name, claim, expected, gain.times(100), held, f"in {WORDS[metric]} at {load:g}", " %")
+    return judged if gain.bounded else replace(judged, held=None, note="it has no interval")
 
 
 def _smaller_in_slowdown(sweep: LogSweep, ibb: str) -> Claim:
@@ -135,11 +137,11 @@ def _larger_than_pure(sweep: LogSweep, pure: LogSweep, ibb: str) -> Claim:
 
 def _with_gains(claim: Claim, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
     """All gains are told as well."""
-    told = "; ".join(
+    by_load = "; ".join(
         f"{WORDS[metric]} {', '.join(f'{100 * sweep.gain(load, ibb, metric):.1f}' for load in LOADS)} %"
         for metric in metrics
     )
-    gains = f"gains at {', '.join(f'{load:g}' for load in LOADS)}: {told}"
+    gains = f"gains at {', '.join(f'{load:g}' for load in LOADS)}: {by_load}"
     return replace(claim, note="; ".join(filter(None, (gains, claim.note))))
 
 
@@ -154,9 +156,9 @@ def shorter_response(sweep: Sweep) -> list[Claim]:
 def _shorter(name: str, sweep: Sweep, policy: str, how: str) -> Claim:
     changes = {k: sweep.ratio(k, policy, EASY, RESPONSE).plus(-1) for k in sweep.found}
     cases = {f"{LABELS[policy]} less BFF in response at K = {k}": each for k, each in changes.items()}
-    what = "K resources: BB has a shorter mean response than first-fit backfilling, by up to 50 %"
+    text = "K resources: BB has a shorter mean response than first-fit backfilling, by up to 50 %"
     best = min(changes, key=lambda k: changes[k].mean)
-    claim = below(name, what, f"shorter for K = 2 to 8, BB {how}", cases, " %", 100)
+    claim = below(name, text, f"shorter for K = 2 to 8, BB {how}", cases, " %", 100)
     return replace(claim, note=f"the greatest gain: {changes[best].negative().times(100)} %, at K = {best}")
 
 

@@ -23,7 +23,7 @@ def of_sweep(sweep: LogSweep, policies: Sequence[str], number: int, suffix: str,
         for letter, metric in zip("abcd", METRICS, strict=True)
     ]  # fmt: skip
     gains = {word: [sweep.change(load, IBB, metric).negative() for load in LOADS] for metric, word in WORDS.items()}
-    title = f"What IBB gains over BB, {what}"
+    title = f"Gains of IBB over BB, {what}"
     return [Figure(f"gain-{number}{suffix}", title, X, "gain, % of BB", AT, gains, percent=True, of="metric"), *metrics]
 
 

@@ -116,9 +116,9 @@ class Drawn:
 
     def _numbers(self, log: Workload, policy: str, spec: RunSpec) -> Numbers:
         result = run_spec(log, None, spec)
-        found: Numbers = {}
+        numbers: Numbers = {}
         for name in KEPT:
             if (value := result.metrics[name]) is None:
                 raise BackfillError(f"{log.name} with seed {self.seed}, {policy}: {name} has no value")
-            found[name] = float(value)
-        return found if self.more is None else found | self.more(result)
+            numbers[name] = float(value)
+        return numbers if self.more is None else numbers | self.more(result)

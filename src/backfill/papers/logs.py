@@ -42,7 +42,7 @@ def find(wanted: Sequence[str], given: Sequence[str], folders: Sequence[str] = F
 
     given: paths of logs; each must be one of those wanted. Others are looked for in `folders`. Raises UsageError.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in given:
         if not wanted:
             raise UsageError(f"--log {path}: this paper needs no log; leave it out")
@@ -52,14 +52,14 @@ def find(wanted: Sequence[str], given: Sequence[str], folders: Sequence[str] = F
                 f"--log {path}: expected an SWF file whose name has {' or '.join(wanted)} in it, which tells the logs"
                 " of this paper apart"
             )
-        if name in found:
-            raise UsageError(f"--log {path}: {name} is given twice, as {quote(str(found[name]))} already")
-        found[name] = Path(path)
+        if name in paths:
+            raise UsageError(f"--log {path}: {name} is given twice, as {quote(str(paths[name]))} already")
+        paths[name] = Path(path)
     for name in wanted:
         places = [path for folder in folders for path in sorted(Path(folder).glob("*")) if _is(path, name)]
-        if name not in found and places:
-            found[name] = places[0]
-    return {name: Log.of(found[name]) for name in wanted if name in found}
+        if name not in paths and places:
+            paths[name] = places[0]
+    return {name: Log.of(paths[name]) for name in wanted if name in paths}
 
 
 def how_to_get(names: Sequence[str]) -> str:

@@ -46,13 +46,13 @@ class Shape:
 
 def shapes() -> list[Shape]:
     """All of them, by work."""
-    found = [
+    jobs = [
         Shape(f"{benchmark}.{letter}.{processes}", processes, memory, math.ceil(operations / RATE / processes))
         for benchmark, classes in TABLE.items()
         for letter, (operations, memory) in zip(CLASSES, classes, strict=True)
         for processes in PROCESSES
     ]
-    return sorted(found, key=lambda shape: (shape.work, shape.cpus, shape.name))
+    return sorted(jobs, key=lambda shape: (shape.work, shape.cpus, shape.name))
 
 
 SHAPES = shapes()

@@ -49,17 +49,17 @@ SETTINGS: dict[str, dict[str, float]] = {  # other choices -> arguments of the m
 SETTINGS_JOBS, SETTINGS_SEEDS = 1292, 3  # of each
 
 
-def reproduce(asked: Asked) -> Reproduction:
+def reproduce(request: Asked) -> Reproduction:
     """All experiments: figures and claims; with `sensitivity` also other choices of what the paper does not give."""
-    plan = Plan(asked, run)
-    beside = SIZES[:1] if asked.quick else SIZES  # jobs for which other policies are run too
+    plan = Plan(request, run)
+    beside = SIZES[:1] if request.quick else SIZES  # jobs for which other policies are run too
     main = plan.add({
-        size: [Cell.of(_policies(size in beside), jobs=size, seed=seed) for seed in asked.seeds] for size in SIZES
+        size: [Cell.of(_policies(size in beside), jobs=size, seed=seed) for seed in request.seeds] for size in SIZES
     })  # fmt: skip
-    few = asked.seeds[:SETTINGS_SEEDS]
+    few = request.seeds[:SETTINGS_SEEDS]
     others = plan.add({
         label: [Cell.of(MAIN.values(), **{"jobs": SETTINGS_JOBS, "seed": seed, **arguments}) for seed in few]
-        for label, arguments in (SETTINGS.items() if asked.sensitivity else ())
+        for label, arguments in (SETTINGS.items() if request.sensitivity else ())
     })  # fmt: skip
     done = plan.carry_out()
     sweep, settings = Sweep(done(main)), Sweep(done(others))
@@ -71,7 +71,7 @@ def reproduce(asked: Asked) -> Reproduction:
         *([_of_settings(settings)] if settings.found else []),
     ]
     claims = [*of_figures(sweep), *of_responses(sweep), *of_laws(sweep)]
-    return Reproduction(TITLE, _sentences(asked, len(few)), claims, figures, {"version": f"backfill {__version__}"})
+    return Reproduction(TITLE, _sentences(request, len(few)), claims, figures, {"version": f"backfill {__version__}"})
 
 
 def _policies(others: bool) -> list[str]:
@@ -128,12 +128,12 @@ def _of_settings(settings: Sweep) -> Figure:
                   percent=True, table=True, of="policy and metric", points=True)  # fmt: skip
 
 
-def _sentences(asked: Asked, few: int) -> list[str]:
+def _sentences(request: Asked, few: int) -> list[str]:
     """What was run."""
-    told = [
+    sentences = [
         "Three experiments of 1292, 2018 and 3113 jobs, all submitted at once; the same jobs for all policies, and "
-        f"{asked.replications} seeds. Intervals by Student's t; changes are ratios of means over the same seeds (delta "
-        "method).",
+        f"{request.replications} seeds. Intervals by Student's t; changes are ratios of means over the same seeds "
+        "(delta method).",
         "The paper gives neither processors, nor thread counts, nor run times, nor a unit. Taken once, the same for "
         "all: 128 processors; 1 to 16 threads for each job; thread times of a job within 10% of a mean of 1.76 to "
         "35.2 s. The spread of 10% was chosen because with it both printed ratios come out, and the mean because "
@@ -141,6 +141,6 @@ def _sentences(asked: Asked, few: int) -> list[str]:
         "Overall response time is the makespan. FCFS and backfilling start whole jobs, which hold all their processors "
         "to the end of the last thread; backfilling is first fit without a reservation.",
     ]
-    if asked.sensitivity:
-        told.append(f"The last figure has other choices, with {SETTINGS_JOBS} jobs and {few} seeds each.")
-    return [*told, *asked.caveat(REPLICATIONS)]
+    if request.sensitivity:
+        sentences.append(f"The last figure has other choices, with {SETTINGS_JOBS} jobs and {few} seeds each.")
+    return [*sentences, *request.caveat(REPLICATIONS)]

@@ -40,8 +40,8 @@ def change(sweep: Sweep, x: object, policy: str, metric: str, against: str = FCF
 def _case(
     where: str, sweep: Sweep, size: int, policy: str, metric: str, bounds: tuple[float, float], against: str = FCFS
 ) -> Case:
-    found = change(sweep, size, policy, metric, against)
-    return Case(where, found, found, *bounds)
+    changed = change(sweep, size, policy, metric, against)
+    return Case(where, changed, changed, *bounds)
 
 
 BELOW, ABOVE = (-math.inf, 0.0), (0.0, math.inf)
@@ -118,7 +118,7 @@ def of_laws(sweep: Sweep) -> list[Claim]:
     idle = max(value for size in SIZES for value in sweep.values(size, MATRIX, IDLE))
     other = max(value for size in SIZES for value in sweep.values(size, ONE_COLUMN, DIFFERENT))
     runs = f"in {sum(len(sweep.found[size]) for size in SIZES)} runs"
-    found = order()
+    left = order()
     return [
         Claim("F3.4a", "no processor idles while a thread waits", "0 processor hours", f"{idle:g} {runs}", idle == 0),
         Claim(
@@ -128,8 +128,8 @@ def of_laws(sweep: Sweep) -> list[Claim]:
             "Figures 1-3",
             f"the threads of eight jobs leave the matrix in the order {ORDER}",
             "exactly",
-            "this order" if found == ORDER else found,
-            found == ORDER,
+            "this order" if left == ORDER else left,
+            left == ORDER,
         ),
     ]
 

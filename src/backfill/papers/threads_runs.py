@@ -45,27 +45,27 @@ def part(number: int) -> str:
 def run(cell: Cell) -> dict[str, Numbers]:
     """The numbers of each policy."""
     log = threads(**cell.arguments)
-    found: dict[str, Numbers] = {}
+    by_policy: dict[str, Numbers] = {}
     starts: dict[str, Ints] = {}
     for policy, spec in cell.specs.items():
         result = run_spec(log, None, spec)
-        found[policy], starts[policy] = _numbers(result), result.schedule.start
+        by_policy[policy], starts[policy] = _numbers(result), result.schedule.start
     if {ONE_COLUMN, BY_THREADS} <= starts.keys():
-        found[ONE_COLUMN][DIFFERENT] = float((starts[ONE_COLUMN] != starts[BY_THREADS]).sum())
-    return found
+        by_policy[ONE_COLUMN][DIFFERENT] = float((starts[ONE_COLUMN] != starts[BY_THREADS]).sum())
+    return by_policy
 
 
 def _numbers(result: Result) -> Numbers:
-    found: Numbers = {}
+    numbers: Numbers = {}
     for name, metric in KEPT.items():
         if (value := result.metrics[metric]) is None:
             raise BackfillError(f"{result.name} with seed {result.seed}: {metric} has no value")
-        found[name] = float(value)
+        numbers[name] = float(value)
     response = turnarounds(result.workload, result.schedule, np.arange(len(result.workload)))
-    found[HEAD] = float(response[: -(-len(response) // 20)].mean())
-    found[BEHIND] = float(response[behind_largest(result.workload)].mean())
+    numbers[HEAD] = float(response[: -(-len(response) // 20)].mean())
+    numbers[BEHIND] = float(response[behind_largest(result.workload)].mean())
     parts: list[Floats] = np.array_split(response, PARTS)
-    return found | {part(i): float(each.mean()) for i, each in enumerate(parts)}
+    return numbers | {part(i): float(each.mean()) for i, each in enumerate(parts)}
 
 
 def behind_largest(log: Workload) -> Ints:

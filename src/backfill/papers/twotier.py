@@ -53,10 +53,10 @@ AFFORDABLE = {label: text for label, text in READINGS.items() if text and "compr
 Swept = tuple[Iterable[str], Iterable[int]]  # policies, seeds
 
 
-def reproduce(asked: Asked) -> Reproduction:
+def reproduce(request: Asked) -> Reproduction:
     """All experiments: figures and claims; with `sensitivity` also the claims F4.1 to F4.5 in other readings."""
-    plan, projects = Plan(asked, run), QUICK_PROJECTS if asked.quick else PROJECTS
-    few = asked.seeds[:AT_HIGH_LOAD]
+    plan, projects = Plan(request, run), QUICK_PROJECTS if request.quick else PROJECTS
+    few = request.seeds[:AT_HIGH_LOAD]
 
     def add(swept: Mapping[int, Swept]) -> dict[int, range]:
         return plan.add({
@@ -64,10 +64,10 @@ def reproduce(asked: Asked) -> Reproduction:
             for ia, (chosen, seeds) in swept.items()
         })  # fmt: skip
 
-    second = add({ia: (_in_other_readings(), few) for ia in INTERARRIVALS} if asked.sensitivity else {})
-    by_slack = add({BUSIEST: (_over_slack(), few), CALMEST: (_over_slack(), asked.seeds)})
-    main = add({ia: (_main(), asked.seeds) for ia in INTERARRIVALS})
-    by_reading = add({CALMEST: (_over_readings(), asked.seeds)})
+    second = add({ia: (_in_other_readings(), few) for ia in INTERARRIVALS} if request.sensitivity else {})
+    by_slack = add({BUSIEST: (_over_slack(), few), CALMEST: (_over_slack(), request.seeds)})
+    main = add({ia: (_main(), request.seeds) for ia in INTERARRIVALS})
+    by_reading = add({CALMEST: (_over_readings(), request.seeds)})
     done = plan.carry_out()
     sweep = Sweep(done(main))
     slack, readings, others = (_beside(sweep, done(each)) for each in (by_slack, by_reading, second))
@@ -92,7 +92,7 @@ def reproduce(asked: Asked) -> Reproduction:
         twotier_figures.of_use(sweep),
         *twotier_figures.of_readings(readings, READINGS),
     ]
-    return Reproduction(TITLE, _sentences(asked, projects), claims, figures, {"version": f"backfill {__version__}"})
+    return Reproduction(TITLE, _sentences(request, projects), claims, figures, {"version": f"backfill {__version__}"})
 
 
 def _main() -> list[str]:
@@ -122,19 +122,20 @@ def _beside(sweep: Sweep, more: Mapping[int, list[Mapping[str, Numbers]]]) -> Sw
     })  # fmt: skip
 
 
-def _sentences(asked: Asked, projects: int) -> list[str]:
+def _sentences(request: Asked, projects: int) -> list[str]:
     """What was run."""
-    few = len(asked.seeds[:AT_HIGH_LOAD])
-    beside = f"; beside each value stands that of our first {SEEDS} alone" if few > SEEDS else ""
-    told = [
-        f"{projects:,} projects of about 5 jobs each on one node with five resource types; {asked.replications} seeds, "
-        f"{few} in Figure 10 at a mean inter-arrival time of {BUSIEST} s, and the same projects for all policies. The "
-        f"paper has {SEEDS} seeds{beside}. Intervals by Student's t; changes are ratios of means over the same seeds "
+    few = len(request.seeds[:AT_HIGH_LOAD])
+    beside = f"; each value is shown beside that of our first {SEEDS} seeds" if few > SEEDS else ""
+    sentences = [
+        f"{projects:,} projects of about 5 jobs each on one node with five resource types; "
+        f"{request.replications} seeds, {few} in Figure 10 at a mean inter-arrival time of {BUSIEST} s, "
+        f"and the same projects for all policies. The paper has {SEEDS} seeds{beside}. "
+        f"Intervals by Student's t; changes are ratios of means over the same seeds "
         f'(delta method). In the claims "at {BUSIEST}" means that a project comes every {BUSIEST} s, on average.',
         "The paper does not say which jobs make way, or where they go. All claims are judged with the defaults of the "
         f"policies; the last two figures have other readings, at an inter-arrival time of {CALMEST} s, beside what the "
         "paper prints.",
     ]
-    if asked.quick:
-        told.append(f"Quick look: {projects} projects instead of {PROJECTS:,}; no claim rests on it.")
-    return [*told, *asked.caveat(REPLICATIONS)]
+    if request.quick:
+        sentences.append(f"Quick look: {projects} projects instead of {PROJECTS:,}; no claim rests on it.")
+    return [*sentences, *request.caveat(REPLICATIONS)]

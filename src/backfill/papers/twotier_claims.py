@@ -130,17 +130,17 @@ def of_slack(sweep: Sweep) -> list[Claim]:
         where = f"at {ia}, {len(slopes)} replications"
         return _case(where, slopes, sweep.values(ia, TSB, metric), least, most)
 
-    what = "Figure 10: with larger SF, 0.1 to 2,"
+    text = "Figure 10: with larger SF, 0.1 to 2,"
     return [
         judged(
             "F4.6a",
-            f"{what} job turn-around falls",
+            f"{text} job turn-around falls",
             "per doubling of SF, in shares of 2TSB's, below 0 at 10 and 160",
             [case(ia, JOB, -math.inf, 0) for ia in (BUSIEST, CALMEST)],
         ),
         judged(
             "F4.6b",
-            f"{what} project turn-around rises modestly",
+            f"{text} project turn-around rises modestly",
             "the same, above 0",
             [case(ia, PROJECT, 0, math.inf) for ia in (BUSIEST, CALMEST)],
         ),
@@ -159,22 +159,22 @@ def of_priority(sweep: Sweep) -> list[Claim]:
 
     *unchanged, _ = cases(PROJECT, -0.08, 0.08)
     raised = cases(PROJECT, 0)[-1]
-    what = "Figure 11, 2TPB (PL inf, high priority with probability 1/5)"
+    text = "Figure 11, 2TPB (PL inf, high priority with probability 1/5)"
     return [
         judged(
             "F4.7a",
-            f"{what}: turn-around of high-priority projects below 2TSB by 6 to 27%",
+            f"{text}: turn-around of high-priority projects below 2TSB by 6 to 27%",
             "by 4 to 65%, everywhere",
             cases(HIGH, -0.65, -0.04),
         ),
         judged(
             "F4.7b",
-            f"{what}: turn-around of low-priority projects above 2TSB by 1 to 26%",
+            f"{text}: turn-around of low-priority projects above 2TSB by 1 to 26%",
             "above it, everywhere",
             cases(LOW, 0),
         ),
-        judged("F4.7c", f"{what}: turn-around of all projects unchanged but at 160 with SF 1", "within 8%", unchanged),
-        judged("F4.7d", f"{what}: turn-around of all projects 16% above 2TSB at 160 with SF 1", "above it", [raised]),
+        judged("F4.7c", f"{text}: turn-around of all projects unchanged but at 160 with SF 1", "within 8%", unchanged),
+        judged("F4.7d", f"{text}: turn-around of all projects 16% above 2TSB at 160 with SF 1", "above it", [raised]),
     ]
 
 
@@ -201,23 +201,23 @@ def of_limits(sweep: Sweep) -> list[Claim]:
             for ia in INTERARRIVALS
         ]
 
-    what = "Figure 12, 2TPB (SF 0.5)"
+    text = "Figure 12, 2TPB (SF 0.5)"
     return [
         judged(
             "F4.8a",
-            f"{what}: turn-around of high-priority projects below 2TSB by 1.5 to 20%",
+            f"{text}: turn-around of high-priority projects below 2TSB by 1.5 to 20%",
             "below it, everywhere",
             cases(HIGH, most=0),
         ),
         judged(
             "F4.8b",
-            f"{what}: turn-around of low-priority projects above 2TSB by 0.01 to 10.7%",
+            f"{text}: turn-around of low-priority projects above 2TSB by 0.01 to 10.7%",
             "above it, everywhere",
             cases(LOW, 0),
         ),
         judged(
             "F4.8c",
-            f"{what}: the larger PL, the larger the effect",
+            f"{text}: the larger PL, the larger the effect",
             "PL inf less PL 1, in shares of 2TSB's: below 0 for high-priority projects, above 0 for the others",
             [*more("high", HIGH, -math.inf, 0), *more("low", LOW, 0, math.inf)],
         ),
@@ -231,8 +231,8 @@ def of_use(sweep: Sweep) -> Claim:
         for label, policy in (("2TFB", feedback()), ("2TFB-SF", with_slack()), ("2TPB", with_priority()))
         for case in _changes(sweep, policy, USED, -0.03, 0.03)
     ]
-    what = "the utilization of resources does not differ notably between the policies"
-    return judged("F4.9", what, "within 3% of that of 2TSB", cases)
+    text = "the utilization of resources does not differ notably between the policies"
+    return judged("F4.9", text, "within 3% of that of 2TSB", cases)
 
 
 def of_laws(sweeps: Iterable[Sweep]) -> Claim:

@@ -39,7 +39,7 @@ def of_moves(sweep: Sweep) -> list[Figure]:
         for number, metric, unit in drawn
     ]  # fmt: skip
     lines = {metric: [change(sweep, ia, with_slack(), metric) for ia in INTERARRIVALS] for _, metric, _ in drawn}
-    title = "What 2TFB-SF (SF 0.5) changes in Figures 8 and 9"
+    title = "Changes by 2TFB-SF (SF 0.5) in Figures 8 and 9"
     return [*metrics, Figure("figure-8-9-changes", title, X, CHANGE, AT, lines, True, of="metric", apart=True)]
 
 
@@ -81,9 +81,9 @@ def of_use(sweep: Sweep) -> Figure:
 def of_readings(sweep: Sweep, readings: Mapping[str, str]) -> list[Figure]:
     """The tables of other readings of who makes way, and where to: label -> parameters."""
     return [
-        _readings(sweep, readings, "readings-2tfb-sf", "Who makes way, where to: 2TFB-SF, SF 0.5, inter-arrival 160 s",
+        _readings(sweep, readings, "readings-2tfb-sf", "Readings of making way: 2TFB-SF, SF 0.5, inter-arrival 160 s",
                   [with_slack(reading=each) for each in readings.values()], PRINTED),
-        _readings(sweep, readings, "readings-2tpb", "Who makes way, where to: 2TPB, SF 1, inter-arrival 160 s",
+        _readings(sweep, readings, "readings-2tpb", "Readings of making way: 2TPB, SF 1, inter-arrival 160 s",
                   [with_priority(1, reading=each) for each in readings.values()], PRINTED_PRIORITY),
     ]  # fmt: skip
 

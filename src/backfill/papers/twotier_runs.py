@@ -33,15 +33,15 @@ def run(cell: Cell) -> dict[str, Numbers]:
 
 
 def _numbers(result: Result) -> Numbers:
-    found: Numbers = {}
+    numbers: Numbers = {}
     for name, metric in KEPT.items():
         if (value := result.metrics[metric]) is None:
             raise BackfillError(f"{result.name} with seed {result.seed}: {metric} has no value")
-        found[name] = float(value)
+        numbers[name] = float(value)
     used = [float(value) for name, value in result.metrics.items() if name.startswith("utilization_r") and value]
     promised, moved, broken = laws(result)
     return (
-        found
+        numbers
         | _by_priority(result)
         | {USED: sum(used) / len(used), PROMISED: float(promised), MOVED: float(moved), BROKEN: float(broken)}
     )
@@ -84,20 +84,20 @@ def _factor(result: Result) -> Any:
 
 def _submits(result: Result) -> Ints:
     jobs = result.workload.jobs
-    found = np.zeros(len(jobs.project.names), np.int64)
-    found[jobs.project.codes] = jobs.submit  # all jobs of a project come at once
-    return found
+    submits = np.zeros(len(jobs.project.names), np.int64)
+    submits[jobs.project.codes] = jobs.submit  # all jobs of a project come at once
+    return submits
 
 
 def _priority(result: Result) -> Any:
     jobs = result.workload.jobs
-    found = np.zeros(len(jobs.project.names))
-    found[jobs.project.codes] = jobs.priority
-    return found
+    priorities = np.zeros(len(jobs.project.names))
+    priorities[jobs.project.codes] = jobs.priority
+    return priorities
 
 
 def _last(result: Result, times: Ints, rows: Ints) -> Ints:
     """The last of the times of each project's jobs."""
-    found = np.full(len(result.workload.jobs.project.names), NO_TIME)
-    np.maximum.at(found, result.workload.jobs.project.codes[rows], times)
-    return found
+    ends = np.full(len(result.workload.jobs.project.names), NO_TIME)
+    np.maximum.at(ends, result.workload.jobs.project.codes[rows], times)
+    return ends

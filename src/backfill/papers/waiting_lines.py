@@ -1,4 +1,4 @@
-"""What queueing theory says of sites without gangs: a simulation that knows nothing of the scheduler, and formulas."""
+"""Queueing theory for sites without gangs: a simulation that shares nothing with the scheduler, and formulas."""
 
 import heapq
 from collections import deque

@@ -1,4 +1,4 @@
-"""What a reproduction leaves behind: its figures, its claims as JSON, and a page with both."""
+"""Writes the output of a reproduction: its figures, its claims as JSON, and a page with both."""
 
 import json
 from collections.abc import Sequence

@@ -56,7 +56,7 @@ class Chart:
 
     @property
     def under(self) -> str:
-        """What the axis of time tells."""
+        """The label of the time axis."""
         return f"date ({self.zone})" if self.zone else f"{self.x_unit} since the first submit"
 
 

@@ -38,24 +38,24 @@ def compared_text(
     unit: str,
     reality: str = "",
 ) -> list[str]:
-    """What stands below the table: a word on it, how near to reality, pairs, who loses, longest waits, bounds.
+    """The text below the table: explanations, the comparison with reality, pairs, losers, longest waits, bounds.
 
     unit: of waits, as in the table.
     """
     if fairness and not any(each.jobs for each in fairness):
         return ["no job ran, so there is nothing to compare"]
-    told = one_by_one(fairness)
+    shown = one_by_one(fairness)
     longest = {wait.policy: wait for wait in reversed(waits)}
     lines = [
         *_wrapped([f"bounded slowdown: {EXPLAINED['mean_bounded_slowdown']}"], ""),
         "",
         *_part("against reality", [reality] if reality else []),
-        *_part("pairs, 95% intervals", [sentences[i] for i in told]),
-        *_part("who loses", [loser_sentence(fairness[i], unit) for i in told if fairness[i].b == fairness[0].b]),
+        *_part("pairs, 95% intervals", [sentences[i] for i in shown]),
+        *_part("who loses", [loser_sentence(fairness[i], unit) for i in shown if fairness[i].b == fairness[0].b]),
         *_part("longest waits", [wait_sentence(longest[policy], unit) for policy in reversed(longest)]),
         *_part("lower bounds, for any policy", _bounds(gaps, unit)),
     ]
-    more = len(fairness) - len(told)
+    more = len(fairness) - len(shown)
     return [*lines, f"{more} more pairs are in --json"] if more else lines
 
 

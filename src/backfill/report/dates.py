@@ -1,4 +1,4 @@
-"""Calendar time on a page: dates in the log's zone, and where the marks of a time axis stand.
+"""Calendar time on a page: dates in the log's zone, and the places of the marks of a time axis.
 
 `static/dates.js` is the same rule for axes that zoom, and a test compares them.
 """
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """How instants of a stretch of time read in the log's zone."""
+    """The dates of a stretch of time in the log's zone."""
 
     zone: str
     epoch: int  # seconds from 1970 to time 0 of the log
@@ -40,16 +40,16 @@ class Dates:
             offset = None if date is None else date.utcoffset()
             return 0 if offset is None else int(offset.total_seconds())
 
-        found = [(first, ahead(first))]
+        offsets = [(first, ahead(first))]
         step = max(DAY, (last - first) // _SAMPLES)
         for at in range(first + step, last + step, step):
-            if (offset := ahead(min(at, last))) != found[-1][1]:
+            if (offset := ahead(min(at, last))) != offsets[-1][1]:
                 low, high = at - step, min(at, last)
                 while high - low > 1:
                     middle = (low + high) // 2
                     low, high = (low, middle) if ahead(middle) == offset else (middle, high)
-                found.append((high, offset))
-        return cls(clock.name, clock.epoch, tuple(found))
+                offsets.append((high, offset))
+        return cls(clock.name, clock.epoch, tuple(offsets))
 
     @property
     def packed(self) -> str:
@@ -69,13 +69,13 @@ class Dates:
         """About `most` round instants within [begin, end], in microseconds of the log, and how they read."""
         first, last = self.epoch + begin / SECOND, self.epoch + end / SECOND
         least = (last - first) / max(most, 1)
-        found, before = [], None
+        marked, before = [], None
         for wall, text in _walls(self.local(first), self.local(last), least):
             unix = self._unix(wall)
             if first <= unix <= last and unix != before:
-                found.append(((unix - self.epoch) * SECOND, text))
+                marked.append(((unix - self.epoch) * SECOND, text))
             before = unix
-        return found
+        return marked
 
     def _unix(self, wall: int) -> int:
         """The instant at which the calendar shows this; the later one where it does twice."""

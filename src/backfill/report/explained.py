@@ -1,4 +1,4 @@
-"""Why jobs waited, for the chart: a summary of the longest waits, and all about the job that was asked for."""
+"""Explanations of waits for the chart: a summary of the longest waits, and the full text for the requested job."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,8 +41,12 @@ def explained(
     platform: Platform,
     schedule: Schedule,
     events: BoundEvents | None = None,
+    unit: str | None = None,
 ) -> dict[int, str]:
-    """Row of the workload -> why that job waited. result: as in the JSON, with the explanation of a job or without."""
+    """Row of the workload -> why that job waited.
+
+    result: as in the JSON, with the explanation of a job or without. unit: of the waits on the page.
+    """
     place = result["params"].get("place", "power")
     record = record_of(workload, platform, schedule, workload.jobs.walltime, events, place=place)
     job, begin, until = record.waits
@@ -50,7 +54,7 @@ def explained(
     np.add.at(waited, job, until - begin)
     longest = np.argsort(-waited, kind="stable")[:LONGEST]
     rules = Rules(result["policy"])
-    found = {row: brief(record, row, rules) for row in longest[waited[longest] > 0].tolist()}
+    texts = {row: brief(record, row, rules, unit) for row in longest[waited[longest] > 0].tolist()}
     if (asked := result.get("explanation")) is not None:
-        found[workload.row_of(asked["job"])] = "\n".join(asked["text"])
-    return found
+        texts[workload.row_of(asked["job"])] = "\n".join(asked["text"])
+    return texts

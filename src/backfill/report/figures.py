@@ -171,7 +171,7 @@ def _tail(kind: str, values: Floats, ax: Any, label: str) -> None:
     if kind == "wait":
         ax.set_xticks(list(_WAITS), _WAITS.values())
         ax.set_xticks([], minor=True)
-        ax.set(xlabel="wait; 1 s stands for shorter ones, too", ylabel="jobs that wait at least as long")
+        ax.set(xlabel="wait (shorter waits are drawn at 1 s)", ylabel="jobs that wait at least as long")
     else:
         ax.xaxis.set_major_formatter("{x:g}")
         ax.set(xlabel="bounded slowdown", ylabel="jobs with at least this slowdown")
@@ -179,6 +179,6 @@ def _tail(kind: str, values: Floats, ax: Any, label: str) -> None:
 
 
 def _legend(ax: Any, handles: list[Any]) -> None:
-    """What the colours mean, above the axes."""
+    """The legend of the colours, above the axes."""
     if handles:
         ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)

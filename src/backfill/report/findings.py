@@ -1,4 +1,4 @@
-"""What a comparison found, as the page takes it, and what results without one have to say of themselves."""
+"""The findings of a comparison, as the page takes them; empty for results without one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -22,7 +22,7 @@ _KINDS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Findings:
-    """Who waits how long under each policy; of a comparison with statistics, in the order of its policies."""
+    """The waits under each policy; for a comparison with statistics, in the order of its policies."""
 
     groups: Sequence[Groups]  # metrics by user, group and class, under every policy
     waits: Sequence[LongWait]  # the longest of each policy
@@ -31,12 +31,12 @@ class Findings:
     gaps: Sequence[BoundGap] = ()  # every policy against every lower bound
 
     @classmethod
-    def told(cls, found: Mapping[str, Any]) -> "Findings | None":
-        """From what `--json` prints; None where there was no comparison."""
-        if "pairs" not in found:
+    def told(cls, result: Mapping[str, Any]) -> "Findings | None":
+        """The findings in the JSON of a result; None if there was no comparison."""
+        if "pairs" not in result:
             return None
         each: dict[str, list[Any]] = {
-            name: [kind(**{column.name: one[column.name] for column in fields(kind)}) for one in found.get(name, [])]
+            name: [kind(**{column.name: one[column.name] for column in fields(kind)}) for one in result.get(name, [])]
             for name, kind in _KINDS.items()
         }
         return cls(*each.values())

@@ -1,4 +1,4 @@
-"""The first screen of a page: a sentence (which policy, by how much, how sure, who pays) and four tiles."""
+"""The first screen of a page: a sentence (the best policy, by how much, how certain, who loses) and four tiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """What the first screen tells, and which policies it is about."""
+    """The content of the first screen, and the policies that it is about."""
 
     headline: Markup
     more: list[Markup]  # sentences in small print: why so sure, who pays most, what comes second
@@ -65,8 +65,8 @@ class First:
             tiles = [_alone(name, metrics[best], unit) for name in _tiles(metrics)]
             return cls(_one(names[best], metrics[best], unit), _real(reality, unit), tiles, best, None)
         other = known[0] if known[0] != best else min(known[1:], key=lambda i: float(waits[i] or 0.0))
-        told = _Two(names, metrics, findings, best, other, unit)
-        return cls(told.headline, [*told.more, *_real(reality, unit)], told.tiles, best, other)
+        two = _Two(names, metrics, findings, best, other, unit)
+        return cls(two.headline, [*two.more, *_real(reality, unit)], two.tiles, best, other)
 
 
 def _alone(name: str, metrics: Metrics, unit: str) -> Tile:
@@ -87,8 +87,8 @@ def _tiles(metrics: Sequence[Metrics]) -> list[str]:
     """The metrics of the tiles, most wanted first."""
     deadlines = any(each.get("out_deadline") is not None for each in metrics)
     projects = any(each.get(PROJECT) is not None for each in metrics)
-    found = ["mean_wait_s", "p95_wait_s", *(["out_deadline"] if deadlines else []), *([PROJECT] if projects else [])]
-    return [*found, *([] if without_cpus(metrics) else ["utilization"]), "max_queue"][:4]
+    names = ["mean_wait_s", "p95_wait_s", *(["out_deadline"] if deadlines else []), *([PROJECT] if projects else [])]
+    return [*names, *([] if without_cpus(metrics) else ["utilization"]), "max_queue"][:4]
 
 
 def _one(name: str, metrics: Metrics, unit: str) -> Markup:
@@ -105,8 +105,8 @@ def _real(reality: Reality | None, unit: str) -> list[Markup]:
     if reality is None:
         return []
     recorded = span(float(reality.replays[0]["recorded_s"]), unit)
-    told = f'In the log itself these jobs waited {recorded} on average: see <a href="#reality">against reality</a>.'
-    return [Markup(told)]
+    sentence = f'In the log itself these jobs waited {recorded} on average: see <a href="#reality">against reality</a>.'
+    return [Markup(sentence)]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -186,13 +186,13 @@ class _Two:
 
     @property
     def _fair(self) -> Fairness | None:
-        """Who is worse off under the best policy than under the other one, where that was counted."""
+        """The jobs and users that are worse off under the best policy than under the other, if they were counted."""
         two = (self.names[self.best], self.names[self.other])
         return next((each for each in self.findings.fairness if (each.a, each.b) == two), None)
 
     @property
     def _paid(self) -> str:
-        """Who waits longer for it."""
+        """A sentence on the jobs or users that wait longer for it."""
         fair = self._fair
         if fair is None:
             return ""
@@ -208,15 +208,15 @@ class _Two:
 
     @property
     def _deadlines(self) -> list[Markup]:
-        """Which policy misses fewest deadlines, where it is not the one with the shortest waits."""
+        """A sentence on the policy that misses fewest deadlines, if it is not the one with the shortest waits."""
         missed = [each.get("out_deadline") for each in self.metrics]
         known = [i for i, share in enumerate(missed) if share is not None]
         fewest = min(known, key=lambda i: float(missed[i] or 0.0), default=self.best)
         if not known or self.best not in known or missed[fewest] == missed[self.best]:
             return []
         least, ours = texts("out_deadline", [missed[fewest], missed[self.best]])
-        told = _name(self.names[fewest]), least, _name(self.names[self.best]), ours
-        return [Markup("{} misses fewest deadlines: {} of them, where {} misses {}.").format(*told)]
+        words = _name(self.names[fewest]), least, _name(self.names[self.best]), ours
+        return [Markup("{} misses fewest deadlines: {} of them, where {} misses {}.").format(*words)]
 
     @property
     def _why(self) -> list[Markup]:
@@ -231,19 +231,19 @@ class _Two:
         fair = self._fair
         if fair is None or (fair.worst_user is None and fair.worst_class is None):
             return []
-        found = []
+        parts = []
         if fair.worst_user is not None:
             far = span(fair.worst_user_s or 0.0, self.unit)
-            found.append(Markup("user {} waits {} longer on average").format(_name(fair.worst_user), far))
+            parts.append(Markup("user {} waits {} longer on average").format(_name(fair.worst_user), far))
         if fair.worst_class is not None:
             far = span(fair.worst_class_s or 0.0, self.unit)
-            found.append(Markup("jobs of {} wait {} longer").format(fair.worst_class, far))
-        said = Markup(", and ").join(found)
+            parts.append(Markup("jobs of {} wait {} longer").format(fair.worst_class, far))
+        said = Markup(", and ").join(parts)
         return [Markup('Hit most: {} (<a href="#losers">who waits longer</a>).').format(said)]
 
     @property
     def _second(self) -> list[Markup]:
-        """How clear it is that the next policy is worse, where there are more than two."""
+        """A sentence on the next best policy, if there are more than two."""
         rest = [i for i in self._others if i != self.other and not self._alike(i)]
         rest = [i for i in rest if self.metrics[i].get(DECIDES) is not None]
         if not rest:
@@ -263,11 +263,11 @@ class _Two:
     @property
     def tiles(self) -> list[Tile]:
         best, other = self.metrics[self.best], self.metrics[self.other]
-        found = []
+        tiles_shown = []
         for name in _tiles(self.metrics)[:3]:
             value, was = texts(name, [best.get(name), other.get(name)], self.unit)
-            found.append(Tile(_LABELS[name], value, self._note(was)))
-        return [*found, self._payers or self._queue]
+            tiles_shown.append(Tile(_LABELS[name], value, self._note(was)))
+        return [*tiles_shown, self._payers or self._queue]
 
     @property
     def _payers(self) -> Tile | None:

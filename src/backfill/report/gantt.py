@@ -1,4 +1,4 @@
-"""What the Gantt chart of a page draws: the columns of jobs and schedules, packed small.
+"""The data of the chart of every job: the columns of jobs and schedules, packed small.
 
 The text is base64 of one zlib stream: the length of a header (4 bytes, little-endian), the header (JSON), and the
 columns that the header lists, end to end. A column is int32, its four planes of bytes one after the other, least first,
@@ -70,7 +70,7 @@ def _packed(
     schedules: Sequence[tuple[str, Schedule]],
     rows: Ints,
     events: BoundEvents | None,
-    told: Mapping[str, Any],
+    chosen: Mapping[str, Any],
 ) -> str:
     jobs = workload.jobs
     begin, end = window(*(schedule for _, schedule in schedules))
@@ -130,8 +130,8 @@ def _packed(
     header = {
         **({"states": list(STATES)} if again else {}),
         **({} if events is None else {"away": _away(events, workload, platform, clock, end)}),
-        **told,
-        **({"resources": [told for told, _ in resources]} if resources else {}),
+        **chosen,
+        **({"resources": [chosen for chosen, _ in resources]} if resources else {}),
         **({"epoch": calendar.epoch + clock.begin / SECOND} if (calendar := workload.calendar) else {}),
         "tick": clock.tick / SECOND,
         "length": (end - begin) // clock.tick + 1,
@@ -161,15 +161,15 @@ def _packed(
 def _resources(workload: Workload, platform: Platform) -> list[tuple[dict[str, Any], Ints]]:
     """Resources beside cpus that jobs ask for: name, size of the machine in words and in a unit in which the whole
     machine is a number of 30 bits, and how much each job holds in that unit."""
-    found = []
+    rows_of = []
     for name in shared(workload, platform)[1:]:
         held = workload.jobs.tasks * workload.jobs.demand[:, workload.resources.index(name)]
         whole = int(platform.capacity[:, platform.resources.index(name)].sum())
         if whole and held.any() and name not in platform.node_licences:
             unit = max(whole >> 30, 1)
-            told = {"name": cut(name), "there": amount(name, whole), "whole": whole / unit}
-            found.append((told, np.minimum(held // unit, _LIMIT)))
-    return found
+            header = {"name": cut(name), "there": amount(name, whole), "whole": whole / unit}
+            rows_of.append((header, np.minimum(held // unit, _LIMIT)))
+    return rows_of
 
 
 def has_sites(platform: Platform) -> bool:
@@ -178,7 +178,7 @@ def has_sites(platform: Platform) -> bool:
 
 
 def _told(rows: Ints, explained: Sequence[Mapping[int, str]], asked: int | None) -> dict[str, Any]:
-    """Why jobs waited, as far as they are among the rows: of each schedule, place of the job -> text."""
+    """The explanations of jobs among the rows: for each schedule, place of the job -> text."""
     place = {row: i for i, row in enumerate(rows.tolist())}
     texts = [{place[row]: text for row, text in each.items() if row in place} for each in explained]
     return {
@@ -213,7 +213,7 @@ def _instants(schedule: Schedule) -> tuple[Ints, Ints, Ints]:
 
 
 def _dangled(workload: Workload, schedule: Schedule) -> Ints:
-    """How long the last run of each job held its nodes before it made progress."""
+    """The time for which the last run of each job held its nodes before it made progress."""
     return boxes(schedule).take(np.arange(len(schedule))).dangled(schedule.ready(workload.jobs))
 
 
@@ -258,7 +258,7 @@ def _away(
     there = [*platform.capacity[:, 0].tolist(), *platform.copies.tolist()]
     steps = [*replay.nodes, *replay.licences]
     of_row = [*range(len(platform.nodes)), *(len(platform.nodes) + i for i in shown if i < len(platform.copies))]
-    found = []
+    boxes = []
     for row, lane in enumerate(of_row):
         ends = [*(time for time, *_ in steps[lane][1:]), end]
         for (begin, room, _), until in zip(steps[lane], ends, strict=True):
@@ -266,8 +266,8 @@ def _away(
             if away > 0 and begin < until and clock.begin < until and begin < end:
                 top = int(floor[row + 1])
                 times = (max(begin, clock.begin), min(until, end))
-                found.append((top - away, top, *((t - clock.begin) // clock.tick for t in times)))
-    return found
+                boxes.append((top - away, top, *((t - clock.begin) // clock.tick for t in times)))
+    return boxes
 
 
 def _again(schedule: Schedule, clock: _Clock) -> list[tuple[str, Ints]]:

@@ -121,8 +121,8 @@ def _averages(policies: Sequence[str], means: Sequence[str]) -> str:
 
 
 def _mean(binned: Binned) -> float:
-    some = binned.time > 0
-    return float(np.average(binned.mean[some], weights=binned.time[some])) if some.any() else 0.0
+    steps = binned.time > 0
+    return float(np.average(binned.mean[steps], weights=binned.time[steps])) if steps.any() else 0.0
 
 
 def _spread(name: str, values: Sequence[float | None], unit: str) -> str:

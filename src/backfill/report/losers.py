@@ -1,4 +1,4 @@
-"""Who loses, as the page shows it: tables by user and group, by size and run time, of fairness and of long waits."""
+"""The section of a page on jobs and users that lose: tables by user, group, size and run time, and long waits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Crossing:
 
 def by_name(groups: Sequence[Groups], unit: str) -> list[Who]:
     """The tables by user, group, size and run time; those with most jobs first. unit: of the waits."""
-    found = []
+    tables = []
     for each in groups:
         if each.by == "size x run time":
             continue
@@ -55,8 +55,8 @@ def by_name(groups: Sequence[Groups], unit: str) -> list[Who]:
                 zip(each.names[few], each.jobs[few], each.cpu_hours[few], strict=True)
             )
         ]
-        found.append(Who(each.by, rows, max(0, len(each.names) - ROWS_ALL)))
-    return found
+        tables.append(Who(each.by, rows, max(0, len(each.names) - ROWS_ALL)))
+    return tables
 
 
 def crossings(groups: Sequence[Groups], policies: Sequence[str], unit: str) -> tuple[Crossing | None, list[Crossing]]:
@@ -109,13 +109,13 @@ FAIRNESS_HEADS = (
 def long_waits(waits: Sequence[LongWait], unit: str) -> list[tuple[LongWait, str, str, str]]:
     """The longest of each policy: with the wait in this unit, the run time, and until when it waited."""
     seen: dict[str, int] = {}
-    found = []
+    shown = []
     for wait in waits:
         seen[wait.policy] = seen.get(wait.policy, 0) + 1
         if seen[wait.policy] <= WAITS_MOST:
-            found.append(wait)
-    waited, ran = times([each.wait_s for each in found], unit), times([each.run_s for each in found])
-    return [(each, waited[i], ran[i], UNTIL.get(each.reason, each.reason)) for i, each in enumerate(found)]
+            shown.append(wait)
+    waited, ran = times([each.wait_s for each in shown], unit), times([each.run_s for each in shown])
+    return [(each, waited[i], ran[i], UNTIL.get(each.reason, each.reason)) for i, each in enumerate(shown)]
 
 
 def gap_rows(gaps: Sequence[BoundGap], unit: str) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
@@ -123,13 +123,13 @@ def gap_rows(gaps: Sequence[BoundGap], unit: str) -> list[tuple[str, str, str, l
 
     unit: of waits.
     """
-    found = []
+    rows = []
     for metric, each in by_metric(gaps).items():
         least, *values = texts(metric, [each[0].bound, *(gap.value for gap in each)], unit)
         ratios = ["" if gap.ratio is None else f"{number(gap.ratio)} ×" for gap in each]
         how = BOUND_0 if each[0].bound == 0 else grouped(each[0].how)
-        found.append((heading(metric), least, how, list(zip(values, ratios, strict=True))))
-    return found
+        rows.append((heading(metric), least, how, list(zip(values, ratios, strict=True))))
+    return rows
 
 
 def _cells(waits: Sequence[float], unit: str) -> list[WaitCell]:

@@ -1,4 +1,4 @@
-"""What came out of runs over one workload, as plain data: all that a page tells, and all that a folder keeps."""
+"""The outcome of runs over one workload, as plain data: everything that a page shows and a folder keeps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from backfill.model.workload import Workload
 
 
 class Finished(Simulated, Protocol):
-    """One policy's run over one workload; `backfill.Result` is one."""
+    """The run of one policy over one workload; `backfill.Result` is one."""
 
     @property
     def title(self) -> str: ...  # noqa: D102
@@ -35,7 +35,7 @@ class Details:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Outcome:
-    """What `--json` prints, with a title, a command and names of the policies, and the details where they are there."""
+    """The JSON of a result, with a title, a command and names of the policies, and the details if they are known."""
 
     told: Mapping[str, Any]
     details: Details | None = None

@@ -1,4 +1,4 @@
-"""Results as one HTML page that needs nothing else: no network, no other file."""
+"""Writes results as one HTML page, which needs neither network nor other files."""
 
 import base64
 import hashlib
@@ -55,14 +55,14 @@ CONTENTS = {  # id of a section -> its name, and the value without which the pag
     "reality": ("against reality", "reality"),
     "bounds": ("optimum", "gaps"),
     "metrics": ("all metrics", None),
-    "provenance": ("where this comes from", None),
+    "provenance": ("how this report was made", None),
 }
 _NOTHING_FOUND: dict[str, Any] = {"sweep": None, "pairs": (), "gaps": (), "groups": (), "reality": None, "first": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where the numbers come from, and how to get them again."""
+    """The origin of the numbers, and the command that reproduces them."""
 
     version: str
     seed: int
@@ -82,7 +82,7 @@ class PolicyRun:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Page:
-    """All that a page tells."""
+    """The content of a page."""
 
     title: str
     runs: Sequence[PolicyRun]
@@ -212,31 +212,31 @@ def _dates(page: Page) -> Dates | None:
 
 
 def _found(page: Page, unit: str) -> dict[str, Any]:
-    """What was found: the first screen, differences, bounds and who loses."""
-    found = page.findings
+    """The findings of a page: the first screen, differences, bounds and losers."""
+    findings = page.findings
     policies = [run.policy for run in page.runs]
-    told = one_by_one(found.fairness)
-    against = None if len(told) == len(found.fairness) else policies[0]
-    differences = Differences.of(found.pairs, _values(page), against, unit)
-    counts, crossings = losers.crossings(found.groups, policies, unit)
+    shown = one_by_one(findings.fairness)
+    against = None if len(shown) == len(findings.fairness) else policies[0]
+    differences = Differences.of(findings.pairs, _values(page), against, unit)
+    counts, crossings = losers.crossings(findings.groups, policies, unit)
     return {
-        "first": First.of(policies, [run.metrics for run in page.runs], found, page.reality, unit),
-        "pairs": found.pairs,
+        "first": First.of(policies, [run.metrics for run in page.runs], findings, page.reality, unit),
+        "pairs": findings.pairs,
         "differences": differences,
         "chance": chance(differences.intervals),
-        "sentences": [page.sentences[i] for i in told if page.sentences],
-        "gaps": losers.gap_rows(found.gaps, unit),
-        "groups": losers.by_name(found.groups, unit),
+        "sentences": [page.sentences[i] for i in shown if page.sentences],
+        "gaps": losers.gap_rows(findings.gaps, unit),
+        "groups": losers.by_name(findings.groups, unit),
         "rows_most": losers.ROWS_MOST,
         "counts": counts,
         "crossings": crossings,
-        "fairness": losers.fairness_rows(found.fairness, unit),
+        "fairness": losers.fairness_rows(findings.fairness, unit),
         "fairness_heads": losers.FAIRNESS_HEADS,
         "reality": page.reality,
         "replays": replay_rows(page.reality, unit) if page.reality else [],
         "replay_classes": class_rows(page.reality, unit) if page.reality else [],
         "sweep": None if page.sweep is None else swept(page.sweep, unit),
-        "long_waits": losers.long_waits(found.waits, unit),
+        "long_waits": losers.long_waits(findings.waits, unit),
     }
 
 

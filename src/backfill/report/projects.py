@@ -1,4 +1,4 @@
-"""Projects as the page shows them: rows of a chart over time with every promised departure, and a table of the same."""
+"""The section of a page on projects: a chart with every promised departure over time, and a table of the same."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ class Row:
 
     @property
     def until(self) -> float:
-        """Where its wait for the first start ends."""
+        """The place at which its wait for the first start ends."""
         return self.submit if self.start is None else self.start
 
     @property
@@ -119,7 +119,7 @@ class Projects:
 
     @property
     def told_in(self) -> str:
-        """What instants are."""
+        """The description of the instants."""
         return f"dates in {self.dates.zone}" if self.dates else "time since the first submit"
 
     @property
@@ -158,8 +158,8 @@ class Projects:
 
 
 def _instants(project: Mapping[str, Any]) -> list[float]:
-    found = [project["submit_s"], project["end_s"], *(each["departure_s"] for each in project["promises"])]
-    return [each for each in found if each is not None]
+    instants = [project["submit_s"], project["end_s"], *(each["departure_s"] for each in project["promises"])]
+    return [each for each in instants if each is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,8 @@ class _Axis:
         step = next((step for step in _STEPS if step >= least), _DAY * math.ceil(least / _DAY))
         begin = self.begin - self.zero
         marks = range(math.ceil(begin / step) * step, math.floor(begin + self.length) + 1, step)
-        told = [f"day {at // _DAY}" if step >= _DAY else instant(at, step < 60) for at in marks]
-        return [Tick(100 * (at - begin) / self.length, text) for at, text in zip(marks, told, strict=True)]
+        texts = [f"day {at // _DAY}" if step >= _DAY else instant(at, step < 60) for at in marks]
+        return [Tick(100 * (at - begin) / self.length, text) for at, text in zip(marks, texts, strict=True)]
 
     def place(self, seconds: float) -> float:
         return round(100 * (seconds - self.begin) / self.length, 4)
@@ -190,16 +190,16 @@ class _Axis:
         if self.dates is not None:
             return self.dates.text(int(seconds * SECOND), with_seconds=True)
         alone = self.begin - self.zero + self.length < _DAY  # then the day would be the same everywhere
-        told = instant(seconds - self.zero)
-        return told.partition(", ")[2] if alone else told
+        date = instant(seconds - self.zero)
+        return date.partition(", ")[2] if alone else date
 
     def row(self, number: int, project: Mapping[str, Any]) -> Row:
-        some = [each for each in project["promises"] if each["departure_s"] is not None]
-        departures = [each["departure_s"] for each in some]
-        changes = [self.move(*two) for two in pairwise(some)]
+        kept = [each for each in project["promises"] if each["departure_s"] is not None]
+        departures = [each["departure_s"] for each in kept]
+        changes = [self.move(*two) for two in pairwise(kept)]
         moves = [move for move in changes if not move.grown]
         start, end = project["start_s"], project["end_s"]
-        drawn = some[:1] + some[1:][-MOVES_DRAWN:]
+        drawn = kept[:1] + kept[1:][-MOVES_DRAWN:]
         return Row(
             name=project["project"],
             top=ROW * number,
@@ -251,28 +251,28 @@ def _short(name: str) -> str:
 
 
 def _sentences(metrics: Mapping[str, Any]) -> list[str]:
-    """How the promises were kept and moved."""
+    """Sentences on how the promises were kept and moved."""
     kept, last, ran = (metrics[name] for name in ("kept_departures", "kept_last_departures", "promised_projects"))
     moved, times = metrics["moved_projects"], metrics["moved_departures"]
     whole = counted(ran, "project")
-    found = [f"{kept:,} of {whole} departed no later than first promised, {last:,} no later than last promised."]
+    sentences = [f"{kept:,} of {whole} departed no later than first promised, {last:,} no later than last promised."]
     if moved:
         mean, most = (texts(name, [metrics[name]])[0] for name in ("mean_departure_move_s", "max_departure_move_s"))
         often = f"{counted(times, 'time')}, by {mean} on average and {most} at most"
-        found.append(f"The promised departures of {counted(moved, 'project')} moved {often}.")
+        sentences.append(f"The promised departures of {counted(moved, 'project')} moved {often}.")
         if metrics["made_way_projects"]:
-            found.append(f"{counted(metrics['made_way_projects'], 'project')} made way for jobs of others.")
+            sentences.append(f"{counted(metrics['made_way_projects'], 'project')} made way for jobs of others.")
     else:
-        found.append("No promised departure moved.")
-    return found
+        sentences.append("No promised departure moved.")
+    return sentences
 
 
 def _which(results: Sequence[Mapping[str, Any]], replicated: bool) -> str:
-    """Which projects are shown, where not all are or these are not all that ran."""
+    """A sentence on the projects that are shown, unless these are all."""
     promised = max(each["projects"]["promised"] for each in results)
     shown = max(len(each["projects"]["shown"]) for each in results)
     numbers = [each["metrics"] for each in results]
-    found = []
+    parts = []
     if shown < promised:
         under = " under any of the policies" if len(results) > 1 else ""
         which = f"{shown} of {promised:,} projects"
@@ -282,5 +282,5 @@ def _which(results: Sequence[Mapping[str, Any]], replicated: bool) -> str:
             which += f" that departed latest after their promise{under}"
         else:
             which = f"first {which}"
-        found.append(f"Shown are the {which}, in order of submit.")
-    return " ".join([*found, *(["They are of the first replication."] if replicated else [])])
+        parts.append(f"Shown are the {which}, in order of submit.")
+    return " ".join([*parts, *(["They are of the first replication."] if replicated else [])])

@@ -1,4 +1,4 @@
-"""The replay of reality on the page: the waits that the log recorded beside those that each policy gives."""
+"""The section of a page that compares the recorded waits of a log with those under each policy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ NEAR_S = "600"  # seconds; the share of jobs that start no farther than that fro
 
 @dataclass(frozen=True, slots=True)
 class Reality:
-    """How near each policy comes to what really happened."""
+    """The distance of each policy from the recorded waits."""
 
     sentence: str
     replays: Sequence[Mapping[str, Any]]  # as in the JSON: one per policy, all of the same recorded waits
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "Reality | None":
-        """From the JSON of a result or of a comparison; None where it has no replay."""
-        replays = [each["replay"] for each in found.get("results", [found]) if each.get("replay")]
-        return cls(found.get("reality") or replays[0]["sentence"], replays) if replays else None
+    def of(cls, result: Mapping[str, Any]) -> "Reality | None":
+        """The comparison in the JSON of a result or of several; None if it has no replay."""
+        replays = [each["replay"] for each in result.get("results", [result]) if each.get("replay")]
+        return cls(result.get("reality") or replays[0]["sentence"], replays) if replays else None
 
 
 def replay_rows(reality: Reality, unit: str) -> list[tuple[str, list[str]]]:
@@ -43,12 +43,12 @@ def replay_rows(reality: Reality, unit: str) -> list[tuple[str, list[str]]]:
 def class_rows(reality: Reality, unit: str) -> list[tuple[str, str, str, str, list[str]]]:
     """(by, class, jobs, recorded, what each policy gives) by size and by run time; waits in this unit."""
     first, *_ = reality.replays
-    found = []
+    rows = []
     for i, one in enumerate(first["classes"]):
         each = [replay["classes"][i] for replay in reality.replays]
         cells = [f"{brief(c['simulated_s'], unit)} ({_change(c['relative'])})" for c in each]
-        found.append((one["by"], one["class"], f"{one['jobs']:,}", brief(one["recorded_s"], unit), cells))
-    return found
+        rows.append((one["by"], one["class"], f"{one['jobs']:,}", brief(one["recorded_s"], unit), cells))
+    return rows
 
 
 def _change(share: float | None) -> str:

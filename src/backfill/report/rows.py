@@ -81,7 +81,8 @@ def licences_of(workload: Workload, platform: Platform, rows: Ints) -> tuple[Int
 
 
 def boxes(schedule: Schedule) -> Runs:
-    """What the chart has a box for: the last run of each job, in their order, and then the runs before the last ones.
+    """The runs for which the chart has a box: the last run of each job, in their order, and then the runs before the
+    last ones.
 
     A job that never ran has a start of NO_TIME there.
     """
@@ -115,7 +116,7 @@ def lay_out(workload: Workload, platform: Platform, schedule: Schedule) -> Ints:
     ends = ends[box.end[ends] > box.start[ends]].tolist()
     licences = _licences(workload, platform)
     taken: dict[int, list[tuple[int, int, int]]] = {}
-    found: list[tuple[int, int, int]] = []
+    pieces_of: list[tuple[int, int, int]] = []
     ended = 0
     for run in starts:
         while ended < len(ends) and box.end[ends[ended]] <= box.start[run]:
@@ -127,17 +128,17 @@ def lay_out(workload: Workload, platform: Platform, schedule: Schedule) -> Ints:
         wanted = [(node, tasks * each) for node, tasks in box.held[run].reshape(-1, 2).tolist()]
         wanted += licences.get(job, ())
         pieces = [(lane, low, high) for lane, rows in wanted for low, high in holes[lane].take(rows)]
-        found += [(run, low, high) for _, low, high in pieces]
+        pieces_of += [(run, low, high) for _, low, high in pieces]
         taken[run] = pieces
         if box.end[run] == box.start[run]:
             for lane, low, high in taken.pop(run):
                 holes[lane].give(low, high)
-    return np.array(found, np.int64).reshape(-1, 3)
+    return np.array(pieces_of, np.int64).reshape(-1, 3)
 
 
 def _licences(workload: Workload, platform: Platform) -> dict[int, list[tuple[int, int]]]:
     """Job -> (lane, copies) of its licences; their lanes come after those of the nodes."""
-    found: dict[int, list[tuple[int, int]]] = {}
+    lanes: dict[int, list[tuple[int, int]]] = {}
     for job, lane, copies in zip(*licences_of(workload, platform, np.arange(len(workload))), strict=True):
-        found.setdefault(int(job), []).append((len(platform.nodes) + int(lane), int(copies)))
-    return found
+        lanes.setdefault(int(job), []).append((len(platform.nodes) + int(lane), int(copies)))
+    return lanes

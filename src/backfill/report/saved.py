@@ -66,7 +66,7 @@ def save(folder: str | Path, outcome: Outcome) -> None:
 
 
 def outcome_of(path: str | Path) -> Outcome:
-    """What was saved in a folder, or printed into a file. Raises SavedError where it is neither."""
+    """The outcome that was saved in a folder, or printed into a file. Raises SavedError if it is neither."""
     with _judged(path) as outcome:
         return outcome
 
@@ -93,29 +93,29 @@ def _judged(path: str | Path) -> Iterator[Outcome]:
     """What was saved; whatever cannot be done with it is the fault of the file."""
     path = Path(path)
     file = path / RESULT if path.is_dir() else path
-    found = _json(file)
-    if (schema := found.get("schema", SCHEMA)) != SCHEMA:
+    result = _json(file)
+    if (schema := result.get("schema", SCHEMA)) != SCHEMA:
         raise SavedError(at(str(file), None, f"has schema {quote(schema)}; this version of backfill reads {SCHEMA}"))
     folder = file.parent if file.name == RESULT else None
     try:
-        for name, sha256 in found.get("files", {}).items() if folder else ():
+        for name, sha256 in result.get("files", {}).items() if folder else ():
             if (folder / name).exists() and _sha256(folder / name) != sha256:
                 raise SavedError(at(str(folder / name), None, "is not the file that was saved: its hash is another"))
-        yield Outcome(found, _details(found, folder))
+        yield Outcome(result, _details(result, folder))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
-        what = f"is not a saved result: {type(problem).__name__}: {problem}"
-        raise SavedError(at(str(file), None, " ".join(what.split()))) from problem
+        message = f"is not a saved result: {type(problem).__name__}: {problem}"
+        raise SavedError(at(str(file), None, " ".join(message.split()))) from problem
 
 
-def _details(found: dict[str, Any], folder: Path | None) -> Details | None:
-    """From the files beside the JSON, where they are there."""
-    results = found.get("results", [found])
+def _details(saved: dict[str, Any], folder: Path | None) -> Details | None:
+    """The details in the files beside the JSON, if they exist."""
+    results = saved.get("results", [saved])
     options = results[0]["options"]
     if folder is None or not (folder / JOBS).exists():
         return None
     platform = Platform.read(folder / PLATFORM)
     workload = _in_time(read_table(folder / JOBS, platform.resources), results[0]["workload"].get("calendar"), options)
-    listed = found.get("files", {})
+    listed = saved.get("files", {})
     schedules = [
         _read(
             workload,
@@ -229,11 +229,11 @@ def _no_number(text: str) -> None:
 
 def _json(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_bytes(), parse_constant=_no_number)
+        document = json.loads(file.read_bytes(), parse_constant=_no_number)
     except OSError as problem:
         raise SavedError(at(str(file), None, f"cannot be read: {problem.strerror}")) from None
     except (ValueError, RecursionError) as problem:
         raise SavedError(at(str(file), None, f"is not JSON: {problem}")) from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SavedError(at(str(file), None, "is not a saved result: expected a JSON object"))
-    return found
+    return document

@@ -1,4 +1,4 @@
-"""What numbers say, in plain sentences: the same in the terminal and on a page."""
+"""Turns numbers into plain sentences, the same in the terminal and on a page."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ NOTHING = "0.0%"
 
 
 def one_by_one(fairness: Sequence[Fairness]) -> list[int]:
-    """Which pairs are told of at once: all, or where they are many those with the first policy."""
+    """The pairs that are shown at once: all, or if they are many those with the first policy."""
     few = len(fairness) <= PAIRS_MOST
     return [i for i, pair in enumerate(fairness) if few or pair.b == fairness[0].b]
 
@@ -42,7 +42,7 @@ def _change(wait: Pair, unit: str) -> str:
     if wait.relative is None:
         if not wait.difference:
             return f"and {wait.b} let no job wait"
-        return f"lets jobs wait {span(wait.difference, unit)} on average, {wait.b} lets none wait"
+        return f"lets jobs wait {span(wait.difference, unit)} on average; under {wait.b} no job waits"
     if wait.difference == 0:
         return f"waits as long as {wait.b}"
     side = -1 if wait.relative < 0 else 1
@@ -64,16 +64,17 @@ def _signed(relative: float) -> str:
 
 
 def chance(intervals: int) -> str:
-    """What many 95% intervals side by side are worth; empty where there are less than two."""
+    """A caution about many 95% intervals side by side; empty if there are fewer than two."""
     if intervals < 2:
         return ""
     expected = intervals / 20
     few = "one" if expected <= 1 else "one or two" if expected < 2 else f"about {expected:,.0f}"
-    return f"Each interval is right 19 times in 20 by itself; among {intervals:,} of them {few} may miss."
+    once = "A single interval misses the true difference once in 20 times"
+    return f"{once}; of these {intervals:,} intervals {few} may miss it."
 
 
 def loser_sentence(fair: Fairness, unit: str) -> str:
-    """Whom a policy makes wait longer than another one does, and by how much."""
+    """A sentence on the jobs that wait longer under a policy than under another one, and by how much."""
     if not fair.jobs or not fair.later:
         return f"under {fair.a} no job starts later than under {fair.b}"
     share, delay = share_text(fair.later / fair.jobs).replace("<", "less than "), span(fair.mean_delay_s or 0, unit)

@@ -40,7 +40,7 @@ class Used:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Shown:
-    """What the page shows of one policy's schedule."""
+    """The curves and distributions of one policy's schedule."""
 
     cpus: int  # of the platform
     held: Binned  # processors held over time

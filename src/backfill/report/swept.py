@@ -1,4 +1,4 @@
-"""The section of a page about estimates that get worse: who waits longer, and how far promised starts slip."""
+"""The section of a page that compares several kinds of estimates: longer waits, and promised starts that slip."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -57,7 +57,7 @@ def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], un
     known = {policy for policy, values in lines.items() if any(value is not None for value in values)}
     if not known:
         return {}
-    told = "; ".join(
+    shown = "; ".join(
         f"{cut(policy)}: "
         + ", ".join(
             f"{text} under {row['estimates']}" for row, text in zip(rows, _texts(metric, rows, unit), strict=True)
@@ -67,7 +67,7 @@ def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], un
     )
     own = "%" if metric.endswith("_share") else _unit(metric, [v for values in lines.values() for v in values], unit)
     notes = ["" if policy in known else "promises no starts" for policy in lines]
-    return {"chart": names_chart(kinds, list(lines.values()), own), "told": told, "notes": notes}
+    return {"chart": names_chart(kinds, list(lines.values()), own), "told": shown, "notes": notes}
 
 
 def _unit(metric: str, values: Sequence[float | None], unit: str) -> str:
@@ -86,7 +86,7 @@ def _texts(metric: str, rows: Rows, unit: str) -> list[str]:
 
 
 def _hurt(row: Mapping[str, Any], unit: str) -> list[str]:
-    """Whose mean wait grew most, by class and by user."""
+    """The class and the user whose mean wait grew most."""
     return [
         f"{of}{cut(row[f'worst_{who}'])}, {times([row[f'worst_{who}_s']], unit)[0]}"
         for who, of in (("class", ""), ("user", "user "))

@@ -1,4 +1,4 @@
-"""How pages are made from templates: every text from outside is escaped, and a name without a value is an error."""
+"""Makes pages from templates: every text from outside is escaped, and a name without a value is an error."""
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 

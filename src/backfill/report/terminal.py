@@ -19,12 +19,14 @@ _CELL, _BESIDE = 14, 26  # characters of a resource's name, and of what stands b
 
 def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
     """The headline metrics of one or several results, (policy, metrics) each, side by side."""
-    found = [metrics for _, metrics in rows]
-    return policy_table([policy for policy, _ in rows], columns(headline(found), found, wait_unit(found)), title)
+    all_metrics = [metrics for _, metrics in rows]
+    return policy_table(
+        [policy for policy, _ in rows], columns(headline(all_metrics), all_metrics, wait_unit(all_metrics)), title
+    )
 
 
 def used_table(rows: Sequence[tuple[str, Metrics]]) -> tuple[str, Table] | None:
-    """How far the resources are used, those of which most is held; with a title. None where cpus are the only one."""
+    """The table of the use of resources, the most used first, with a title. None if cpus are the only one."""
     metrics = [each for _, each in rows if each["utilization"] is not None]
     use = {"cpus": "utilization"} | {
         n.removeprefix(_OF): n for n in (metrics[0] if metrics else ()) if n.startswith(_OF)

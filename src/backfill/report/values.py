@@ -1,4 +1,4 @@
-"""How metrics read: a heading and texts for people, the same in the terminal and on a page."""
+"""The text form of metrics, with headings, the same in the terminal and on a page."""
 
 import re
 from collections.abc import Sequence
@@ -46,11 +46,11 @@ EXPLAINED = {
     "mean_bounded_slowdown": "(wait + run) / run, where runs below 10 s count as 10 s",
     "p95_wait_s": "95 of 100 jobs wait no longer",
 }
-BOUND_0 = "the bound is 0: in some schedule no job may have to wait"
+BOUND_0 = "the bound is 0: there may be a schedule in which no job waits"
 
 
 def heading(name: str) -> str:
-    """What a metric is called: `mean wait` for `mean_wait_s`."""
+    """The heading of a metric: `mean wait` for `mean_wait_s`."""
     return _HEADINGS.get(name) or name.removesuffix("_s").replace("_", " ")
 
 
@@ -94,7 +94,7 @@ def share_text(share: float) -> str:
 
 def grouped(text: str) -> str:
     """Whole numbers of a text with commas: `jobs of 4,096 or more cpus`."""
-    return re.sub(r"(?<![\w.,])\d{4,}(?![\w.,]*\d)", lambda found: f"{int(found[0]):,}", text)
+    return re.sub(r"(?<![\w.,])\d{4,}(?![\w.,]*\d)", lambda digits: f"{int(digits[0]):,}", text)
 
 
 def headline(all_metrics: Sequence[Metrics]) -> list[str]:

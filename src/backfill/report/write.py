@@ -1,4 +1,4 @@
-"""From the outcome of runs, fresh or saved, to their page."""
+"""Writes the page of an outcome, fresh or saved."""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -15,6 +15,7 @@ from backfill.report.outcome import Outcome
 from backfill.report.page import Page, PolicyRun, Provenance, write_page
 from backfill.report.projects import Projects
 from backfill.report.reality import Reality
+from backfill.report.values import wait_unit
 
 NO_WAITS = "the log records no waits, so these policies cannot be compared with what really happened"
 
@@ -26,37 +27,39 @@ def write_report(path: str | Path, outcome: Outcome) -> None:
 
 def page_of(outcome: Outcome) -> Page:
     """The page of an outcome; without details it has tables only."""
-    told, details = outcome.told, outcome.details
-    results = told.get("results", [told])
-    names = told.get("names", [each["policy"] for each in results])
-    means: Sequence[Metrics] = [each["mean"] for each in told.get("replications", [])]
+    saved, details = outcome.told, outcome.details
+    results = saved.get("results", [saved])
+    names = saved.get("names", [each["policy"] for each in results])
+    means: Sequence[Metrics] = [each["mean"] for each in saved.get("replications", [])]
     metrics = means or [each["metrics"] for each in results]
     workload, on = results[0]["workload"], results[0]["platform"]
-    title = told.get("title", f"{workload['name']}: {counted(workload['jobs'], 'job')} on {counted(on['cpus'], 'cpu')}")
-    real = Reality.of(told)
+    title = saved.get(
+        "title", f"{workload['name']}: {counted(workload['jobs'], 'job')} on {counted(on['cpus'], 'cpu')}"
+    )
+    real = Reality.of(saved)
     made = provenance(
         results[0]["seed"],
-        told.get("command", ""),
+        saved.get("command", ""),
         {workload["name"]: workload["sha256"], f"platform {on['name']}": on["sha256"], **_of_events(results[0])},
         [
             machine_note(workload.get("cpus"), on),
             *([] if real else [NO_WAITS]),
             *remarks(workload["dropped"], workload["notes"]),
             *(note for each in results for note in each["notes"]),
-            *told.get("notes", []),
+            *saved.get("notes", []),
         ],
     )
     schedules: Sequence[Schedule | None] = details.schedules if details else [None] * len(results)
     runs = [PolicyRun(*each) for each in zip(names, metrics, schedules, strict=True)]
-    said: dict[str, Any] = {"findings": Findings.told(told), "sentences": told.get("sentences", []), "reality": real}
-    said["sweep"] = told.get("sweep")
+    said: dict[str, Any] = {"findings": Findings.told(saved), "sentences": saved.get("sentences", []), "reality": real}
+    said["sweep"] = saved.get("sweep")
     said["projects"] = Projects.of(names, results, replicated=bool(means))
     if details is None:
         return Page.of(title, runs, made, **said)
     jobs, machines, events = details.workload, details.platform, details.events
     bound = None if events is None else events.bind(jobs, machines)
     said["explained"] = [
-        explained(result, jobs, machines, schedule, bound)
+        explained(result, jobs, machines, schedule, bound, wait_unit(metrics))
         for result, schedule in zip(results, details.schedules, strict=True)
     ]
     asked = results[0].get("explanation")
@@ -65,13 +68,13 @@ def page_of(outcome: Outcome) -> Page:
 
 
 def _of_events(result: Mapping[str, Any]) -> dict[str, str]:
-    """What its events are called, and their hash; nothing where it has none."""
+    """The name and hash of its events; nothing if it has none."""
     events = result.get("options", {}).get("events")
     return {f"events {events['name']}": events["sha256"]} if events else {}
 
 
 def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:
-    """How large the machine is and who says so. stated: its processors in the log; platform: as in the JSON."""
+    """A note on the size of the machine and its source. stated: its processors in the log; platform: as in the JSON."""
     cpus, nodes = platform["cpus"], platform["nodes"]
     size = f"{cpus:,} cpus" + (f" on {nodes:,} nodes" if nodes > 1 else "")
     if stated is None:
@@ -80,7 +83,7 @@ def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:
 
 
 def provenance(seed: int, command: str, hashes: Mapping[str, str], notes: Sequence[str]) -> Provenance:
-    """Where a page that this version of backfill makes comes from; no note is told twice."""
+    """The origin of a page that this version of backfill makes; no note is repeated."""
     return Provenance(
         version=version("backfill"), seed=seed, command=command, hashes=hashes, notes=list(dict.fromkeys(notes))
     )

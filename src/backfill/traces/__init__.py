@@ -1,1 +1,1 @@
-"""Text to Workload and back: SWF, CSV, Parquet."""
+"""Reads and writes workloads as text: SWF, CSV, Parquet."""

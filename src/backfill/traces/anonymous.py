@@ -30,8 +30,8 @@ class Aliases:
 
     @classmethod
     def read(cls, path: str | Path) -> "Aliases":
-        """From a CSV with the columns kind, name and alias. Raises UsageError."""
-        found = cls()
+        """The aliases in a CSV with the columns kind, name and alias. Raises UsageError."""
+        aliases = cls()
         try:
             with open(path, encoding="utf-8", newline="") as lines:
                 rows = [*csv.reader(lines)]
@@ -42,8 +42,8 @@ class Aliases:
                 continue
             if line == 1 or len(row) != 3 or row[0] not in (*PEOPLE, *PLACES):
                 raise UsageError(at(str(path), line, f"expected the columns {','.join(_HEADER)}, and a kind of names"))
-            found.known.setdefault(row[0], {})[row[1]] = row[2]
-        return found
+            aliases.known.setdefault(row[0], {})[row[1]] = row[2]
+        return aliases
 
     def write(self, path: str | Path) -> None:
         """Write the CSV that `read` reads. Whoever has it can undo the replacement."""
@@ -62,7 +62,7 @@ class Aliases:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What was replaced of a kind of names."""
+    """The number of replaced names of a kind."""
 
     kind: str
     names: int  # different ones
@@ -82,33 +82,33 @@ def anonymous(workload: Workload, aliases: Aliases, also: Sequence[str] = ()) ->
     the hash of its file go too. Raises UsageError.
     """
     check_kinds(also)
-    jobs, told = workload.jobs, list[Replaced]()
+    jobs, replaced = workload.jobs, list[Replaced]()
     columns: dict[str, object] = {}
     for kind in ("user", "group", "project", *(k for k in ("partition", "queue", "qos", "site") if k in also)):
         labels: Labels = jobs[kind]
         columns[kind] = Labels(labels.codes, tuple(aliases.of(kind, name) for name in labels.names))
-        told.append(Replaced(kind, len(labels.names), int((labels.codes >= 0).sum())))
+        replaced.append(Replaced(kind, len(labels.names), int((labels.codes >= 0).sum())))
     ids = [str(job) for job in jobs.job]
     named = np.array([not _is_number(job) for job in ids], np.bool_)
     if named.any():
         columns["job"] = np.array(
             [aliases.of("job", job) if no else job for job, no in zip(ids, named, strict=True)], object
         )
-    told.insert(0, Replaced("job", int(named.sum()), int(named.sum())))
+    replaced.insert(0, Replaced("job", int(named.sum()), int(named.sum())))
     licences = workload.licences
     if "licence" in also:
         licences = tuple(aliases.of("licence", name) for name in licences)
-        told.append(Replaced("licence", len(licences), int((np.diff(jobs.licences.first) > 0).sum())))
+        replaced.append(Replaced("licence", len(licences), int((np.diff(jobs.licences.first) > 0).sum())))
     if {"node", "feature"} & set(also):
         constraint = jobs.constraint
         nodes = set(aliases.known.get("node", {}))
         texts = tuple(_terms(text, aliases, nodes, also) for text in constraint.names)
         columns["constraint"] = Labels(constraint.codes, texts)
-        told.append(Replaced("feature", len(texts), int((constraint.codes >= 0).sum())))
+        replaced.append(Replaced("feature", len(texts), int((constraint.codes >= 0).sum())))
     changed: Jobs = jobs.replace(**columns)
     # Notes may quote lines of the file.
-    found = replace(workload, jobs=changed, licences=licences, name="anonymous", sha256="", notes=(), platform=None)
-    return found, [each for each in told if each.jobs]
+    copy = replace(workload, jobs=changed, licences=licences, name="anonymous", sha256="", notes=(), platform=None)
+    return copy, [each for each in replaced if each.jobs]
 
 
 def anonymous_platform(platform: Platform, aliases: Aliases, also: Sequence[str] = ()) -> Platform:

@@ -1,4 +1,4 @@
-"""Lines of a log that cannot be read: counted and named, never fatal by themselves."""
+"""Lines of a log that cannot be read: they are counted and shown, and none of them stops the reader."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,7 +19,7 @@ class BrokenLine(ValueError):
 
 
 class Field(dict[str, Value]):
-    """What the texts of a field mean. Each is parsed once, as a log repeats most of them."""
+    """The values of the texts of a field. Each text is parsed once, as a log repeats most of them."""
 
     def __init__(self, name: str, parse: Callable[[str], Value], expected: str) -> None:
         """parse: raises ValueError for a text that it cannot be. expected: what is expected instead, in words."""
@@ -29,16 +29,16 @@ class Field(dict[str, Value]):
     def __missing__(self, text: str) -> Value:
         """Raises BrokenLine."""
         try:
-            found = self._parse(text)
+            value = self._parse(text)
         except ValueError:
             raise BrokenLine(self._name, text, self._expected) from None
         if len(self) < _KEPT:
-            self[text] = found
-        return found
+            self[text] = value
+        return value
 
 
 class BrokenLines:
-    """How many lines of a file are broken, and what is wrong with the first few."""
+    """The number of broken lines of a file, and the messages for the first few."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -46,7 +46,7 @@ class BrokenLines:
         self.count = 0
 
     def add(self, line: int | None, what: object) -> None:
-        """One more. what: a sentence such as `Submit is 'x'; expected a date`."""
+        """Count one more broken line. what: a sentence such as `Submit is 'x'; expected a date`."""
         self.count += 1
         if len(self._first) < _SHOWN:
             self._first.append(at(self._file, line, str(what)))
@@ -58,9 +58,12 @@ class BrokenLines:
 
     @property
     def notes(self) -> list[str]:
-        """One sentence for each of the first few, and how many follow."""
+        """The messages for the first few, and the number of the others."""
         more = self.count - len(self._first)
-        return [*(f"{BROKEN}: {what}" for what in self._first), *([f"and {more:,} more broken lines"] if more else [])]
+        return [
+            *(f"{BROKEN}: {message}" for message in self._first),
+            *([f"and {more:,} more broken lines"] if more else []),
+        ]
 
     def refuse_all(self) -> None:
         """Raise WorkloadError about the first: for a log in which no line can be read."""

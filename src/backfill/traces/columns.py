@@ -87,14 +87,14 @@ class Columns:
 
     def ids(self, name: str, repeats: str) -> list[str]:
         """The cells as texts, none empty; none twice where `repeats` is `refuse`."""
-        found = self.texts(name)
-        for row, text in enumerate(found):
+        ids_of_rows = self.texts(name)
+        for row, text in enumerate(ids_of_rows):
             if not text or not text.isprintable():
                 self.refuse(name, row, "a text without control characters")
-        if repeats == "refuse" and (repeat := first_repeat(found)):
+        if repeats == "refuse" and (repeat := first_repeat(ids_of_rows)):
             where = "an earlier row" if (line := self.line(repeat[1])) is None else f"line {line}"
             raise self.fail(name, repeat[0], f"a unique job id (first used in {where})")
-        return found
+        return ids_of_rows
 
     def times(
         self,
@@ -264,9 +264,9 @@ class Columns:
             line = self._source.data.count(b"\n", 0, problem.start) + 1
             raise self._refused(line, f"is not UTF-8 text: byte {self._source.data[problem.start]:#04x}") from None
         except csv.Error as problem:
-            what = f"has a cell of more than {csv.field_size_limit():,} characters"
-            what = what if "field limit" in str(problem) else f"is not CSV: {problem}"
-            raise self._refused(reader.line_num, what) from None
+            message = f"has a cell of more than {csv.field_size_limit():,} characters"
+            message = message if "field limit" in str(problem) else f"is not CSV: {problem}"
+            raise self._refused(reader.line_num, message) from None
         return names, columns, len(columns[0]) if columns else 0
 
     def _of_width(self, reader: Any, broken: BrokenLines, width: int) -> Iterator[list[str]]:
@@ -293,7 +293,7 @@ class Columns:
 
 
 def _separator(data: bytes) -> str:
-    """What stands between the names of columns: the sign that the header has most often, a comma if in doubt."""
+    """The separator of the columns: the most frequent one in the header, a comma if in doubt."""
     header = data.lstrip().partition(b"\n")[0]
     return max(",;\t|", key=lambda sign: header.count(sign.encode()))
 

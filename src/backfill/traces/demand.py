@@ -1,4 +1,4 @@
-"""What jobs of a workload table ask of the nodes: what each task holds, and which nodes may run it."""
+"""The demands of a workload table: the resources that each task holds, and the nodes on which it may run."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _GPUS = f"a whole number from 0 to {_MOST}, or type:number of one type such as a
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What the tasks of each job hold, and on which nodes."""
+    """The resources that the tasks of each job hold, and the nodes on which they may run."""
 
     held: dict[str, Ints]  # by resource, cpus first; shape (rows,) each
     constraint: Labels  # with the type of its GPUs
@@ -76,13 +76,13 @@ def _reading(table: Columns, tasks: Ints) -> tuple[str, ...]:
     if not len(several):
         return ()
     row = int(several[0])
-    asked = f"procs={tasks[row]} with memory={table.texts('memory')[row]}"
+    example = f"procs={tasks[row]} with memory={table.texts('memory')[row]}"
     whole = amount("memory", int(memory[row]) * int(tasks[row]))
-    return (f"memory is per task: {asked} hold {whole} in total; use memory_per_job for the memory of a whole job",)
+    return (f"memory is per task: {example} hold {whole} in total; use memory_per_job for the memory of a whole job",)
 
 
 def _gpus(table: Columns) -> tuple[Ints, Labels]:
-    """How many a task holds, and of which type."""
+    """The number of gpus of a task, and their type."""
     texts = table.texts("gpus")
     known: dict[str, tuple[int, str]] = {}
     bad: set[str] = set()
@@ -130,13 +130,13 @@ def _on_gpus(table: Columns, constraint: Labels, types: Labels) -> Labels:
     known: dict[tuple[str, str], str] = {}
     texts = []
     for row in range(table.rows):
-        asked = constraint[row], types[row]
-        if asked not in known:
+        request = constraint[row], types[row]
+        if request not in known:
             try:
-                known[asked] = with_feature(*asked) if asked[1] else asked[0]
+                known[request] = with_feature(*request) if request[1] else request[0]
             except ValueError:
-                table.refuse("gpus", row, f"a type that its constraint {quote(asked[0])} allows")
+                table.refuse("gpus", row, f"a type that its constraint {quote(request[0])} allows")
                 texts.append("")
                 continue
-        texts.append(known[asked])
+        texts.append(known[request])
     return Labels.of(texts)

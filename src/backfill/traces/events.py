@@ -29,9 +29,9 @@ def read_events(source: Source | bytes | str | Path) -> Events:
         raise BadArgument("events", "-", f"a file: {_EXPECTED}")
     if isinstance(source, str | Path) and not suffix_of(str(source)):
         raise EventsError(at(str(source), None, f"unknown suffix; expected {_EXPECTED}"))
-    found = Source.of(source, EventsError)
-    suffix = suffix_of(found.file) or (JSON[0] if found.data.lstrip().startswith(b"{") else ".csv")
-    return _json(found) if suffix in JSON else _csv(found)
+    opened = Source.of(source, EventsError)
+    suffix = suffix_of(opened.file) or (JSON[0] if opened.data.lstrip().startswith(b"{") else ".csv")
+    return _json(opened) if suffix in JSON else _csv(opened)
 
 
 def write_events(events: Events, path: str | Path) -> None:
@@ -78,14 +78,14 @@ def _fields(file: str, number: int, line: bytes) -> dict[str, str | None]:
     except UnicodeDecodeError as problem:
         raise EventsError(at(file, number, f"is not UTF-8 text: byte {line[problem.start]:#04x}")) from None
     except (json.JSONDecodeError, RecursionError) as problem:
-        what = problem.msg if isinstance(problem, json.JSONDecodeError) else "nested too deeply"
-        raise EventsError(at(file, number, f"is not JSON: {what}")) from None
+        message = problem.msg if isinstance(problem, json.JSONDecodeError) else "nested too deeply"
+        raise EventsError(at(file, number, f"is not JSON: {message}")) from None
     if not isinstance(fields, dict):
         raise EventsError(at(file, number, f"{quote(line.decode())}; expected an object with {', '.join(COLUMNS)}"))
     for name, value in fields.items():
         if not isinstance(value, str | None):
-            what = f"{quote(name).strip(chr(39))} is {quote(json.dumps(value))}; expected a text or a number"
-            raise EventsError(at(file, number, what))
+            message = f"{quote(name).strip(chr(39))} is {quote(json.dumps(value))}; expected a text or a number"
+            raise EventsError(at(file, number, message))
     return fields
 
 

@@ -1,4 +1,4 @@
-"""Bytes in and out: reading and unpacking a source whole, writing a file in one step, quoting what was found."""
+"""Reads and unpacks whole sources, writes files in one step, and quotes values in messages."""
 
 import errno
 import gzip
@@ -82,9 +82,9 @@ class _Hashed:
     def read(self, size: int) -> bytes:
         """At most so many bytes, -1: all that are left; none at the end."""
         ahead, self.ahead = self.ahead, b""
-        found = self.stream.read(size if size < 0 else size - len(ahead))
-        self.digest.update(found)
-        return ahead + found
+        data = self.stream.read(size if size < 0 else size - len(ahead))
+        self.digest.update(data)
+        return ahead + data
 
 
 def _text(file: str, stream: Any, error: type[InputError]) -> bytes:
@@ -100,8 +100,8 @@ def _text(file: str, stream: Any, error: type[InputError]) -> bytes:
         unended = unended + len(piece) if end < 0 else len(piece) - end - 1
         blank = blank + len(piece) if piece.isspace() else 0
         if max(unended, blank) > _MOST:
-            what = "a line of" if unended > _MOST else "only white space for"
-            raise error(at(file, line, f"{what} more than {_MOST >> 20} MiB; expected a log"))
+            kind = "a line of" if unended > _MOST else "only white space for"
+            raise error(at(file, line, f"{kind} more than {_MOST >> 20} MiB; expected a log"))
         line += piece.count(b"\n")
         held += piece
     return bytes(held)
@@ -125,7 +125,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def make_folder(path: str | Path) -> None:
-    """Make a folder where there is none, and raise what writing into it would raise."""
+    """Make a folder unless it exists, and raise the error that writing into it would raise."""
     with _named(path):
         if not str(path) or "\0" in str(path):
             raise OSError(errno.EINVAL, "it is not the name of a folder")
@@ -176,7 +176,7 @@ def written(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def _target(path: str | Path) -> tuple[Path, bool]:
-    """What is written in the end, and whether it is a device or a pipe, which is written in place."""
+    """The file to write, and whether it is a device or a pipe, which is written in place."""
     if not str(path) or "\0" in str(path):
         raise OSError(errno.EINVAL, "it is not the name of a file")
     target = Path(os.path.realpath(path))

@@ -1,4 +1,4 @@
-"""The formats that `backfill import` knows by name: one row and one module each."""
+"""The formats that `backfill import` knows by name: a table of one row and one module each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ Reader = Callable[[Source, "Rules"], Workload]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an import does with jobs that no simulation can use as they are."""
+    """The rules of an import for jobs that no simulation can use as they are."""
 
     zero_run: str = "keep"  # jobs with run time 0: keep, drop-cancelled or drop
     repeats: str = "drop"  # duplicate job ids: refuse (the file) or drop (the job)
@@ -43,8 +43,8 @@ class Rules:
 
 def _mwf(source: Source, rules: Rules) -> Workload:
     def read(log: Source) -> Workload:
-        found = read_mwf(log, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
-        return replace(found, chosen={"zero_run": rules.zero_run})
+        log_read = read_mwf(log, rules.machines, zero_run=rules.zero_run, repeats=rules.repeats)
+        return replace(log_read, chosen={"zero_run": rules.zero_run})
 
     return with_cancelled(_mended(source, read), "run")
 
@@ -68,17 +68,17 @@ def _mended(source: Source, read: Callable[[Source], Workload]) -> Workload:
         mended = without_broken_lines(source, broken)
         if not broken.count or not count_fields(mended):
             raise
-    found = read(mended)
-    return replace(found, dropped=broken.dropped | found.dropped, notes=(*broken.notes, *found.notes))
+    workload = read(mended)
+    return replace(workload, dropped=broken.dropped | workload.dropped, notes=(*broken.notes, *workload.notes))
 
 
 def _csv(source: Source, rules: Rules) -> Workload:
     _check_no_machines(rules, "CSV")
     broken = BrokenLines(source.file)
-    found = read_table(
+    workload = read_table(
         source, rules.resources, repeats=rules.repeats, broken=broken, columns=rules.columns, zone=rules.zone
     )
-    return under_rules(found, rules.zero_run)
+    return under_rules(workload, rules.zero_run)
 
 
 def _alibaba(source: Source, rules: Rules) -> Workload:

@@ -1,4 +1,4 @@
-"""Workloads out of DataFrames and arrays: what `Workload.from_pandas`, `from_polars` and `from_arrays` do."""
+"""Workloads from DataFrames and arrays, for `Workload.from_pandas`, `from_polars` and `from_arrays`."""
 
 import io
 from collections.abc import Mapping, Sequence

@@ -82,8 +82,8 @@ def _kind(file: str, line: int, cells: list[str]) -> Kind:
         except ValueError:
             value = np.nan
         if not low <= value <= high or (place != 4 and value != int(value)):
-            what = f"{_COLUMNS[place]} is {quote(cells[place])}; expected a number from {low:g} to {high:g}"
-            raise PlatformError(at(file, line, what))
+            message = f"{_COLUMNS[place]} is {quote(cells[place])}; expected a number from {low:g} to {high:g}"
+            raise PlatformError(at(file, line, message))
         return value
 
     name = cells[1]

@@ -1,4 +1,4 @@
-"""The MetaCentrum dialects of SWF, of 21 fields: the last one says what nodes a job asks for, and what of them.
+"""The MetaCentrum dialects of SWF, with 21 fields: the last one says which nodes a job asks for, and how much of them.
 
 Logs of MetaCentrum have the cpus that were used and the queue in fields 19 and 20, workloads of the simulator AleaNG
 the GPUs of the whole job and a soft walltime. Source: D. Klusáček's data sets for Alea (github.com/aleasimulator).
@@ -82,7 +82,7 @@ def read_mwf(
 def _shape(
     lines: Lines, specs: list[NodeSpec], constraint: Labels, platform: Platform | None
 ) -> tuple[Ints, Ints, Assumed]:
-    """How many equal tasks a job is, with how many cpus each."""
+    """The number of equal tasks of a job, and the cpus of each."""
     agree = np.array([spec.procs for spec in specs], np.int64) == lines.procs
     tasks = np.array([spec.tasks(procs) for spec, procs in zip(specs, lines.procs.tolist(), strict=True)], np.int64)
     cpus = lines.procs // tasks
@@ -144,13 +144,13 @@ def _specs(lines: Lines, texts: list[str], metacentrum: bool) -> list[NodeSpec]:
 
 def _gpus(lines: Lines, texts: list[str]) -> Ints:
     """The GPUs of the whole job."""
-    found = np.zeros(len(texts), np.int64)
+    gpus = np.zeros(len(texts), np.int64)
     for job, text in enumerate(texts):
         try:
-            found[job] = 0 if text == "-1" else number(text, 0, _GPUS_MAX)
+            gpus[job] = 0 if text == "-1" else number(text, 0, _GPUS_MAX)
         except ValueError:
             raise lines.refused(job, 19, f"a whole number up to {_GPUS_MAX:,}", ALEA) from None
-    return found
+    return gpus
 
 
 def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labels, NDArray[np.bool_], list[str]]:
@@ -162,15 +162,17 @@ def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labe
     unknown: dict[str, None] = {}
     if platform is None:
         return Labels.none(len(specs)), untold, []
-    told = {*platform.nodes, *platform.feature_names}
+    stated = {*platform.nodes, *platform.feature_names}
     texts = []
     for job, spec in enumerate(specs):
         parts = []
         for chunk in spec.asked:
             terms = []
             for asked, wanted in chunk:
-                name = asked if asked in told else asked.partition(".")[0]  # a node's name, with or without its domain
-                if name in told:
+                name = (
+                    asked if asked in stated else asked.partition(".")[0]
+                )  # a node's name, with or without its domain
+                if name in stated:
                     terms.append(name if wanted else f"!{name}")
                 else:
                     unknown[asked] = None

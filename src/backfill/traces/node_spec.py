@@ -1,4 +1,4 @@
-"""What nodes a job of the MetaCentrum dialects asks for, in the two notations that are in use."""
+"""The nodes that a job of the MetaCentrum dialects asks for, in the two notations in use."""
 
 import math
 import re
@@ -49,7 +49,7 @@ def pbs_spec(text: str) -> NodeSpec:
     `#excl` behind a word asks for whole nodes, `host=` names one, `mem=` is the memory of each. A count that is
     left out is 1, and so is ppn; of one with a fraction the whole part counts.
     """
-    chunks, asked, whole, memory = [], [], False, 0
+    chunks, requested, whole, memory = [], [], False, 0
     for chunk in text.split("+"):
         nodes, ppn = 1, 1
         terms: dict[str, bool] = {}
@@ -69,8 +69,8 @@ def pbs_spec(text: str) -> NodeSpec:
                 if not is_feature(name) or terms.setdefault(name, wanted) != wanted:
                     raise ValueError(text)
         chunks.append((nodes, ppn))
-        asked.append(tuple(terms.items()))
-    return NodeSpec(tuple(chunks), tuple(dict.fromkeys(asked)), whole, memory)
+        requested.append(tuple(terms.items()))
+    return NodeSpec(tuple(chunks), tuple(dict.fromkeys(requested)), whole, memory)
 
 
 def alea_spec(text: str) -> NodeSpec:

@@ -1,4 +1,4 @@
-"""What readers and writers say about a table of jobs: what was assumed, looks odd, or is in use at all."""
+"""Notes of readers and writers on a table of jobs: values that were assumed, jobs that look odd, columns in use."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,19 +16,19 @@ REPEATS = ("refuse", "drop")  # what becomes of a file with an id that stands tw
 REPEATED = "duplicate job id"  # why a job is dropped
 
 
-def counted(found: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
+def counted(masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
     """The number of jobs for which each holds, without those that hold for none."""
-    counts = {what: int(np.count_nonzero(which)) for what, which in found.items()}
-    return {what: count for what, count in counts.items() if count}
+    counts = {note: int(np.count_nonzero(which)) for note, which in masks.items()}
+    return {note: count for note, count in counts.items() if count}
 
 
 def told(counts: Mapping[str, int], jobs: int) -> list[str]:
     """`what: 3 of 100 jobs` for each."""
-    return [f"{what}: {count:,} of {jobs:,} jobs" for what, count in counts.items()]
+    return [f"{note}: {count:,} of {jobs:,} jobs" for note, count in counts.items()]
 
 
 def oddities(jobs: Jobs) -> list[str]:
-    """What is legal in any log but worth a look, in the words of `analysis.quality`."""
+    """The jobs that are legal in any log but look odd, in the words of `analysis.quality`."""
     odd = {
         "submitted before the previous job": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
         "run time longer than the walltime": jobs.runtime > jobs.walltime,
@@ -57,7 +57,7 @@ def check_repeats(rule: str) -> None:
 
 
 def repeated(ids: Sequence[Any]) -> NDArray[np.bool_]:
-    """Which rows have an id that stands in an earlier row as well."""
+    """The rows whose id occurs in an earlier row."""
     again = np.ones(len(ids), np.bool_)
     seen: dict[Any, int] = {}
     for row, job in enumerate(ids):

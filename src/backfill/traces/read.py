@@ -1,4 +1,4 @@
-"""One door for all workload files."""
+"""Reads a workload file of any format."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,8 +60,8 @@ def _sample(name: str) -> Workload:
         raise UsageError(f"{PREFIX}{name} is unknown; expected {' or '.join(PREFIX + each for each in SAMPLES)}")
     sample = SAMPLES[name]
     size = f"the log does not state the size of the machine; {sample.cpus:,} processors are assumed"
-    found = read_table(Source.of(sample.path), ())
-    return replace(found, platform=Platform.pool(sample.cpus), notes=(sample.about, *found.notes, size))
+    log = read_table(Source.of(sample.path), ())
+    return replace(log, platform=Platform.pool(sample.cpus), notes=(sample.about, *log.notes, size))
 
 
 def read_any_swf(
@@ -74,10 +74,10 @@ def read_any_swf(
 ) -> Workload:
     """The jobs of an SWF log of 18 or 21 fields. machines: of the latter, see read_mwf. Raises WorkloadError."""
     if is_mwf(source):
-        found = read_mwf(source, machines, zero_run=zero_run, repeats=repeats, think=think)
+        log = read_mwf(source, machines, zero_run=zero_run, repeats=repeats, think=think)
     else:
-        found = read_swf(source, zero_run=zero_run, repeats=repeats, think=think)
-    return replace(found, chosen={"zero_run": zero_run, **({"think": True} if think else {})})
+        log = read_swf(source, zero_run=zero_run, repeats=repeats, think=think)
+    return replace(log, chosen={"zero_run": zero_run, **({"think": True} if think else {})})
 
 
 def _looks_like_swf(data: bytes) -> bool:
@@ -94,11 +94,11 @@ def under_rules(workload: Workload, zero_run: str, cancelled: str = "run") -> Wo
 def with_cancelled(workload: Workload, rule: str) -> Workload:
     """A workload under a rule about cancelled jobs with run time 0; a note says how many there are."""
     count = int(workload.never_ran.sum())
-    some = f"{count:,} of {len(workload):,} jobs"
+    share = f"{count:,} of {len(workload):,} jobs"
     if rule == "run":
-        note = f"cancelled before they ran, kept as jobs of 0 s: {some}; with --cancelled leave they leave the queue"
+        note = f"cancelled before they ran, kept as jobs of 0 s: {share}; with --cancelled leave they leave the queue"
         return replace(workload, notes=(*workload.notes, note)) if count else workload
-    note = f"cancelled before they ran, leave after their recorded wait: {some}"
+    note = f"cancelled before they ran, leave after their recorded wait: {share}"
     unknown = int((workload.never_ran & (workload.jobs.waited < 0)).sum())
     note += f", but {unknown:,} without a recorded wait, kept as jobs of 0 s" if unknown else ""
     return workload.with_jobs(workload.jobs, note, cancelled=rule)

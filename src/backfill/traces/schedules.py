@@ -1,4 +1,4 @@
-"""The schedule CSV, which jobs started when, where and why, one row each; and the runs CSV, one row per run."""
+"""The schedule CSV with a row for the start, place and reason of each job, and the runs CSV with a row for each run."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -153,9 +153,9 @@ def write_runs(schedule: Schedule, to: str | Path | TextIO) -> None:
         _places(schedule.nodes, runs.held),
     ]
     usual = np.where(runs.state == NODE_FAIL, 0, runs.length)
-    told = (runs.state == PREEMPTED).any() or (runs.progress != usual).any()
-    header = (*RUNS_HEADER, PROGRESS) if told else RUNS_HEADER
-    columns += [seconds_texts(runs.progress)] if told else []
+    partial = (runs.state == PREEMPTED).any() or (runs.progress != usual).any()
+    header = (*RUNS_HEADER, PROGRESS) if partial else RUNS_HEADER
+    columns += [seconds_texts(runs.progress)] if partial else []
     with written_text(to) if isinstance(to, str | Path) else nullcontext(to) as out:
         write_rows(out, header, zip(*columns, strict=True))
 

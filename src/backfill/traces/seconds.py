@@ -1,4 +1,4 @@
-"""Seconds in files, microseconds inside."""
+"""Converts times between seconds in files and microseconds inside."""
 
 import numpy as np
 

@@ -99,7 +99,7 @@ class Lines:
         }
 
     def refused(self, job: int, number: int, expected: str, fields: Sequence[str] = FIELDS) -> WorkloadError:
-        """What to say of a field of a job that is not as expected."""
+        """The error for a field of a job that is not as expected."""
         line, text = _found(self.log, int(self.rows[job]), number)
         return _refusal(self.log.file, line, number, text, expected, fields)
 
@@ -181,7 +181,7 @@ class Lines:
 
 
 def count_fields(log: Source) -> int:
-    """How many fields the first job of an SWF log has; 0 where there is none."""
+    """The number of fields of the first job of an SWF log; 0 if there is none."""
     return len(next(_data_lines(log), (0, []))[1])
 
 
@@ -205,7 +205,7 @@ def without_broken_lines(log: Source, broken: BrokenLines) -> Source:
 
 
 def _broken(texts: Sequence[str]) -> str:
-    """What is wrong with the first bad field of a line; empty where all are good."""
+    """The error of the first bad field of a line; empty if all are good."""
     for number, text in enumerate(texts[: len(FIELDS)], start=1):
         limit, whole = _LIMITS.get(number, (np.inf, False))
         if not _is_number(text):
@@ -221,7 +221,7 @@ def _procs(field: dict[int, Floats]) -> Floats:
 
 
 def _kept(field: dict[int, Floats], zero_run: str) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Which jobs stay, and how many go for which reason; the first reason counts."""
+    """The jobs that are kept, and the number dropped for each reason; the first reason counts."""
     procs = _procs(field)
     kept = np.ones(len(procs), np.bool_)
     dropped: dict[str, int] = {}
@@ -302,8 +302,8 @@ def _found(log: Source, row: int, number: int) -> tuple[int, str]:
 def _refusal(
     file: str, line: int, number: int, text: str, expected: str, fields: Sequence[str] = FIELDS
 ) -> WorkloadError:
-    what = f"field {number} ({fields[number - 1]}) is {quote(text)}; expected {expected}"
-    return WorkloadError(at(file, line, what))
+    message = f"field {number} ({fields[number - 1]}) is {quote(text)}; expected {expected}"
+    return WorkloadError(at(file, line, message))
 
 
 def _is_number(text: str) -> bool:
@@ -337,13 +337,13 @@ def _named(values: Floats, names: Mapping[str, str]) -> Labels:
 
 
 def _names(log: Source, what: str) -> dict[str, str]:
-    """What the header calls the queues or the partitions, by number; without names that are numbers or stand twice."""
-    found: dict[str, str] = {}
+    """The names of queues or partitions in the header, by number; without names that are numbers or occur twice."""
+    names: dict[str, str] = {}
     for text in _header(log):
         if (match := _NAMED.match(text)) and match[1] == what and (name := match[3].strip()):
-            found.setdefault(str(int(match[2])), _utf8(name))
-    often = Counter(found.values())
-    return {n: name for n, name in found.items() if often[name] == 1 and name.isprintable() and not _is_number(name)}
+            names.setdefault(str(int(match[2])), _utf8(name))
+    often = Counter(names.values())
+    return {n: name for n, name in names.items() if often[name] == 1 and name.isprintable() and not _is_number(name)}
 
 
 def _utf8(text: str) -> str:
@@ -360,12 +360,12 @@ def _header(log: Source) -> Iterator[str]:
 
 
 def _head(log: Source) -> dict[str, str]:
-    """What the header says of the machine and the calendar; of what stands there twice, the first."""
-    found: dict[str, str] = {}
+    """The machine and the calendar in the header; of repeated entries, the first."""
+    fields: dict[str, str] = {}
     for text in _header(log):
         if match := _HEAD.match(text):
-            found.setdefault(match[1] or match[3], match[2] or match[4])
-    return found
+            fields.setdefault(match[1] or match[3], match[2] or match[4])
+    return fields
 
 
 def _size(head: dict[str, str]) -> int | None:
@@ -374,7 +374,7 @@ def _size(head: dict[str, str]) -> int | None:
 
 
 def _clock(head: dict[str, str], submit: Ints) -> Clock | None:
-    """From UnixStartTime and TimeZoneString; None where neither the header nor the times say when the log began."""
+    """The clock of UnixStartTime and TimeZoneString; None if neither header nor times say when the log began."""
     begin, zone = int(head.get("UnixStartTime", 0)), head.get("TimeZoneString", "UTC")
     counts_from_1970 = zone != "UTC" and Clock.guess(int(submit.min()) if len(submit) else None) is not None
     return Clock(begin, zone) if begin or counts_from_1970 else None

@@ -75,7 +75,7 @@ def read_table(
     tasks = np.ones(table.rows, np.int64)
     for name in {"procs", "tasks"} & set(table.names):
         tasks = table.wholes(name, 1, _TASKS_MAX, 1)
-    asked = Demand.of(table, tasks, {*resources} - {*_KNOWN})
+    needs = Demand.of(table, tasks, {*resources} - {*_KNOWN})
     if "deadline" in table:
         made["deadline"] = _deadlines(table, submit, instants)
     if "waited" in table:
@@ -99,8 +99,8 @@ def read_table(
             submit=submit,
             runtime=runtime,
             tasks=tasks,
-            demand=np.column_stack([*asked.held.values()]),
-            constraint=asked.constraint,
+            demand=np.column_stack([*needs.held.values()]),
+            constraint=needs.constraint,
             **made,
         )
     dropped = {}
@@ -114,13 +114,13 @@ def read_table(
     if not (kept := table.good & ~again).all():
         rows = np.flatnonzero(kept)
         jobs = jobs.take(rows)
-        missing = {what: which[rows] for what, which in missing.items()}
+        missing = {note: which[rows] for note, which in missing.items()}
     assumed = counted(missing)
-    ignored = ", ".join(quote(name) for name in table.names if name not in {*_KNOWN, *asked.held})
+    ignored = ", ".join(quote(name) for name in table.names if name not in {*_KNOWN, *needs.held})
     return Workload(
         jobs,
         name=source.name,
-        resources=tuple(asked.held),
+        resources=tuple(needs.held),
         licences=licences,
         sha256=source.sha256,
         dropped=dropped,
@@ -130,7 +130,7 @@ def read_table(
             *(broken.notes if broken is not None else ()),
             *([ZONELESS] if instants.zoneless and zone is None else ()),
             *([f"columns ignored: {ignored[:500]}"] if ignored else ()),
-            *asked.notes,
+            *needs.notes,
             *told(assumed, len(jobs)),
             *oddities(jobs),
         ),
@@ -165,8 +165,8 @@ def _lengths(table: Columns, instants: Instants) -> Ints:
     """Run times, of a table that has starts and ends in their place."""
     start, end = (table.times(name, parse=instants, forms=_DATE) for name in ("start", "end"))
     table.refuse_any("end", end < start, "the start, or a later time")
-    found: Ints = np.maximum(end - start, 0)
-    return found
+    lengths: Ints = np.maximum(end - start, 0)
+    return lengths
 
 
 def _deadlines(table: Columns, submit: Ints, instants: Instants) -> Ints:
@@ -189,7 +189,7 @@ def _spread(table: Columns) -> Any:
 def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
     """`a:1;b:2`; a name alone is one copy."""
     known: dict[str, int] = {}
-    asked: list[tuple[int, int, int]] = []
+    requested: list[tuple[int, int, int]] = []
     for row, text in enumerate(table.texts("licences") if "licences" in table else ()):
         for part in text.split(";") if text else ():
             name, colon, copies = part.strip().rpartition(":")
@@ -199,8 +199,8 @@ def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
             ):
                 table.refuse("licences", row, f"name:copies items separated by ;, of 1 to {_COPIES_MAX:,} copies each")
                 continue
-            asked.append((row, known.setdefault(name, len(known)), int(count)))
-    items = np.array(asked, np.int64).reshape(-1, 3).T
+            requested.append((row, known.setdefault(name, len(known)), int(count)))
+    items = np.array(requested, np.int64).reshape(-1, 3).T
     return Counted.of_items(table.rows, *items), tuple(known)
 
 

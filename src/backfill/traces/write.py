@@ -1,4 +1,4 @@
-"""One door for writing workload files, as `read` is for reading them."""
+"""Writes a workload file of any format."""
 
 from pathlib import Path
 

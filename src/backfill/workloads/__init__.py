@@ -1,4 +1,4 @@
-"""Generators with the published distributions, and the table that names them."""
+"""Generators with published distributions, and the table of their names."""
 
 import inspect
 import types
@@ -26,8 +26,8 @@ def model(name: str) -> Callable[..., Workload]:
     if name not in MODELS:
         raise UsageError(f"unknown workload model {name!r}; known: {', '.join(sorted(MODELS))}")
     module, _, function = MODELS[name].partition(":")
-    found: Callable[..., Workload] = getattr(import_module(module), function)
-    return found
+    generator: Callable[..., Workload] = getattr(import_module(module), function)
+    return generator
 
 
 def generate(text: str, more_seed: int = 0) -> Workload:
@@ -66,8 +66,8 @@ def _parsed(name: str, key: str, text: str, annotation: Any) -> Any:
     allowed = get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
     if str in allowed:
         return text
-    kind, what = (float, "a number") if float in allowed else (int, "a whole number")
+    kind, expected = (float, "a number") if float in allowed else (int, "a whole number")
     try:
         return kind(text)
     except ValueError:
-        raise UsageError(f"model {name}: {key} is {text!r}; expected {what}") from None
+        raise UsageError(f"model {name}: {key} is {text!r}; expected {expected}") from None

@@ -162,7 +162,7 @@ def _machines(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Drawn:
-    """What jobs need, drawn again for those that no machine can host."""
+    """The needs of jobs, drawn again for those that no machine can host."""
 
     cpus: Floats  # shape (jobs,)
     needs: Flags  # shape (jobs, licences)
@@ -188,10 +188,10 @@ class _Drawn:
 def _homeless(cpus: Floats, needs: Flags, platform: Platform) -> Ints:
     """The rows of jobs that no machine can ever run."""
     lacks = (~platform.hosts).T.astype(np.float32)
-    found = []
+    homeless = []
     for first in range(0, len(cpus), CHUNK):
         rows = slice(first, first + CHUNK)
         hosted = needs[rows].astype(np.float32) @ lacks == 0
         fits = hosted & (cpus[rows, None] <= platform.capacity[:, 0])
-        found.append(first + np.flatnonzero(~fits.any(axis=1)))
-    return np.concatenate(found)
+        homeless.append(first + np.flatnonzero(~fits.any(axis=1)))
+    return np.concatenate(homeless)

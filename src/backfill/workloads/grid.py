@@ -83,7 +83,8 @@ def grid(
     ids = [f"{names[s]}{n + 1}" for s, n in zip(stream[row].tolist(), number[row].tolist(), strict=True)]
     several = (copies > 1)[row]
     ids = [
-        f"{name}.{t + 1}" if some else name for name, t, some in zip(ids, task.tolist(), several.tolist(), strict=True)
+        f"{name}.{t + 1}" if split else name
+        for name, t, split in zip(ids, task.tolist(), several.tolist(), strict=True)
     ]
     project = np.where(several, number[row], -1).astype(np.int32)
     platform = grid_platform(sites, processors, coallocation_overhead)
@@ -167,8 +168,8 @@ def _distribution(sizes: str, most: int) -> tuple[Ints, Floats]:
 
 
 def _sizes(values: Ints, shares: Floats, uniform: Floats) -> Ints:
-    found: Ints = values[np.minimum(np.searchsorted(np.cumsum(shares), uniform, "right"), len(values) - 1)]
-    return found
+    drawn: Ints = values[np.minimum(np.searchsorted(np.cumsum(shares), uniform, "right"), len(values) - 1)]
+    return drawn
 
 
 def _arrivals(seed: int, jobs: int, rates: list[float]) -> tuple[Ints, Ints, Ints]:

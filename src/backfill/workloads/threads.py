@@ -57,7 +57,7 @@ def threads(
     arrivals = np.cumsum(-np.log(Uniform(seed, GAP)(jobs)) * interarrival)
     if arrivals[-1] + longest * 2 > TIME_MAX / SECOND:
         raise UsageError("threads: the last job would end after 10^11 s; expected smaller times")
-    some = (thread > 0) & (Uniform(seed, LINKED)(len(job)) < linked)
+    linked_ones = (thread > 0) & (Uniform(seed, LINKED)(len(job)) < linked)
     before = np.arange(len(job)) - thread + np.floor(Uniform(seed, BEFORE)(len(job)) * thread).astype(np.int64)
     platform = Platform.pool(cpus=cpus)
     arguments = {
@@ -71,7 +71,7 @@ def threads(
             runtime=runtime,
             walltime=runtime,
             demand=np.ones((len(job), 1), np.int64),
-            after=Ragged(np.append(0, np.cumsum(some)), before[some]),
+            after=Ragged(np.append(0, np.cumsum(linked_ones)), before[linked_ones]),
             project=Labels(job.astype(np.int32), tuple(str(j + 1) for j in range(jobs))),
         ),
         name="threads",

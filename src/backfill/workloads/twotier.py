@@ -124,7 +124,7 @@ def _check(
 
 
 def _sizes(seed: int, projects: int, mean: float, deviation: float) -> Ints:
-    """How many jobs each project has: Box and Muller's normal numbers, one of each pair."""
+    """The number of jobs of each project: Box and Muller's normal numbers, one of each pair."""
     sizes = np.zeros(projects)
     few = np.arange(projects)
     for attempt in range(TRIES):
@@ -139,7 +139,7 @@ def _sizes(seed: int, projects: int, mean: float, deviation: float) -> Ints:
 
 
 def _demands(seed: int, jobs: int, mean: float, capacity: Ints) -> Ints:
-    """What each job asks for of each type, shape (jobs, types)."""
+    """The demand of each job for each type, shape (jobs, types)."""
     demands: Floats = np.zeros((jobs, len(capacity)))
     many = np.ones(demands.shape, np.bool_)
     for attempt in range(TRIES):

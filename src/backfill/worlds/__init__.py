@@ -1,1 +1,1 @@
-"""Where time passes."""
+"""The worlds in which time passes."""

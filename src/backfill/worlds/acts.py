@@ -1,4 +1,4 @@
-"""What a file of events asks of the simulated world, step by step."""
+"""The steps that a file of events takes in the simulated world."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ def acts(bound: BoundEvents, platform: Platform, place: Ints) -> tuple[Ints, Flo
 
     place: where the core has each job of the workload. A window is announced, begins and ends.
     """
-    found: list[tuple[tuple[int, int, int], list[int], float]] = []
+    steps_found: list[tuple[tuple[int, int, int], list[int], float]] = []
     resources = len(platform.resources)
 
     def add(when: int, phase: int, what: int, *, job: int = -1, node: int = -1, k: int = -1, value: int = 0,
             until: int = 0, amount: int = 0, priority: float = 0.0) -> None:  # fmt: skip
         row = [when, what, job, node, k, value, until, amount]
-        found.append(((when, phase, len(found)), row, priority))
+        steps_found.append(((when, phase, len(steps_found)), row, priority))
 
     columns = (bound.time, bound.kind, bound.job, bound.resource, bound.value, bound.until, bound.amount)
     rows = zip(*(column.tolist() for column in columns), bound.priority.tolist(), strict=True)
@@ -49,14 +49,14 @@ def acts(bound: BoundEvents, platform: Platform, place: Ints) -> tuple[Ints, Flo
                 add(t, STATED, ANNOUNCE, node=node, **about)
                 add(max(value, t), OPENING if value > t else STATED, OPEN, node=node, **about)
                 add(until, CLOSING, CLOSE, node=node, **about)
-    found.sort(key=lambda act: act[0])
-    steps = np.array([row for _, row, _ in found], np.int64).reshape(-1, 8)
-    return steps, np.array([priority for *_, priority in found])
+    steps_found.sort(key=lambda act: act[0])
+    steps = np.array([row for _, row, _ in steps_found], np.int64).reshape(-1, 8)
+    return steps, np.array([priority for *_, priority in steps_found])
 
 
 def cancelled_at(bound: BoundEvents, jobs: Jobs, place: Ints) -> Ints:
-    """When each job, in the core's order, is first cancelled by an event; NEVER where it is not."""
-    found = np.full(len(jobs), NEVER)
+    """The instant at which each job, in the core's order, is first cancelled by an event; NEVER if it is not."""
+    instants = np.full(len(jobs), NEVER)
     cancels = bound.kind == events.CANCEL
-    np.minimum.at(found, place[bound.job[cancels]], bound.time[cancels])
-    return found
+    np.minimum.at(instants, place[bound.job[cancels]], bound.time[cancels])
+    return instants

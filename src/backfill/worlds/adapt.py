@@ -1,4 +1,4 @@
-"""Jobs in the words of a platform. Needs no compiled code, so that a page can ask for it as well."""
+"""Translates jobs into the terms of a platform. It needs no compiled code, so that a page can use it as well."""
 
 from typing import Any
 
@@ -45,8 +45,8 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
 
     A gang of several tasks asks for the latter by a column, per task: what it needs as a whole has no place there.
     """
-    asked, demand = jobs.licences, jobs.demand.copy()
-    job, item, copies = asked.jobs, asked.items, asked.counts
+    licences_asked, demand = jobs.licences, jobs.demand.copy()
+    job, item, copies = licences_asked.jobs, licences_asked.items, licences_asked.counts
     place = {name: i for i, name in enumerate(platform.licences)}
     number = np.array([place.get(name, -1) for name in workload.licences])
     for licence in np.flatnonzero(number < 0).tolist():
@@ -56,8 +56,8 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
             demand[job[alone], platform.resources.index(name)] += copies[alone]
             mine &= ~alone
         causes[job[mine & (causes[job] == "")]] = name
-    some = number[item] >= 0
-    licences = Counted.of_items(len(jobs), job[some], number[item[some]], copies[some])
+    floating = number[item] >= 0
+    licences = Counted.of_items(len(jobs), job[floating], number[item[floating]], copies[floating])
     return jobs.replace(licences=licences, demand=demand)
 
 

@@ -1,4 +1,4 @@
-"""What happens to jobs before the first instant: the hopeless are rejected."""
+"""Rejects jobs that can never run, before the first instant."""
 
 from typing import Any
 
@@ -34,8 +34,8 @@ def reject_hopeless(
         fits = np.empty(len(jobs), np.int8)
         fit_empty(state, column(capacity), column(copies), fits)
         for job in np.flatnonzero((fits == 0) & (causes == "")).tolist():
-            asked, count = jobs.licences[job], jobs.licences.counts[slice(*jobs.licences.first[job : job + 2])]
-            lacking = asked[(count > copies[asked]) | ~platform.hosts[:, asked].any(axis=0)]
+            needed, count = jobs.licences[job], jobs.licences.counts[slice(*jobs.licences.first[job : job + 2])]
+            lacking = needed[(count > copies[needed]) | ~platform.hosts[:, needed].any(axis=0)]
             causes[job] = platform.licences[lacking[0]] if len(lacking) else "nodes"
     causes[cancelled <= jobs.submit] = ""
     if len(jobs.after.items):

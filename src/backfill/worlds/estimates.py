@@ -1,4 +1,4 @@
-"""What policies see as the walltime: `--estimates`. It never changes when a job is killed."""
+"""The walltimes that policies see (`--estimates`). They never change when a job is killed."""
 
 import hashlib
 import math
@@ -31,7 +31,7 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Estimates:
-    """How far what policies see is from the truth; each job, or user, has a draw of its own.
+    """The error of the walltimes that policies see; each job, or user, has a draw of its own.
 
     requested: the walltime; exact: min(run, walltime); inflate: F x walltime; uniform: run x U[1, F]; within: run x
     U[1 - E, 1 + E]; lognormal: run x exp(S Z) for a standard normal Z, over: run x exp(S |Z|), under: run x
@@ -43,7 +43,7 @@ class Estimates:
 
     @classmethod
     def parse(cls, text: str) -> "Estimates":
-        """From `exact`, `uniform:2` and the like. Raises UsageError."""
+        """The estimates that a text such as `exact` or `uniform:2` names. Raises UsageError."""
         kind, colon, number = text.partition(":")
         try:
             factor = float(number) if colon else 1.0
@@ -63,7 +63,9 @@ class Estimates:
         return f"{self.kind}:{self.factor:g}" if KINDS.get(self.kind) else self.kind
 
     def of(self, jobs: Jobs, seed: int) -> Ints:
-        """What policies see, in microseconds, shape (jobs,). The same job gets the same draw in every run."""
+        """The walltimes that policies see, in microseconds, shape (jobs,). The same job gets the same draw in every
+        run.
+        """
         if self.kind == "requested":
             return jobs.walltime
         if self.kind == "exact":
@@ -88,8 +90,8 @@ class Estimates:
         normal = _normals(ids, seed)
         if self.kind in ("over", "under"):
             normal = np.abs(normal) if self.kind == "over" else -np.abs(normal)
-        found: Floats = np.exp(self.factor * normal)
-        return found
+        factors: Floats = np.exp(self.factor * normal)
+        return factors
 
 
 def _draws(ids: Sequence[str], seed: int) -> Floats:
@@ -100,8 +102,8 @@ def _draws(ids: Sequence[str], seed: int) -> Floats:
 def _normals(ids: Sequence[str], seed: int) -> Floats:
     """A standard normal number for each id, by Box and Muller from two draws."""
     one, other = _draws(ids, seed), _draws([f"{each}\0" for each in ids], seed)
-    found: Floats = np.sqrt(-2 * np.log1p(-one)) * np.cos(2 * np.pi * other)
-    return found
+    normals: Floats = np.sqrt(-2 * np.log1p(-one)) * np.cos(2 * np.pi * other)
+    return normals
 
 
 def _draw(job: str, seed: int) -> float:

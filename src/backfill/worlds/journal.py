@@ -1,4 +1,4 @@
-"""What a journal is good for: a world that is one, in which the policy decides anew; and the record of promises."""
+"""Feeds a journal back to a policy, which decides again, and reads the record of promises from it."""
 
 from collections.abc import Mapping
 
@@ -40,8 +40,8 @@ def feed_back(
                 decide_once(policy.entry, state)
             else:
                 policy.decide(view)
-    found: Ints = state.journal.row[: state.journal.rows].copy()
-    return found
+    rows: Ints = state.journal.row[: state.journal.rows].copy()
+    return rows
 
 
 def promises_of(journal: Ints, submit: Ints, kept: bool) -> Promises:

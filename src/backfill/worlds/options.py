@@ -1,4 +1,4 @@
-"""How a simulated world behaves. Judged before anything is read or compiled, so this imports nothing of the core."""
+"""The options of a simulated world, checked before anything is read or compiled: this imports nothing of the core."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -58,29 +58,29 @@ class Options:
 
     @classmethod
     def of(cls, given: OptionsGiven) -> "Options":
-        """From what a caller gives. Raises UsageError."""
+        """The options from the arguments of a caller. Raises UsageError."""
         read: dict[str, Any] = {name: _READ[name](value) if name in _READ else value for name, value in given.items()}
         return cls(**read)
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the seed, as in the JSON: those that make another algorithm of the same policy.
+        """All options but the seed, as in the JSON: those that change the algorithm of a policy.
 
         The events are there as name, hash and number, and only where there are some.
         """
         hidden = ("seed", "events") if self.events is not None else ("seed", "events", "lost")
-        found: dict[str, Any] = {
+        options: dict[str, Any] = {
             each.name: str(getattr(self, each.name)) for each in fields(self) if each.name not in hidden
         }
         if self.events is not None:
-            found["events"] = {"name": self.events.name, "sha256": self.events.sha256, "count": len(self.events)}
-        return found
+            options["events"] = {"name": self.events.name, "sha256": self.events.sha256, "count": len(self.events)}
+        return options
 
     @property
     def variant(self) -> list[str]:
         """The options that are not the default, a text each, without the seed."""
         usual = Options().to_dict()
         given = {name: text for name, text in self.to_dict().items() if name != "events"}
-        found = [f"{name} {text}" for name, text in given.items() if text != usual.get(name, LOST[0])]
+        texts = [f"{name} {text}" for name, text in given.items() if text != usual.get(name, LOST[0])]
         if self.events is not None:
-            found.append("events" if self.events.name == "events" else f"events {self.events.name}")
-        return found
+            texts.append("events" if self.events.name == "events" else f"events {self.events.name}")
+        return texts

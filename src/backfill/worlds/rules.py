@@ -1,4 +1,4 @@
-"""Partitions, qualities of service and limits as a run sees them.
+"""Partitions, qualities of service and limits as a run applies them.
 
 A partition is a set of nodes. What a job breaks for ever rejects it. A limit on what runs is counted like a floating
 licence: each user, group or project that it counts has an account with so many copies, and each of their jobs holds
@@ -22,14 +22,14 @@ NONE, UNKNOWN = -1, -2
 
 @dataclass(frozen=True, eq=False)
 class Quotas:
-    """How many jobs may be queued, waiting or running, by account."""
+    """The limits on queued jobs, waiting or running, by account."""
 
     asked: Ragged  # per job, the accounts that count it
     most: Ints  # shape (accounts,)
     names: tuple[str, ...]
 
     def cause(self, refused_for: int) -> str:
-        """Why a job was rejected when it was submitted; see World.refused_for."""
+        """The reason why a job was rejected at its submit; see World.refused_for."""
         return self.names[refused_for] if refused_for >= 0 else "after"
 
 
@@ -42,9 +42,9 @@ def apply_rules(jobs: Jobs, platform: Platform, causes: Any) -> Jobs:
     partition, qos = memberships(jobs, platform)
     tables: list[tuple[str, Ints, Sequence[Rules]]]
     tables = [("partition", partition, platform.partitions), ("qos", qos, platform.qos)]
-    for what, codes, several in tables:
+    for name_of_rule, codes, several in tables:
         if several:
-            causes[(codes == UNKNOWN) & (causes == "")] = what
+            causes[(codes == UNKNOWN) & (causes == "")] = name_of_rule
         for i, rules in enumerate(several):
             for rule, broken in rules.broken(jobs, platform.resources):
                 causes[(codes == i) & broken & (causes == "")] = f"{rule} of {rules.name}"
@@ -91,7 +91,7 @@ def _codes(labels: Labels, names: tuple[str, ...]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class WholeNodes:
-    """Which jobs sit on whole nodes: to the core each of these is a gang of nodes."""
+    """The jobs that run on whole nodes: to the core each of these is a gang of nodes."""
 
     tasks: Ints  # shape (jobs,): their own
     per_node: Ints  # shape (jobs,): how many of them a node holds; 0 of jobs that share nodes
@@ -130,13 +130,15 @@ def on_whole_nodes(jobs: Jobs, platform: Platform, place: str) -> tuple[Jobs, Wh
             continue
         capacity = platform.capacity[nodes]
         if (capacity != capacity[0]).any():
-            what = "nodes are not alike; expected equal nodes to place jobs on whole nodes, a partition for each kind"
-            raise PlatformError(f"{name}: {what}")
+            message = (
+                "nodes are not alike; expected equal nodes to place jobs on whole nodes, a partition for each kind"
+            )
+            raise PlatformError(f"{name}: {message}")
         fit = np.where(jobs.demand > 0, capacity[0] // np.maximum(jobs.demand, 1), jobs.tasks[:, None]).min(axis=1)
-        some = mine & (fit > 0) & ((fit >= jobs.tasks) | (jobs.spread != SPREAD.index("node")))
-        per_node[some] = np.minimum(fit, jobs.tasks)[some]
-        tasks[some] = -(-jobs.tasks[some] // per_node[some])
-        demand[some] = capacity[0]
+        fitting = mine & (fit > 0) & ((fit >= jobs.tasks) | (jobs.spread != SPREAD.index("node")))
+        per_node[fitting] = np.minimum(fit, jobs.tasks)[fitting]
+        tasks[fitting] = -(-jobs.tasks[fitting] // per_node[fitting])
+        demand[fitting] = capacity[0]
     whole = WholeNodes(jobs.tasks, per_node)
     return jobs.replace(tasks=tasks, demand=demand) if per_node.any() else jobs, whole
 
@@ -146,11 +148,11 @@ def with_accounts(jobs: Jobs, platform: Platform) -> tuple[Jobs, Platform]:
     items = [(jobs.licences.jobs, jobs.licences.items, jobs.licences.counts)]
     names, copies = [*platform.licences], [*platform.copies.tolist()]
     for limit in platform.limits:
-        for what, most in limit.amounts.items():
-            amount = _amount(jobs, platform, what)
+        for resource, most in limit.amounts.items():
+            amount = _amount(jobs, platform, resource)
             rows, accounts, whose = _accounts(limit, jobs, amount > 0)
             items.append((rows, accounts + len(names), amount[rows]))
-            names += [account(limit, what, each) for each in whose]
+            names += [account(limit, resource, each) for each in whose]
             copies += [most] * len(whose)
     job, item, count = (np.concatenate(column) for column in zip(*items, strict=True))
     number = np.concatenate([np.arange(len(platform.licences)), _come_up(jobs, job, item, len(platform.licences))])
@@ -166,17 +168,17 @@ def with_accounts(jobs: Jobs, platform: Platform) -> tuple[Jobs, Platform]:
     )
 
 
-def _amount(jobs: Jobs, platform: Platform, what: str) -> Ints:
-    """How much of a limit each job takes, shape (jobs,)."""
-    if what == RUNNING_JOBS:
+def _amount(jobs: Jobs, platform: Platform, resource: str) -> Ints:
+    """The amount of a limit that each job uses, shape (jobs,)."""
+    if resource == RUNNING_JOBS:
         return np.ones(len(jobs), np.int64)
-    return jobs.tasks * jobs.demand[:, platform.resources.index(what)]
+    return jobs.tasks * jobs.demand[:, platform.resources.index(resource)]
 
 
-def _accounts(limit: Limit, jobs: Jobs, some: Any) -> tuple[Ints, Ints, list[str]]:
+def _accounts(limit: Limit, jobs: Jobs, counted_jobs: Any) -> tuple[Ints, Ints, list[str]]:
     """The rows of jobs that a limit counts, the account of each, and whose these are."""
     codes, names = limit.counts(jobs)
-    rows = np.flatnonzero((codes >= 0) & some)
+    rows = np.flatnonzero((codes >= 0) & counted_jobs)
     used, accounts = np.unique(codes[rows], return_inverse=True)
     return rows, accounts, [names[code] for code in used.tolist()]
 
@@ -192,8 +194,8 @@ def quotas(jobs: Jobs, platform: Platform) -> Quotas:
         names += [account(limit, QUEUED_JOBS, each) for each in whose]
         most += [limit.queued_jobs or 0] * len(whose)
     job, item = (np.concatenate(column) for column in zip(*lists, strict=True))
-    asked = Counted.of_items(len(jobs), job, item, np.ones(len(job), np.int64))
-    return Quotas(Ragged(asked.first, asked.items), np.array(most, np.int64), tuple(names))
+    counted = Counted.of_items(len(jobs), job, item, np.ones(len(job), np.int64))
+    return Quotas(Ragged(counted.first, counted.items), np.array(most, np.int64), tuple(names))
 
 
 def _come_up(jobs: Jobs, job: Ints, item: Ints, licences: int) -> Ints:

@@ -26,13 +26,14 @@ from backfill.core.trace import LOOKS, PASSES
 from backfill.core.verbs import fit_empty
 from backfill.core.view import View
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
+from backfill.model.clock import Clock, exact_text, zone_text
 from backfill.model.errors import PolicyError, UsageError, at
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
 from backfill.model.promises import Promises, subject
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
-from backfill.model.units import NEVER, counted, seconds_text
+from backfill.model.units import NEVER, counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import Causes, as_run
@@ -51,7 +52,7 @@ Progress = Callable[[int], None]  # is told how many jobs were submitted so far
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What came out: the schedule, how long the loop took, and how hard it worked."""
+    """The outcome of a simulation: the schedule, the time that the loop took, and its counters."""
 
     schedule: Schedule
     elapsed_s: float
@@ -83,22 +84,22 @@ def simulate(
     """
     options = options or Options()
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
-    jobs, state = begun.jobs, begun.state
+    jobs, state, clock = begun.jobs, begun.state, workload.calendar
     world, platform = _new_world(begun, options, policy.preempts, policy.dangles), begun.platform
     decide = policy.entry if policy.compiled else policy.decide
     run = _run_compiled if policy.compiled else _run_stepping
     start = time.perf_counter()
     try:
-        passes = run(policy, decide, state, world, progress)
+        passes = run(policy, decide, state, world, clock, progress)
     except Misused as error:
-        raise_misuse(policy.name, state, jobs.job, platform, *_line_of(policy, error))
+        raise_misuse(policy.name, state, jobs.job, platform, *_line_of(policy, error), clock=clock)
         raise
     elapsed = time.perf_counter() - start
-    raise_misuse(policy.name, state, jobs.job, platform)
+    raise_misuse(policy.name, state, jobs.job, platform, clock=clock)
     refused = world.refused_for != -1
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
     schedule = _schedule(begun, world)
-    _check_all_started(policy.name, schedule, state, jobs.job)
+    _check_all_started(policy.name, schedule, state, jobs.job, clock)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
     promises = _promises(state, begun.rows, policy.keeps)
@@ -137,7 +138,7 @@ def begin(
         there = {name: len(getattr(platform, f"{name}s")) for name in ("node", "licence", "limit")}
         much = " and ".join(counted(many, name) for name, many in there.items() if many > (name == "node"))
         raise UsageError(
-            f"policy {policy.name} schedules one node, without floating licences and limits on what runs; "
+            f"policy {policy.name} schedules a single node without floating licences and running limits; "
             f"{platform.name} has {much}; 2tsb and conservative take it"
         )
     place = rows = np.argsort(jobs.submit, kind="stable")
@@ -176,8 +177,8 @@ def _check_processors(name: str, platform: Platform, most: Ints, jobs: Jobs) -> 
     """Complain about another platform than processors, and about jobs that need none."""
     if (most[:, 0] != 1).any() or platform.licences or platform.limits:
         raise UsageError(
-            f"policy {name} schedules nodes of one cpu each, without floating licences and limits on what runs; "
-            f"{platform.name} is another platform; --cpus N --nodes N makes such nodes, and easy takes any"
+            f"policy {name} schedules nodes of one cpu each, without floating licences and running limits; "
+            f"{platform.name} is different; --cpus N --nodes N makes such nodes, and easy takes any platform"
         )
     if len(idle := np.flatnonzero(jobs.demand[:, 0] == 0)):
         raise UsageError(f"policy {name}: job {jobs.job[idle[0]]} asks for no cpu; expected one for each task")
@@ -207,16 +208,17 @@ def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
     return (frames[-1].filename, frames[-1].lineno) if frames else (f"policy {policy.name}", None)
 
 
-def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
+def _run_compiled(
+    policy: Policy, decide: Any, state: Any, world: Any, clock: Clock | None, progress: Progress | None
+) -> int:
     arrange = sorter() if policy.sorted_for_it else take_in
-    passes, budget, look = 0, FIRST_BUDGET, _patience(policy, state)
+    passes, budget, look = 0, FIRST_BUDGET, _patience(policy, state, clock)
     while True:
         since = time.perf_counter()
         try:
             done = _interruptible(partial(advance, arrange, decide, state, world, budget), look)
         except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
-            when = f"at {seconds_text(int(state.now))} s"
-            raise PolicyError(at(*_line_of(policy, error), f"{error}, {when}")) from error
+            raise PolicyError(at(*_line_of(policy, error), f"{error}, {_now(state, clock)}")) from error
         passes += done
         if progress is not None:
             progress(int(state.jobs.count))
@@ -227,13 +229,15 @@ def _run_compiled(policy: Policy, decide: Any, state: Any, world: Any, progress:
 
 
 def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
-    """What a call returns. Ctrl-C is answered at once, and so is what `look` raises: nobody waits for the call then."""
-    found: list[int] = []
+    """Make a call and return its result. Ctrl-C is answered at once, and so is an error of `look`: the call is
+    abandoned then.
+    """
+    result: list[int] = []
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
-            found.append(int(call()))
+            result.append(int(call()))
         except BaseException as error:
             failed.append(error)
 
@@ -245,14 +249,20 @@ def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
             look()
     if failed:
         raise failed[0]
-    return found[0]
+    return result[0]
 
 
-def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress: Progress | None) -> int:
+def _now(state: Any, clock: Clock | None) -> str:
+    return f"at {exact_text(int(state.now), clock)}{zone_text(clock)}"
+
+
+def _run_stepping(
+    policy: Policy, decide: Any, state: Any, world: Any, clock: Clock | None, progress: Progress | None
+) -> int:
     """Make the transitions one by one, with a plain Python policy between them."""
     arrange = sorter() if policy.sorted_for_it else take_in
     passes, view = 0, View(state, policy.layout)
-    with _stopped_when_stuck(policy, state):
+    with _stopped_when_stuck(policy, state, clock):
         while open_instant(state, world):
             arrange(state)
             decide(view)
@@ -264,8 +274,12 @@ def _run_stepping(policy: Policy, decide: Any, state: Any, world: Any, progress:
     return passes
 
 
-def _patience(policy: Policy, state: Any, may_last: Callable[[], bool] = lambda: False) -> Callable[[], None]:
-    """What raises where a pass does not return, if it is called every ANSWER_S. It counts calls: clocks may jump."""
+def _patience(
+    policy: Policy, state: Any, clock: Clock | None, may_last: Callable[[], bool] = lambda: False
+) -> Callable[[], None]:
+    """A function that raises if a pass does not return; it must be called every ANSWER_S. It counts calls: clocks may
+    jump.
+    """
     seen, looks = -1, 0
 
     def look() -> None:
@@ -275,9 +289,10 @@ def _patience(policy: Policy, state: Any, may_last: Callable[[], bool] = lambda:
         if looks * ANSWER_S >= MISUSED_S and state.trace.error[0] != OK:
             raise Misused  # it goes on and on after a verb refused what it wanted
         if looks * ANSWER_S >= policy.patience_s:
-            when = f"at {seconds_text(int(state.now))} s for {policy.patience_s:g} s"
-            hint = f"expected less, or @policy({policy.name!r}, patience=SECONDS)"
-            raise PolicyError(f"policy {policy.name} has not returned from its pass {when}; {hint}")
+            message = (
+                f"policy {policy.name} has not returned from its pass {_now(state, clock)} for {policy.patience_s:g} s"
+            )
+            raise PolicyError(f"{message}; expected less, or @policy({policy.name!r}, patience=SECONDS)")
 
     return look
 
@@ -287,11 +302,11 @@ class _Stuck(BaseException):
 
 
 @contextmanager
-def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
+def _stopped_when_stuck(policy: Policy, state: Any, clock: Clock | None) -> Iterator[None]:
     """Stop what this thread does once a pass in plain Python does not return, and say in which line that was."""
     here = threading.get_ident()
-    look, over, lock = _patience(policy, state, partial(_may_last, here)), threading.Event(), threading.Lock()
-    found: list[BaseException] = []
+    look, over, lock = _patience(policy, state, clock, partial(_may_last, here)), threading.Event(), threading.Lock()
+    caught: list[BaseException] = []
     stop = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
     def watch() -> None:
@@ -301,7 +316,7 @@ def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
             except (PolicyError, Misused) as error:
                 with lock:
                     if not over.is_set():
-                        found.append(error)
+                        caught.append(error)
                         stop(ctypes.c_ulong(here), ctypes.py_object(_Stuck))
                 over.wait(MISUSED_S)  # and once more where a bare `except:` swallowed it
 
@@ -315,9 +330,9 @@ def _stopped_when_stuck(policy: Policy, state: Any) -> Iterator[None]:
                 over.set()
                 stop(ctypes.c_ulong(here), None)  # one that is on its way is not wanted any more
     except _Stuck as stuck:
-        if isinstance(found[0], Misused):
-            raise found[0].with_traceback(stuck.__traceback__) from None
-        raise PolicyError(at(*_line_of(policy, stuck), str(found[0]))) from None
+        if isinstance(caught[0], Misused):
+            raise caught[0].with_traceback(stuck.__traceback__) from None
+        raise PolicyError(at(*_line_of(policy, stuck), str(caught[0]))) from None
 
 
 def _may_last(thread: int) -> bool:
@@ -331,7 +346,7 @@ def _may_last(thread: int) -> bool:
 
 
 def sorter() -> Any:
-    """What sorts queues whose order changes with time, compiled at its first use."""
+    """The compiled function that sorts queues whose order changes with time, compiled at its first use."""
     from backfill.core.sorter import sort_before_pass
 
     return sort_before_pass
@@ -403,7 +418,7 @@ def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) ->
 
 
 def _schedule(begun: Begun, world: Any) -> Schedule:
-    """What became of each job; its runs as a table of their own where there may be several."""
+    """The schedule: the fate of each job, and its runs as a table of their own if there may be several."""
     jobs, state = begun.jobs, begun.state
     core, last = state.runs, state.runs.last
     ran = last >= 0
@@ -412,9 +427,9 @@ def _schedule(begun: Begun, world: Any) -> Schedule:
     held = _alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last)
 
     def of_last(values: Any, nothing: Any) -> Any:
-        found = np.full(len(jobs), nothing, values.dtype)
-        found[ran] = values[last[ran]]
-        return found
+        column = np.full(len(jobs), nothing, values.dtype)
+        column[ran] = values[last[ran]]
+        return column
 
     return Schedule(
         job=jobs.job,
@@ -450,14 +465,14 @@ def _runs(begun: Begun, world: Any) -> Runs:
 
 
 def _alone(ran: Any, tasks: Ints) -> Ragged:
-    """What jobs hold on a pool: all their tasks on node 0, nothing where they did not run. Pairs, end to end."""
+    """The nodes of jobs on a pool: all their tasks on node 0, nothing if they did not run. Pairs, end to end."""
     items = np.zeros((int(ran.sum()), 2), np.int64)
     items[:, 1] = tasks[ran]
     return Ragged(2 * np.concatenate(([0], np.cumsum(ran))), items.reshape(-1))
 
 
 def _pairs(core: Any) -> Ragged:
-    """What each run holds, in the order in which they began."""
+    """The nodes that each run holds, in the order in which the runs began."""
     items = core.held[: core.held_used].copy().reshape(-1)  # the core's own memory goes with the State
     return Ragged(2 * np.append(core.first[: core.count], core.held_used), items)
 
@@ -470,7 +485,7 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
     return Ragged(first, held.items[index])
 
 
-def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any) -> None:
+def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any, clock: Clock | None) -> None:
     """Jobs that wait for ever are the policy's fault, unless one of them lacks capacity that never came back."""
     stuck = np.flatnonzero(schedule.state == PENDING)
     if not len(stuck):
@@ -478,5 +493,5 @@ def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any) -> N
     fits = np.empty(len(schedule), np.int8)
     fit_empty(state, state.machine.capacity, state.machine.copies, fits)
     if fits[stuck].all():
-        some = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
-        raise PolicyError(f"policy {name}: {some} (the first is {story(state, int(stuck[0]), ids)})")
+        stuck_jobs = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
+        raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), ids, clock)})")

@@ -27,6 +27,8 @@ from backfill.analysis.explain.room import Record, Room
 from backfill.analysis.explain.spans import Cause, Span, before, causes_of, spans_of
 from backfill.model.clock import Clock
 from backfill.model.promises import Promises
+from backfill.model.spans import UNITS, unit_of
+from backfill.model.units import SECOND
 from backfill.model.workload import Ints
 
 __all__ = ["Asks", "Explanation", "Record", "Rules", "brief", "explain"]
@@ -34,7 +36,7 @@ __all__ = ["Asks", "Explanation", "Record", "Rules", "brief", "explain"]
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why one job waited. `str()` is a text for people."""
+    """The explanation of one job's wait. `str()` is a text for people."""
 
     record: Record
     row: int  # of the job
@@ -46,6 +48,14 @@ class Explanation:
     passed: Passed
     promised: list[Change]
     policy: str
+    wanted: str | None = None  # the unit of the waits beside which the text stands
+
+    @property
+    def unit(self) -> str:
+        """The unit of the wait and its parts: the one that is wanted, unless the wait is too short for it."""
+        seconds = self.waited / SECOND
+        fits = self.wanted is not None and seconds >= 0.75 * UNITS[self.wanted]
+        return self.wanted if fits and self.wanted else unit_of([seconds])
 
     @property
     def waited(self) -> int:
@@ -70,14 +80,19 @@ class Explanation:
         return "\n".join(self.lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it for JSON; docs/reference/files.md has the fields."""
+        """The explanation for JSON; docs/reference/files.md lists the fields."""
         from backfill.analysis.explain.told import told
 
         return told(self)
 
 
-def explain(record: Record, row: int, rules: Rules, promises: Promises | None = None) -> Explanation:
-    """Why the job of a row waited. Without a record of promises nobody's reservations are known."""
+def explain(
+    record: Record, row: int, rules: Rules, promises: Promises | None = None, unit: str | None = None
+) -> Explanation:
+    """Explain the wait of the job of a row. Without a record of promises no reservations are known.
+
+    unit: of waits in the output beside which the text stands.
+    """
     rooms = _rooms(record, row, instants(record, promises))
     spans = [span for room in rooms for span in spans_of(room, rules, promises)]
     causes = causes_of(spans)
@@ -92,18 +107,19 @@ def explain(record: Record, row: int, rules: Rules, promises: Promises | None = 
         passed=passed(rooms, promises),
         promised=[] if promises is None else promised(record, row, promises),
         policy=rules.name,
+        wanted=unit,
     )
 
 
-def brief(record: Record, row: int, rules: Rules) -> str:
+def brief(record: Record, row: int, rules: Rules, unit: str | None = None) -> str:
     """The summary alone, at less cost: without a record of promises, and without those who passed the job."""
     spans = [span for room in _rooms(record, row) for span in spans_of(room, rules, None)]
     causes = causes_of(spans)
     those = [held(record, row, *each) for each in causes[:1]]
-    told = Explanation(record, row, None, [], spans, [cause for cause, _ in causes], those, Passed(), [], rules.name)
-    return told.sentence
+    found = [cause for cause, _ in causes]
+    return Explanation(record, row, None, [], spans, found, those, Passed(), [], rules.name, unit).sentence
 
 
 def _rooms(record: Record, row: int, more: Ints | None = None) -> list[Room]:
-    """One for each stretch in which a job waited."""
+    """The rooms of a job, one for each stretch in which it waited."""
     return [Room.of(record, row, begin, until, more) for begin, until in record.waits_of(row) if begin < until]

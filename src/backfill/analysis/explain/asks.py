@@ -1,4 +1,4 @@
-"""What jobs ask for as a run counts it, and on which nodes a job may run."""
+"""The resources that jobs ask for, as a run counts them, and the nodes on which a job may run."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class Asks:
         return self.jobs.demand
 
     def need(self, rows: Ints) -> Ints:
-        """What these jobs ask for as a whole, shape (rows, resources)."""
+        """The total demand of these jobs, shape (rows, resources)."""
         return self.jobs.tasks[rows, None] * self.jobs.demand[rows]
 
     def licences_of(self, row: int) -> tuple[Ints, Ints]:
@@ -41,12 +41,12 @@ class Asks:
         return asked.items[mine], asked.counts[mine]
 
     def copies_of(self, licence: int) -> Ints:
-        """How many copies of a licence each job asks for, shape (jobs,)."""
+        """The copies of a licence that each job asks for, shape (jobs,)."""
         asked = self.jobs.licences
         mine = np.flatnonzero(asked.items == licence)
-        found = np.zeros(len(self.jobs), np.int64)
-        found[np.searchsorted(asked.first, mine, side="right") - 1] = asked.counts[mine]
-        return found
+        copies = np.zeros(len(self.jobs), np.int64)
+        copies[np.searchsorted(asked.first, mine, side="right") - 1] = asked.counts[mine]
+        return copies
 
     def is_limit(self, licence: int) -> bool:
         """Whether it is the account of a limit."""
@@ -55,21 +55,21 @@ class Asks:
     def bound(self, row: int) -> NDArray[np.bool_]:
         """The nodes on which a job may run by its partition, site and constraint, shape (nodes,)."""
         jobs, platform = self.jobs, self.platform
-        found = np.ones(len(platform.nodes), np.bool_)
+        allowed = np.ones(len(platform.nodes), np.bool_)
         if partition := jobs.partition[row] if platform.partitions else "":
-            found &= platform.nodes_of(partition)
+            allowed &= platform.nodes_of(partition)
         if constraint := jobs.constraint[row]:
-            found &= platform.allows(constraint)
+            allowed &= platform.allows(constraint)
         if jobs.site.codes[row] >= 0:
-            found &= platform.site == jobs.site.codes[row]
-        return found
+            allowed &= platform.site == jobs.site.codes[row]
+        return allowed
 
     def nodes(self, row: int) -> NDArray[np.bool_]:
         """The nodes on which a job may run: as bound, as far as they may host all of its licences."""
         licences, _ = self.licences_of(row)
-        found: NDArray[np.bool_] = self.bound(row) & self.platform.hosts[:, licences].all(axis=1)
-        return found
+        allowed: NDArray[np.bool_] = self.bound(row) & self.platform.hosts[:, licences].all(axis=1)
+        return allowed
 
     def spread(self, row: int) -> int:
-        """Where the tasks of a job may sit; a job of one task sits on one node."""
+        """The spread that the tasks of a job may have; a job of one task runs on one node."""
         return NODE if self.jobs.tasks[row] == 1 else int(self.jobs.spread[row])

@@ -1,4 +1,4 @@
-"""Who held what a job lacked, and who passed it meanwhile."""
+"""The jobs that held the resources that a job lacked, and the jobs that passed it meanwhile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Who held what was lacking in all spans of one cause."""
+    """The jobs that held the missing resources in all spans of one cause."""
 
     jobs: int
     largest: tuple[Holder, ...]
@@ -48,8 +48,8 @@ def held(record: Record, row: int, cause: Cause, spans: Sequence[Span]) -> Held:
     run = np.flatnonzero(record.during(int(begin[0]), int(until[-1])))
     amount = _amounts(record, row, cause, run)
     time = _within(begin, until, record.runs.end[run]) - _within(begin, until, record.runs.start[run])
-    some = amount.any(axis=1) & (time > 0)
-    run, amount, time = run[some], amount[some], time[some]
+    holders = amount.any(axis=1) & (time > 0)
+    run, amount, time = run[holders], amount[holders], time[holders]
     there = np.maximum([lack.there for lack in cause.lacks], 1)
     weight = (amount / there).sum(axis=1) * time
     whole = weight.sum()
@@ -74,29 +74,29 @@ def held(record: Record, row: int, cause: Cause, spans: Sequence[Span]) -> Held:
 
 
 def _amounts(record: Record, row: int, cause: Cause, run: Ints) -> Ints:
-    """How much each of these runs holds of what a cause lacks, shape (runs, lacks)."""
+    """The amounts of the missing resources that each of these runs holds, shape (runs, lacks)."""
     asks = record.asks
     number = np.full(len(record.runs), -1)
     number[run] = np.arange(len(run))
     seats = np.flatnonzero(asks.nodes(row)[record.node] & (number[record.owner] >= 0))
     owner, job = number[record.owner[seats]], record.runs.job[run]
-    found = np.zeros((len(run), len(cause.lacks)), np.int64)
+    amounts = np.zeros((len(run), len(cause.lacks)), np.int64)
     for column, lack in enumerate(cause.lacks):
         if lack.kind in (LICENCE, LIMIT):
-            found[:, column] = asks.copies_of(asks.platform.licences.index(lack.name))[job]
+            amounts[:, column] = asks.copies_of(asks.platform.licences.index(lack.name))[job]
         else:
             k = asks.platform.resources.index(lack.name)
-            np.add.at(found[:, column], owner, record.tasks[seats] * asks.demand[job[owner], k])
-    return found
+            np.add.at(amounts[:, column], owner, record.tasks[seats] * asks.demand[job[owner], k])
+    return amounts
 
 
 def _within(begin: Ints, until: Ints, time: Ints) -> Ints:
-    """How much of the intervals, which are disjoint and in order, lies before each time."""
+    """The length of the intervals, which are disjoint and in order, that lies before each time."""
     before = np.concatenate([[0], np.cumsum(until - begin)])
     place = np.searchsorted(begin, time, side="right") - 1
     part = np.clip(time - begin[place], 0, (until - begin)[place])
-    found: Ints = np.where(place >= 0, before[place] + part, 0)
-    return found
+    within: Ints = np.where(place >= 0, before[place] + part, 0)
+    return within
 
 
 def _users(record: Record, job: Ints, shares: Ints) -> tuple[tuple[str, float], ...]:
@@ -201,14 +201,14 @@ def _would_fit(room: Room, start: Ints, owner: Ints, lane: Ints, amount: Ints, c
     fit = room.tasks_at(room.free, room.demand)
     spread = room.record.asks.spread(room.row)
     if spread == NODE:
-        found = room.seats(fit)[place]
-        found[owner[without == room.tasks]] = True
+        fits = room.seats(fit)[place]
+        fits[owner[without == room.tasks]] = True
     else:
         site = room.record.asks.platform.site[room.nodes] if spread != ANY else np.zeros(len(room.nodes), np.int64)
-        found = np.zeros(len(start), np.bool_)
+        fits = np.zeros(len(start), np.bool_)
         for one in np.unique(site).tolist():
             mine = site[lane] == one
             more = np.bincount(owner[mine], (without - with_)[mine], len(start)).astype(np.int64)
-            found |= room.total(np.where(site[room.lane] == one, fit, 0))[place] + more >= room.tasks
-    enough: Mask = found & (room.copies_free[place] + copies >= room.copies).all(axis=1)
+            fits |= room.total(np.where(site[room.lane] == one, fit, 0))[place] + more >= room.tasks
+    enough: Mask = fits & (room.copies_free[place] + copies >= room.copies).all(axis=1)
     return enough

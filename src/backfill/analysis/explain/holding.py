@@ -1,4 +1,4 @@
-"""Why a job that fitted into what was free did not start: whose reservation, window or turn stood before it."""
+"""Why a job did not start although it fitted: the reservation, window or turn of the queue that stood before it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ KINDS = (POLICY, WINDOW, RESERVATION, ORDER)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is known of a policy beside the record of its promises."""
+    """The facts about a policy that its record of promises does not tell."""
 
     name: str
     in_order: bool = False  # nobody passes the first of the queue, which is in order of submit
@@ -25,7 +25,7 @@ class Rules:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Holding:
-    """What held a job back from each time of a room on, as far as it fitted."""
+    """The cause that held a job back from each time of a room on, wherever it fitted."""
 
     kind: Ints  # shape (t,): index into KINDS
     who: Ints  # shape (t,): the job whose reservation or turn it was, or the place of the window; -1 nobody
@@ -55,7 +55,7 @@ def instants(record: Record, promises: Promises | None) -> Ints | None:
 
 
 def _walltime(room: Room) -> int:
-    """How long the job may run, as its policy sees it; a plan has room for a job of no length, too."""
+    """The run time that the job may have, as its policy sees it; a plan has room for a job of no length, too."""
     return max(int(room.record.seen[room.row]), 1)
 
 
@@ -67,9 +67,9 @@ def _of_pass(room: Room, promises: Promises) -> Ints:
     rows = rows[_waits_on(room, promises.job[rows], promises.at[rows])]
     rows = rows[np.lexsort((promises.start[rows], promises.at[rows]))]
     at, first = np.unique(promises.at[rows], return_index=True)
-    found = np.full(len(room.times), -1)
-    found[np.searchsorted(room.times, at)] = promises.job[rows[first]]
-    return found
+    of_pass = np.full(len(room.times), -1)
+    of_pass[np.searchsorted(room.times, at)] = promises.job[rows[first]]
+    return of_pass
 
 
 def in_force(room: Room, promises: Promises | None, time: Ints) -> Ints:
@@ -81,8 +81,8 @@ def in_force(room: Room, promises: Promises | None, time: Ints) -> Ints:
     if not len(mine):
         return np.full(len(time), NO_TIME)
     holds = (place >= 0) & (promises.kept | (mine.at[place] == time))
-    found: Ints = np.where(holds, mine.start[place], NO_TIME)
-    return found
+    latest: Ints = np.where(holds, mine.start[place], NO_TIME)
+    return latest
 
 
 def reserved_by(room: Room, promises: Promises | None, time: Ints) -> Ints:
@@ -107,8 +107,8 @@ def _waits_on(room: Room, job: Ints, time: Ints) -> Mask:
     latest = np.searchsorted(key, job * wide + np.searchsorted(starts, time, side="right") - 1, side="right") - 1
     runs, own = room.record.runs, np.maximum(latest, 0)
     begun = (latest >= 0) & (runs.job[own] == job) & ((runs.start[own] == time) | (runs.end[own] > time))
-    found: Mask = ~begun
-    return found
+    waiting: Mask = ~begun
+    return waiting
 
 
 def _first_in_queue(room: Room) -> Ints:
@@ -127,13 +127,13 @@ def _first_in_queue(room: Room) -> Ints:
 
 
 class _Limits:
-    """What limits leave at the times of a room."""
+    """The amounts that limits leave at the times of a room."""
 
     def __init__(self, room: Room) -> None:
         self.room, self.left = room, dict[int, Ints]()
 
     def allow(self, job: int) -> Mask:
-        """When no limit holds a job back, shape (t,)."""
+        """The times at which no limit holds a job back, shape (t,)."""
         found, asks = np.ones(len(self.room.times), np.bool_), self.room.record.asks
         for account, copies in zip(*(column.tolist() for column in asks.licences_of(job)), strict=True):
             if asks.is_limit(account):
@@ -145,7 +145,7 @@ class _Limits:
 
 def _kept(room: Room, fits: Mask, promises: Promises) -> Ints:
     """The job whose reservation the job of the room would run into, of all that hold one at each time."""
-    record, found = room.record, np.full(len(room.times), -1)
+    record, rows = room.record, np.full(len(room.times), -1)
     begin, until = int(room.times[0]), room.until
     job, start, since, to = _spells(room, promises)
     near = (job != room.row) & (since < until) & (to > begin) & _may_meet(room, job)
@@ -161,12 +161,12 @@ def _kept(room: Room, fits: Mask, promises: Promises) -> Ints:
         if not len(held):
             continue
         if not alone:
-            found[place] = job[held[np.argmin(start[held])]]
+            rows[place] = job[held[np.argmin(start[held])]]
             continue
         there = runs[running.at(now)]
         first = _collision(room, now, place, there, job[held], start[held])
-        found[place] = -1 if first < 0 else job[held[first]]
-    return found
+        rows[place] = -1 if first < 0 else job[held[first]]
+    return rows
 
 
 def _spells(room: Room, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
@@ -216,7 +216,7 @@ def _collision(room: Room, now: int, place: int, runs: Ints, jobs: Ints, starts:
 
 
 class _Sweep:
-    """Which intervals [begin, until) hold an instant, asked in order of time."""
+    """The intervals [begin, until) that contain an instant, asked in order of time."""
 
     def __init__(self, begin: Ints, until: Ints) -> None:
         self.begin, self.until = begin, until
@@ -234,7 +234,7 @@ class _Sweep:
 
 def _windows(room: Room, fits: Mask) -> Ints:
     """The first window that is known and in which the job, started now, would lack what the window takes."""
-    record, found, span = room.record, np.full(len(room.times), -1), _walltime(room)
+    record, places, span = room.record, np.full(len(room.times), -1), _walltime(room)
     assert record.outages is not None
     windows = record.outages.windows
     for place in np.flatnonzero(fits).tolist():
@@ -243,9 +243,9 @@ def _windows(room: Room, fits: Mask) -> Ints:
         for i in sorted(ahead, key=lambda i: windows[i].begin):
             known = [each for each in windows if each.known <= now]
             if not _fits_until(room, place, now, known, windows[i].begin):
-                found[place] = i
+                places[place] = i
                 break
-    return found
+    return places
 
 
 def _fits_until(room: Room, place: int, now: int, windows: Sequence[Window], then: int) -> bool:

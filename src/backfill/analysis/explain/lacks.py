@@ -1,4 +1,4 @@
-"""Why a job did not fit into what was free: what it lacked. One function for each kind, all asked about one `Room`.
+"""Why a job did not fit: the resources that it lacked. Each function finds one kind, and all examine one `Room`.
 
 What a job asks for in an amount of which so much is there - a resource, a licence, a place under a limit - is a `Lack`
 with the amounts. To let an explanation know another kind, add a function that gives its lacks to AMOUNTS.
@@ -17,7 +17,7 @@ RESOURCE, LICENCE, LIMIT, SCATTERED, OUTAGE = "resource", "licence", "limit", "s
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lack:
-    """One thing that a job asks for, over time, and when too little of it is free."""
+    """A resource, licence or limit that a job needs, over time, and when too little of it is free."""
 
     kind: str
     name: str  # of a limit: whose count it is
@@ -71,7 +71,7 @@ def _resources(room: Room, kind: str) -> Iterator[Lack]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lacking:
-    """What a job lacks from each time of a room on."""
+    """The resources that a job lacks from each time of a room on."""
 
     lacks: Sequence[Lack]
     short: Mask  # shape (t, lacks): which are lacking; nothing is where the job fits
@@ -92,9 +92,9 @@ class Lacking:
 
     @property
     def fits(self) -> Mask:
-        """When nothing is lacking."""
-        found: Mask = np.logical_not(self.short.any(axis=1))
-        return found
+        """The times at which nothing is lacking."""
+        fit: Mask = np.logical_not(self.short.any(axis=1))
+        return fit
 
 
 def _fits_whole(room: Room) -> Mask:
@@ -103,5 +103,5 @@ def _fits_whole(room: Room) -> Mask:
         return np.zeros(len(room.times), np.bool_)
     copies = np.maximum(room.copies_there, room.record.asks.platform.copies[room.licences])
     there = room.copies_free + copies - room.copies_there >= room.copies
-    found: Mask = there.all(axis=1) & room.seats(room.tasks_at(room.whole - room.held, room.demand))
-    return found
+    fits: Mask = there.all(axis=1) & room.seats(room.tasks_at(room.whole - room.held, room.demand))
+    return fits

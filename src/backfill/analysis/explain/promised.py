@@ -1,4 +1,4 @@
-"""The starts that a job was promised: when, which, and what at that instant may have moved them."""
+"""The starts that a job was promised: when it was promised each, and the events that may have moved it."""
 
 from dataclasses import dataclass
 
@@ -41,12 +41,12 @@ def promised(record: Record, row: int, promises: Promises) -> list[Change]:
     """Every promise of a job, in order, as far as it is another one than before."""
     mine = promises.of(row)
     meets = _meets(record, row)
-    found, before = [], NO_TIME
+    changes, before = [], NO_TIME
     for at, _, start, cause, by in mine.rows():
         movers = (Mover(MADE_WAY, (by,), 1),) if cause == MOVED else _movers(record, row, promises, meets, at)
-        found.append(Change(at, start, before, movers, _behind(record, meets, at, start)))
+        changes.append(Change(at, start, before, movers, _behind(record, meets, at, start)))
         before = start
-    return found
+    return changes
 
 
 def _meets(record: Record, row: int) -> Ints:
@@ -63,26 +63,26 @@ def _meets(record: Record, row: int) -> Ints:
 
 
 def _movers(record: Record, row: int, promises: Promises, meets: Ints, at: int) -> tuple[Mover, ...]:
-    """What happened at an instant, the likeliest to have moved a promise first."""
-    runs, found = record.runs, []
+    """The events at an instant, the likeliest to have moved a promise first."""
+    runs, movers = record.runs, []
     if at == record.schedule.eligible[row]:
-        found.append(Mover(SUBMITTED))
+        movers.append(Mover(SUBMITTED))
     start, end, limit = runs.start[meets], runs.end[meets], record.limit[meets]
     early = meets[(end == at) & (limit > at)]
     early = early[np.argsort(-(record.limit[early] - at), kind="stable")]
     if len(early):
         jobs = runs.job[early]
-        found.append(Mover(ENDED_EARLY, _few(jobs), len(early), by=int(record.limit[early[0]]) - at))
+        movers.append(Mover(ENDED_EARLY, _few(jobs), len(early), by=int(record.limit[early[0]]) - at))
     starts = (start == at) & (not promises.kept)  # reservations that are kept are not moved by a start
-    for what, which in ((OVERRAN, (limit == at) & (end > at)), (STARTED, starts)):
+    for kind, which in ((OVERRAN, (limit == at) & (end > at)), (STARTED, starts)):
         if which.any():
             jobs = runs.job[meets[which]]
-            found.append(Mover(what, _few(jobs), len(jobs)))
-    found += _events(record, at)
-    if not found:
+            movers.append(Mover(kind, _few(jobs), len(jobs)))
+    movers += _events(record, at)
+    if not movers:
         others = np.unique(promises.job[(promises.at == at) & (promises.job != row)])
-        found.append(Mover(PROMISED, _few(others), len(others)))
-    return tuple(found)
+        movers.append(Mover(PROMISED, _few(others), len(others)))
+    return tuple(movers)
 
 
 def _few(jobs: Ints) -> tuple[int, ...]:
@@ -96,11 +96,11 @@ def _events(record: Record, at: int) -> list[Mover]:
     events = record.outages.events
     now = (events.time == at) & np.isin(events.kind, (CANCEL, WALLTIME, DOWN, UP, CAPACITY, WINDOW))
     now |= (events.kind == WINDOW) & ((events.value == at) | (events.until == at))
-    found = []
+    movers = []
     for kind in np.unique(events.kind[now]).tolist():
         jobs = events.job[now & (events.kind == kind) & (events.job >= 0)]
-        found.append(Mover(EVENT, _few(jobs), int((now & (events.kind == kind)).sum()), event=EVENTS[kind]))
-    return found
+        movers.append(Mover(EVENT, _few(jobs), int((now & (events.kind == kind)).sum()), event=EVENTS[kind]))
+    return movers
 
 
 def _behind(record: Record, meets: Ints, at: int, start: int) -> int:

@@ -1,4 +1,4 @@
-"""What was free for one job over a stretch of time, of the nodes and licences that it may use, from the schedule."""
+"""The resources that were free for one job over a stretch of time, on the nodes that it may use, from the schedule."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ class Record:
         return found
 
     def during(self, begin: int, until: int) -> Mask:
-        """Which runs held anything at some instant of [begin, until)."""
+        """The runs that held anything at some instant of [begin, until)."""
         found: Mask = (self.runs.start < until) & (self.runs.end > begin) & (self.runs.end > self.runs.start)
         return found
 
@@ -169,20 +169,20 @@ class Room:
         )
 
     def copies_left(self, licence: int) -> Ints:
-        """How many copies of any licence, or account of a limit, nobody holds, shape (t,)."""
+        """The copies of any licence, or the rest of any limit, that no job holds, shape (t,)."""
         there, held = _licences(self.record, np.array([licence]), int(self.times[0]), self.until)
         left: Ints = _over(self.times, 1, *there)[:, 0] - _over(self.times, 1, *held)[:, 0]
         return left
 
     @property
     def demand(self) -> Ints:
-        """What a task of the job asks for, shape (k,)."""
+        """The demand of a task of the job, shape (k,)."""
         found: Ints = self.record.asks.demand[self.row, self.resources]
         return found
 
     @property
     def need(self) -> Ints:
-        """What the whole job asks for, shape (k,)."""
+        """The demand of the whole job, shape (k,)."""
         found: Ints = self.tasks * self.demand
         return found
 
@@ -193,7 +193,7 @@ class Room:
 
     @property
     def whole(self) -> Ints:
-        """What there would be on each node if nothing of the platform were away, shape (steps, k)."""
+        """The capacity of each node if nothing of the platform were away, shape (steps, k)."""
         capacity = self.record.asks.platform.capacity[np.ix_(self.nodes, self.resources)]
         found: Ints = np.maximum(self.there, capacity[self.lane])
         return found
@@ -208,14 +208,14 @@ class Room:
         return found.cumsum(axis=0)
 
     def tasks_at(self, free: Ints, demand: Ints) -> Ints:
-        """How many tasks fit into each row of `free`, shape (rows, k), at most those of the job."""
+        """The number of tasks that fit into each row of `free`, shape (rows, k), at most those of the job."""
         if not len(demand):
             return np.full(len(free), self.tasks)
         found: Ints = np.clip((free // demand).min(axis=1), 0, self.tasks)
         return found
 
     def seated(self, fit: Ints) -> Ints:
-        """How many tasks find a place together where so many fit on the node of each step, shape (t,).
+        """The number of tasks that find a place together where so many fit on the node of each step, shape (t,).
 
         Of a job that must sit on one node: all of its tasks or none.
         """
@@ -231,7 +231,7 @@ class Room:
         return np.minimum(found, self.tasks)
 
     def seats(self, fit: Ints) -> Mask:
-        """From each time on, whether all tasks find a place."""
+        """Whether all tasks find a place, from each time on."""
         found: Mask = self.seated(fit) == self.tasks
         return found
 
@@ -248,12 +248,12 @@ class Room:
 
     @cached_property
     def free(self) -> Ints:
-        """What nobody holds of each node, shape (steps, k)."""
+        """The free amounts on each node, shape (steps, k)."""
         return self.there - self.held
 
     @cached_property
     def free_total(self) -> Ints:
-        """What nobody holds of all these nodes, shape (t, k)."""
+        """The free amounts on all these nodes, shape (t, k)."""
         return self.total(self.free)
 
     def most_on_one(self, k: int, places: tuple[int, int]) -> int:
@@ -296,7 +296,7 @@ def _over(times: Ints, lanes: int, lane: Ints, time: Ints, change: Ints) -> Ints
 
 
 def _capacities(record: Record, nodes: Ints, resources: Ints, begin: int, until: int) -> Changes:
-    """What there is of each node, as changes; the first of each at `begin`."""
+    """The capacity of each node, as changes; the first of each at `begin`."""
     capacity = record.asks.platform.capacity[np.ix_(nodes, resources)]
     if record.replay is None:
         return np.arange(len(nodes)), np.full(len(nodes), begin), capacity
@@ -318,7 +318,7 @@ def _of_steps(lanes: Iterable[list[tuple[int, Ints]]], shape: tuple[int, ...], b
 
 
 def _held(record: Record, seats: Ints, lane_of: Ints, resources: Ints, begin: int, until: int) -> Changes:
-    """What runs hold on their seats, as changes."""
+    """The amounts that runs hold on their seats, as changes."""
     run, lane = record.owner[seats], lane_of[record.node[seats]]
     amount = record.tasks[seats, None] * record.asks.demand[record.runs.job[run]][:, resources]
     return _taken(record, run, lane, amount, begin, until)
@@ -335,7 +335,7 @@ def _taken(record: Record, run: Ints, lane: Ints, amount: Ints, begin: int, unti
 
 
 def _licences(record: Record, licences: Ints, begin: int, until: int) -> tuple[Changes, Changes]:
-    """What there is of each of these licences, and what runs hold of them, as changes."""
+    """The copies of each of these licences, and those that runs hold, as changes."""
     copies = record.asks.platform.copies[licences]
     there: Changes = (np.arange(len(licences)), np.full(len(licences), begin), copies)
     if record.replay is not None:

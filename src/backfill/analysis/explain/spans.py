@@ -1,4 +1,4 @@
-"""The wait of a job in spans, in each of which one thing kept it from starting; and the causes, summed over spans."""
+"""The wait of a job, divided into spans with one cause each, and the causes summed over the spans."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ DEPENDENCY, THINK = "dependency", "think"
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """How much of something the job lacked, over a stretch of time."""
+    """The amount of a resource, licence or limit that the job lacked over a stretch of time."""
 
     kind: str  # resource, licence or scattered
     name: str
@@ -50,7 +50,7 @@ class Span:
 
     @property
     def cause(self) -> tuple[str, ...]:
-        """What spans of the same cause have in common: the kind, and the names of what was lacking."""
+        """The key that spans of the same cause share: the kind, and the names of the missing resources."""
         return (self.kind, *(lack.name for lack in self.lacks))
 
 
@@ -67,28 +67,30 @@ class Cause:
 
 
 def spans_of(room: Room, rules: Rules, promises: Promises | None) -> list[Span]:
-    """What kept the job of a room from starting, in order of time; neighbours with the same cause are one span."""
+    """The spans in which one cause kept the job of a room from starting, in order of time; neighbours with the same
+    cause are one span.
+    """
     lacking = Lacking.of(room)
     holding = Holding.of(room, lacking.fits, rules, promises)
     kind = np.where(lacking.fits, holding.kind, -1 - lacking.away)
-    told = np.column_stack([lacking.short, kind, np.where(lacking.fits, holding.who, -1)])
-    first = np.flatnonzero(np.append(True, (np.diff(told, axis=0) != 0).any(axis=1)))
+    columns = np.column_stack([lacking.short, kind, np.where(lacking.fits, holding.who, -1)])
+    first = np.flatnonzero(np.append(True, (np.diff(columns, axis=0) != 0).any(axis=1)))
     last = np.append(first[1:], len(room.times))
     until = [*room.times[first[1:]].tolist(), room.until]
     amounts = [[*zip(*_ranges(each.free, first), _ranges(each.there, first)[1], strict=True)] for each in lacking.lacks]
     seated = _ranges(lacking.seated, first)[1]
-    found = []
+    spans = []
     for i, (place, beyond) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         shorts = []
         for k in np.flatnonzero(lacking.short[place]).tolist():
             lack, (least, most, there) = lacking.lacks[k], amounts[k][i]
             on_one = room.most_on_one(lack.column, (place, beyond)) if lack.kind == SCATTERED else -1
             shorts.append(Short(lack.kind, lack.name, lack.needed, least, most, there, on_one))
-        what = KINDS[kind[place]] if kind[place] >= 0 else OUTAGE if kind[place] == -2 else shorts[0].kind
+        kind_of_span = KINDS[kind[place]] if kind[place] >= 0 else OUTAGE if kind[place] == -2 else shorts[0].kind
         apart = seated[i] if any(short.kind == SCATTERED for short in shorts) else -1
-        begin, who = int(room.times[place]), int(told[place, -1])
-        found.append(Span(begin, until[i], what, tuple(shorts), who, apart))
-    return found
+        begin, who = int(room.times[place]), int(columns[place, -1])
+        spans.append(Span(begin, until[i], kind_of_span, tuple(shorts), who, apart))
+    return spans
 
 
 def _ranges(values: Ints, first: Ints) -> tuple[list[int], list[int]]:
@@ -101,8 +103,8 @@ def causes_of(spans: Iterable[Span]) -> list[tuple[Cause, list[Span]]]:
     each: dict[tuple[str, ...], list[Span]] = {}
     for span in spans:
         each.setdefault(span.cause, []).append(span)
-    found = [(_cause(those), those) for those in each.values()]
-    return sorted(found, key=lambda cause: -cause[0].time)
+    causes = [(_cause(those), those) for those in each.values()]
+    return sorted(causes, key=lambda cause: -cause[0].time)
 
 
 def _cause(spans: Sequence[Span]) -> Cause:
@@ -123,16 +125,17 @@ def _cause(spans: Sequence[Span]) -> Cause:
 
 
 def before(record: Record, row: int) -> list[Span]:
-    """From the submit of a job until it was eligible: the jobs that had to end first, one after another, and its think
-    time."""
+    """The spans from the submit of a job until it was eligible: the jobs that had to end first, one after another, and
+    its think time.
+    """
     jobs, schedule = record.asks.workload.jobs, record.schedule
     now, eligible = int(schedule.submit[row]), int(schedule.eligible[row])
-    found = []
+    spans = []
     ends = sorted((int(schedule.end[each]), each) for each in jobs.after[row].tolist())
     for end, each in ends:
         if now < end <= eligible:
-            found.append(Span(now, end, DEPENDENCY, who=each))
+            spans.append(Span(now, end, DEPENDENCY, who=each))
             now = end
     if now < eligible:
-        found.append(Span(now, eligible, THINK))
-    return found
+        spans.append(Span(now, eligible, THINK))
+    return spans

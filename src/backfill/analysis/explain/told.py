@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 NODES = 100  # that are named
 
 
-def told(found: "Explanation") -> dict[str, Any]:
-    """All that an explanation says."""
-    row, schedule = found.row, found.record.schedule
+def told(explained: "Explanation") -> dict[str, Any]:
+    """An explanation as the JSON output has it."""
+    row, schedule = explained.row, explained.record.schedule
     ran = bool(schedule.ran[row])
     times = {"submit": schedule.submit, "eligible": schedule.eligible, "start": schedule.start, "end": schedule.end}
     return {
-        **_job(found, row),
-        "sentence": found.sentence,
-        "zone": None if found.clock is None else found.clock.name,
-        **instants(found.clock, **{name: _time(int(column[row])) for name, column in times.items()}),
+        **_job(explained, row),
+        "sentence": explained.sentence,
+        "zone": None if explained.clock is None else explained.clock.name,
+        **instants(explained.clock, **{name: _time(int(column[row])) for name, column in times.items()}),
         "state": STATES[schedule.state[row]],
         "reason": REASONS[schedule.reason[row]] if ran else None,
         "rejected_for": str(schedule.rejected_for[row]) or None,
-        "policy": found.policy,
-        "waited_s": found.waited / SECOND,
-        "asks": _asks(found),
-        "causes": [_cause(found, *each) for each in zip(found.causes, found.held, strict=True)],
-        "before": [_span(found, span) for span in found.before],
-        "spans": [_span(found, span) for span in found.spans],
-        "passed": _passed(found, found.passed),
-        "reserved": [_change(found, change) for change in found.promised],
-        "text": found.lines,
+        "policy": explained.policy,
+        "waited_s": explained.waited / SECOND,
+        "asks": _asks(explained),
+        "causes": [_cause(explained, *each) for each in zip(explained.causes, explained.held, strict=True)],
+        "before": [_span(explained, span) for span in explained.before],
+        "spans": [_span(explained, span) for span in explained.spans],
+        "passed": _passed(explained, explained.passed),
+        "reserved": [_change(explained, change) for change in explained.promised],
+        "text": explained.lines,
     }
 
 
@@ -51,19 +51,19 @@ def _time(time: int) -> int | None:
     return None if time == NO_TIME else time
 
 
-def _job(found: "Explanation", row: int) -> dict[str, Any]:
+def _job(explained: "Explanation", row: int) -> dict[str, Any]:
     return {
-        "job": str(found.record.schedule.job[row]),
-        "user": found.record.asks.workload.jobs.user[row] or None,
+        "job": str(explained.record.schedule.job[row]),
+        "user": explained.record.asks.workload.jobs.user[row] or None,
     }
 
 
-def _jobs(found: "Explanation", rows: Iterable[int]) -> list[str]:
-    return [str(found.record.schedule.job[row]) for row in rows]
+def _jobs(explained: "Explanation", rows: Iterable[int]) -> list[str]:
+    return [str(explained.record.schedule.job[row]) for row in rows]
 
 
-def _asks(found: "Explanation") -> dict[str, Any]:
-    asks, row = found.record.asks, found.row
+def _asks(explained: "Explanation") -> dict[str, Any]:
+    asks, row = explained.record.asks, explained.row
     jobs, platform = asks.jobs, asks.platform
     nodes = np.flatnonzero(asks.nodes(row)).tolist()
     licences = zip(*(column.tolist() for column in asks.licences_of(row)), strict=True)
@@ -75,7 +75,7 @@ def _asks(found: "Explanation") -> dict[str, Any]:
         "spread": SPREAD[NODE] if jobs.tasks[row] == 1 else SPREAD[jobs.spread[row]],
         "whole_nodes": bool(asks.whole[row]),
         "licences": {platform.licences[each]: copies for each, copies in licences if not asks.is_limit(each)},
-        "walltime_s": int(found.record.seen[row]) / SECOND,
+        "walltime_s": int(explained.record.seen[row]) / SECOND,
         "constraint": jobs.constraint[row] or None,
         "site": jobs.site[row] or None,
         "partition": jobs.partition[row] or None,
@@ -85,22 +85,22 @@ def _asks(found: "Explanation") -> dict[str, Any]:
     }
 
 
-def _cause(found: "Explanation", cause: Cause, held: Held) -> dict[str, Any]:
+def _cause(explained: "Explanation", cause: Cause, held: Held) -> dict[str, Any]:
     return {
         "kind": cause.kind,
         "time_s": cause.time / SECOND,
-        "share": cause.time / found.waited,
+        "share": cause.time / explained.waited,
         "spans": cause.spans,
         **_lacks(cause.lacks, cause.seated),
-        **_who(found, cause.kind, cause.who),
+        **_who(explained, cause.kind, cause.who),
         "held_by_jobs": held.jobs,
         "held_by": [
             {
-                **_job(found, each.job),
+                **_job(explained, each.job),
                 "share": each.share,
                 "amounts": dict(zip((lack.name for lack in cause.lacks), each.amounts, strict=True)),
                 "time_s": each.time / SECOND,
-                **instants(found.clock, end=each.end, limit=each.limit),
+                **instants(explained.clock, end=each.end, limit=each.limit),
             }
             for each in held.largest
         ],
@@ -124,38 +124,38 @@ def _lacks(lacks: Iterable[Short], seated: int) -> dict[str, Any]:
     return {"lacks": each, **({"tasks_with_room": seated} if seated >= 0 else {})}
 
 
-def _who(found: "Explanation", kind: str, who: Iterable[tuple[int, int]]) -> dict[str, Any]:
+def _who(explained: "Explanation", kind: str, who: Iterable[tuple[int, int]]) -> dict[str, Any]:
     """The jobs, or the windows, that stood before the job, and for how long each."""
     if kind != WINDOW:
-        return {"behind": [{**_job(found, row), "time_s": time / SECOND} for row, time in who]}
-    return {"windows": [{**_window(found, place), "time_s": time / SECOND} for place, time in who]}
+        return {"behind": [{**_job(explained, row), "time_s": time / SECOND} for row, time in who]}
+    return {"windows": [{**_window(explained, place), "time_s": time / SECOND} for place, time in who]}
 
 
-def _window(found: "Explanation", place: int) -> dict[str, Any]:
-    assert found.record.outages is not None
-    window = found.record.outages.windows[place]
-    return instants(found.clock, begin=window.begin, until=window.until)
+def _window(explained: "Explanation", place: int) -> dict[str, Any]:
+    assert explained.record.outages is not None
+    window = explained.record.outages.windows[place]
+    return instants(explained.clock, begin=window.begin, until=window.until)
 
 
-def _span(found: "Explanation", span: Span) -> dict[str, Any]:
-    said = {**instants(found.clock, begin=span.begin, until=span.until), "kind": span.kind}
+def _span(explained: "Explanation", span: Span) -> dict[str, Any]:
+    said = {**instants(explained.clock, begin=span.begin, until=span.until), "kind": span.kind}
     if span.lacks:
         return said | _lacks(span.lacks, span.seated)
     if span.who < 0:
         return said
     return said | (
-        {"window": _window(found, span.who)} if span.kind == WINDOW else {"behind": _jobs(found, [span.who])[0]}
+        {"window": _window(explained, span.who)} if span.kind == WINDOW else {"behind": _jobs(explained, [span.who])[0]}
     )
 
 
-def _passed(found: "Explanation", passed: Passed) -> dict[str, Any]:
+def _passed(explained: "Explanation", passed: Passed) -> dict[str, Any]:
     return {
         "jobs": passed.jobs,
         "why": passed.why,
         "largest": [
             {
-                **_job(found, each.job),
-                **instants(found.clock, start=each.start, end=each.end, limit=each.limit),
+                **_job(explained, each.job),
+                **instants(explained.clock, start=each.start, end=each.end, limit=each.limit),
                 "why": each.why,
             }
             for each in passed.largest
@@ -163,16 +163,16 @@ def _passed(found: "Explanation", passed: Passed) -> dict[str, Any]:
     }
 
 
-def _change(found: "Explanation", change: Change) -> dict[str, Any]:
-    behind = None if change.behind < 0 else _jobs(found, [change.behind])[0]
+def _change(explained: "Explanation", change: Change) -> dict[str, Any]:
+    behind = None if change.behind < 0 else _jobs(explained, [change.behind])[0]
     times = {"at": change.at, "start": _time(change.start), "before": _time(change.before)}
     return {
-        **instants(found.clock, **times),
+        **instants(explained.clock, **times),
         "limit_of": behind,
         "moved_by": [
             {
                 "what": mover.what,
-                "jobs": _jobs(found, mover.jobs),
+                "jobs": _jobs(explained, mover.jobs),
                 "count": mover.count,
                 **({"early_s": mover.by / SECOND} if mover.by else {}),
                 **({"event": mover.event} if mover.event else {}),

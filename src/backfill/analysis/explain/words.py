@@ -15,7 +15,9 @@ from backfill.analysis.explain.spans import DEPENDENCY, Cause, Short, Span
 from backfill.model.clock import instant_text
 from backfill.model.errors import printable
 from backfill.model.schedule import NO_TIME, REASONS, STATES
-from backfill.model.units import amount, counted, span_text
+from backfill.model.spans import UNITS, times, unit_of
+from backfill.model.spans import span as within
+from backfill.model.units import SECOND, amount, counted, span_text
 
 if TYPE_CHECKING:
     from backfill.analysis.explain import Explanation
@@ -52,26 +54,26 @@ _PASSED = {  # of many, of one
 }  # fmt: skip
 
 
-def summary(found: "Explanation") -> str:
+def summary(explained: "Explanation") -> str:
     """A few sentences on how long the job waited, what it waited for, and which jobs held that."""
-    job = _capital(_job(found, found.row))
-    if not found.spans:
-        return _never_waited(found, job)
-    waited = span_text(found.waited)
-    first, *others = found.causes
-    if first.time >= NEARLY_ALL * found.waited:
-        share = "" if first.time == found.waited else ", nearly all of it"
-        said = f"{job} waited {waited}{share} {_phrase(found, first)}."
+    job = _capital(_job(explained, explained.row))
+    if not explained.spans:
+        return _never_waited(explained, job)
+    waited = _time(explained, explained.waited)
+    first, *others = explained.causes
+    if first.time >= NEARLY_ALL * explained.waited:
+        share = "" if first.time == explained.waited else ", nearly all of it"
+        said = f"{job} waited {waited}{share} {_phrase(explained, first)}."
     else:
-        told = [f"{span_text(cause.time)} {_phrase(found, cause)}" for cause in [first, *others[:2]]]
+        told = [f"{_time(explained, cause.time)} {_phrase(explained, cause)}" for cause in [first, *others[:2]]]
         rest = sum(cause.time for cause in others[2:])
-        told += [f"{span_text(rest)} for other reasons"] if rest else []
+        told += [f"{_time(explained, rest)} for other reasons"] if rest else []
         said = f"{job} waited {waited}: {'; '.join(told)}."
-    return " ".join([said, *_details(found, first, found.held[0]), *_ending(found)])
+    return " ".join([said, *_details(explained, first, explained.held[0]), *_ending(explained)])
 
 
-def _never_waited(found: "Explanation", job: str) -> str:
-    schedule, row = found.record.schedule, found.row
+def _never_waited(explained: "Explanation", job: str) -> str:
+    schedule, row = explained.record.schedule, explained.row
     if cause := str(schedule.rejected_for[row]):
         return f"{job} was rejected and never ran: {printable(cause)}."
     if not schedule.ran[row]:
@@ -79,23 +81,23 @@ def _never_waited(found: "Explanation", job: str) -> str:
     return f"{job} did not wait: it started at once, {_STARTED[REASONS[schedule.reason[row]]]}."
 
 
-def _ending(found: "Explanation") -> list[str]:
-    """What became of a job that did not start in the end."""
-    schedule, row = found.record.schedule, found.row
+def _ending(explained: "Explanation") -> list[str]:
+    """The fate of a job that did not start in the end."""
+    schedule, row = explained.record.schedule, explained.row
     state = STATES[schedule.state[row]]
     if state == "PENDING":
         return ["It waits for capacity that never comes back."]
     return ["It was cancelled before it started."] if state == "CANCELLED" and not schedule.ran[row] else []
 
 
-def _phrase(found: "Explanation", cause: Cause, where: bool = True) -> str:
+def _phrase(explained: "Explanation", cause: Cause, where: bool = True) -> str:
     """`for memory on zewura15, the only node that it may use`. where: whether the nodes are told."""
-    place = _where(found) if where else ""
+    place = _where(explained) if where else ""
     if cause.kind == OUTAGE:
-        return f"for {_away(found)}"
+        return f"for {_away(explained)}"
     if cause.lacks:
         what = _listed([_name(lack) for lack in cause.lacks])
-        together = f" {_together(found)}" if cause.lacks[0].kind == SCATTERED else ""
+        together = f" {_together(explained)}" if cause.lacks[0].kind == SCATTERED else ""
         return f"for {what}{together}" + (
             place if any(lack.kind in (RESOURCE, SCATTERED) for lack in cause.lacks) else ""
         )
@@ -103,18 +105,18 @@ def _phrase(found: "Explanation", cause: Cause, where: bool = True) -> str:
         WINDOW: "because it would not have ended before an announced window",
         RESERVATION: "behind reserved starts of other jobs, although it would have fitted",
         ORDER: "behind earlier jobs of the queue, although it would have fitted",
-    }.get(cause.kind, f"held back by {found.policy}, although it would have fitted")
+    }.get(cause.kind, f"held back by {explained.policy}, although it would have fitted")
 
 
-def _together(found: "Explanation") -> str:
-    spread, tasks = found.record.asks.spread(found.row), found.record.asks.jobs.tasks[found.row]
+def _together(explained: "Explanation") -> str:
+    spread, tasks = explained.record.asks.spread(explained.row), explained.record.asks.jobs.tasks[explained.row]
     return "on one node" if spread == NODE else "on one site" if spread == SITE else f"for all {tasks:,} tasks at once"
 
 
-def _where(found: "Explanation") -> str:
+def _where(explained: "Explanation") -> str:
     """The nodes that a job may use, where these are not all."""
-    asks = found.record.asks
-    nodes, names = np.flatnonzero(asks.nodes(found.row)).tolist(), asks.platform.nodes
+    asks = explained.record.asks
+    nodes, names = np.flatnonzero(asks.nodes(explained.row)).tolist(), asks.platform.nodes
     if len(nodes) == len(names):
         return ""
     if len(nodes) == 1:
@@ -124,13 +126,13 @@ def _where(found: "Explanation") -> str:
     return f" on the {len(nodes):,} nodes that it may use"
 
 
-def _away(found: "Explanation") -> str:
+def _away(explained: "Explanation") -> str:
     """The nodes of which something was away while that kept the job waiting."""
-    record = found.record
+    record = explained.record
     assert record.replay is not None
-    spans = [span for span in found.spans if span.kind == OUTAGE]
+    spans = [span for span in explained.spans if span.kind == OUTAGE]
     capacity, names = record.asks.platform.capacity, []
-    for node in np.flatnonzero(record.asks.nodes(found.row)).tolist():
+    for node in np.flatnonzero(record.asks.nodes(explained.row)).tolist():
         steps = record.replay.nodes[node]
         ends = [*(time for time, *_ in steps[1:]), record.last + 1]
         for (begin, room, _), end in zip(steps, ends, strict=True):
@@ -141,10 +143,12 @@ def _away(found: "Explanation") -> str:
     return f"{told or 'licences'} to come back from an outage or a window"
 
 
-def _details(found: "Explanation", cause: Cause, held: Held) -> list[str]:
-    """What the job needs and how much of it was free, and who had it; whose reservation or turn it was."""
+def _details(explained: "Explanation", cause: Cause, held: Held) -> list[str]:
+    """Sentences on the need of the job, the free amount and its holders, or on the reservation or turn that stood
+    before it.
+    """
     if cause.lacks:
-        return [_needs(found, cause), *_held_by(found, cause, held)]
+        return [_needs(explained, cause), *_held_by(explained, cause, held)]
     if not cause.who or cause.kind not in (RESERVATION, ORDER):
         return []
     (job, time), *others = cause.who
@@ -153,16 +157,16 @@ def _details(found: "Explanation", cause: Cause, held: Held) -> list[str]:
         ORDER: ("First in the queue was", "jobs in turn were first in the queue"),
     }[cause.kind]
     if not others:
-        return [f"{first} {_job(found, job)}."]
-    return [f"{len(cause.who):,} {many}; {_job(found, job)} for the longest time ({span_text(time)})."]
+        return [f"{first} {_job(explained, job)}."]
+    return [f"{len(cause.who):,} {many}; {_job(explained, job)} for the longest time ({_time(explained, time)})."]
 
 
-def _needs(found: "Explanation", cause: Cause) -> str:
-    asks, row, lacks = found.record.asks, found.row, cause.lacks
+def _needs(explained: "Explanation", cause: Cause) -> str:
+    asks, row, lacks = explained.record.asks, explained.row, cause.lacks
     needed, spread = _listed([_much(lack, lack.needed) for lack in lacks]), asks.spread(row)
     if asks.whole[row] and lacks[0].kind in (RESOURCE, SCATTERED):
         room = f"of which at most {cause.seated:,} {'was' if cause.seated == 1 else 'were'} free at once"
-        return f"It needs {_asked(found, row)}" + (f", {room}." if cause.seated >= 0 else ".")
+        return f"It needs {_asked(explained, row)}" + (f", {room}." if cause.seated >= 0 else ".")
     if [lack.kind for lack in lacks] == [LIMIT]:
         left = f"{_at_most(lacks[0].name, lacks[0].free_most)} of {lacks[0].there:,}"
         return f"It needs {needed}, and {left} were left at that time."
@@ -176,32 +180,32 @@ def _needs(found: "Explanation", cause: Cause) -> str:
     return f"It needs {needed}, and {free} were free at that time."
 
 
-def _held_by(found: "Explanation", cause: Cause, held: Held) -> list[str]:
+def _held_by(explained: "Explanation", cause: Cause, held: Held) -> list[str]:
     if not held.largest:
         return []
     first = held.largest[0]
     if first.share >= MOST or held.jobs == 1:
-        span = "all that time" if first.time >= cause.time else f"for {span_text(first.time)}"
-        return [f"{_capital(_job(found, first.job))} held {_amounts(cause, first.amounts)} {span}."]
+        span = "all that time" if first.time >= cause.time else f"for {_time(explained, first.time)}"
+        return [f"{_capital(_job(explained, first.job))} held {_amounts(cause, first.amounts)} {span}."]
     those = f"Meanwhile {counted(held.jobs, 'job')} held {_listed([_name(lack) for lack in cause.lacks])}"
-    those += " there" if _where(found) else ""
+    those += " there" if _where(explained) else ""
     if held.users and held.users[0][1] >= MOST:
         user, share = held.users[0]
         return [f"{those}; user {printable(user)} had {share:.0%} of that."]
     return [f"{those}."]
 
 
-def lines(found: "Explanation") -> list[str]:
+def lines(explained: "Explanation") -> list[str]:
     """The whole text, line by line."""
     return [
-        *_head(found),
+        *_head(explained),
         "",
-        *_wrapped(summary(found)),
-        *_section("before it was eligible", [_before(found, span) for span in found.before]),
-        *_section("waited", _causes(found)),
-        *_section(*_spans(found)),
-        *_section(f"passed by {counted(found.passed.jobs, 'later job')}", _passed(found)),
-        *_section("reserved starts", _promised(found)),
+        *_wrapped(summary(explained)),
+        *_section("before it was eligible", _before(explained)),
+        *_section("waited", _causes(explained)),
+        *_section(*_spans(explained)),
+        *_section(f"passed by {counted(explained.passed.jobs, 'later job')}", _passed(explained)),
+        *_section("reserved starts", _promised(explained)),
     ]
 
 
@@ -214,35 +218,35 @@ def _wrapped(text: str, first: str = "", others: str = "") -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 
-def _head(found: "Explanation") -> list[str]:
-    record, row = found.record, found.row
+def _head(explained: "Explanation") -> list[str]:
+    record, row = explained.record, explained.row
     asks, jobs, schedule = record.asks, record.asks.jobs, record.schedule
     licences = [
         f"{copies:,} x {asks.platform.licences[licence]}"
         for licence, copies in zip(*(column.tolist() for column in asks.licences_of(row)), strict=True)
         if not asks.is_limit(licence)
     ]
-    what = [_asked(found, row), *([f"licences {', '.join(licences)}"] if licences else [])]
+    what = [_asked(explained, row), *([f"licences {', '.join(licences)}"] if licences else [])]
     bound = [f"{name} {printable(text)}" for name in ("constraint", "site", "partition") if (text := jobs[name][row])]
     if bound:
         nodes = np.flatnonzero(asks.nodes(row)).tolist()
         few = _listed([asks.platform.nodes[node] for node in nodes]) if len(nodes) <= NODES else f"{len(nodes):,} nodes"
         what.append(f"may run on {few or 'no node'} only ({', '.join(bound)})")
     what.append(f"walltime {span_text(int(record.seen[row]))}")
-    times = f"submitted {_instant(found, int(schedule.submit[row]))}"
-    zone = f" ({found.clock.name})" if found.clock is not None else ""
+    times = f"submitted {_instant(explained, int(schedule.submit[row]))}"
+    zone = f" ({explained.clock.name})" if explained.clock is not None else ""
     if schedule.ran[row]:
         why = _STARTED[REASONS[schedule.reason[row]]]
-        times += f", started {_instant(found, int(schedule.start[row]))}{zone}, {why}"
+        times += f", started {_instant(explained, int(schedule.start[row]))}{zone}, {why}"
     else:
         times += f"{zone}, never started"
-    told = [f"{_job(found, row)}: {'; '.join(what)}", times]
+    told = [f"{_job(explained, row)}: {'; '.join(what)}", times]
     return [line for each in told for line in _wrapped(each, "", "  ")]
 
 
-def _asked(found: "Explanation", row: int) -> str:
+def _asked(explained: "Explanation", row: int) -> str:
     """`12 cpus and 6 GiB of memory`, `8 tasks of 4 cpus`."""
-    asks = found.record.asks
+    asks = explained.record.asks
     tasks, names = int(asks.jobs.tasks[row]), asks.platform.resources
     each = [_of(name, value) for name, value in zip(names, asks.demand[row].tolist(), strict=True) if value]
     if asks.whole[row]:
@@ -253,103 +257,118 @@ def _asked(found: "Explanation", row: int) -> str:
     return f"{tasks:,} tasks of {_listed(each)}"
 
 
-def _before(found: "Explanation", span: Span) -> tuple[str, str]:
-    what = f"until {_job(found, span.who)} ended" if span.kind == DEPENDENCY else "until its think time was over"
-    return f"{_instant(found, span.begin)}  {span_text(span.length):>8}  ", what
-
-
-def _causes(found: "Explanation") -> Rows:
+def _before(explained: "Explanation") -> Rows:
     rows: Rows = []
-    for cause, held in [*zip(found.causes, found.held, strict=True)][:CAUSES]:
-        front = f"{span_text(cause.time):>8}  {cause.time / found.waited:4.0%}  "
-        rows.append((front, _phrase(found, cause, where=False)))
-        for each in [one for one in held.largest[:NAMED] if one.share >= LITTLE]:
-            limit = f"{each.share:.0%}, limit {_instant(found, each.limit)}"
-            much = f"held {_amounts(cause, each.amounts)} for {span_text(each.time)}"
-            rows.append((" " * (len(front) + 2), f"{_job(found, each.job)} {much} ({limit})"))
-        for who, time in cause.who[:NAMED]:
-            text = f"{_who(found, cause.kind, who)}: {span_text(time)}"
-            rows.append((" " * (len(front) + 2), text))
-    if rest := found.causes[CAUSES:]:
-        time = sum(cause.time for cause in rest)
-        front = f"{span_text(time):>8}  {time / found.waited:4.0%}  "
-        rows.append((front, f"for {counted(len(rest), 'other reason')}"))
+    for span, length in zip(
+        explained.before, _column(explained, [span.length for span in explained.before]), strict=True
+    ):
+        ended = (
+            f"until {_job(explained, span.who)} ended" if span.kind == DEPENDENCY else "until its think time was over"
+        )
+        rows.append((f"{_instant(explained, span.begin)}  {length}  ", ended))
     return rows
 
 
-def _who(found: "Explanation", kind: str, who: int) -> str:
-    """Whose reservation or turn it was, or which window."""
+def _causes(explained: "Explanation") -> Rows:
+    rows: Rows = []
+    rest = explained.causes[CAUSES:]
+    parts = [cause.time for cause in explained.causes[:CAUSES]] + [sum(cause.time for cause in rest)] * bool(rest)
+    fronts = [
+        f"{length}  {time / explained.waited:4.0%}  "
+        for time, length in zip(parts, _column(explained, parts), strict=True)
+    ]
+    for cause, held, front in zip(explained.causes[:CAUSES], explained.held, fronts, strict=False):
+        rows.append((front, _phrase(explained, cause, where=False)))
+        for each in [one for one in held.largest[:NAMED] if one.share >= LITTLE]:
+            limit = f"{each.share:.0%}, limit {_instant(explained, each.limit)}"
+            much = f"held {_amounts(cause, each.amounts)} for {_time(explained, each.time)}"
+            rows.append((" " * (len(front) + 2), f"{_job(explained, each.job)} {much} ({limit})"))
+        for who, time in cause.who[:NAMED]:
+            text = f"{_who(explained, cause.kind, who)}: {_time(explained, time)}"
+            rows.append((" " * (len(front) + 2), text))
+    return [*rows, (fronts[-1], f"for {counted(len(rest), 'other reason')}")] if rest else rows
+
+
+def _who(explained: "Explanation", kind: str, who: int) -> str:
+    """The job whose reservation or turn it was, or the window."""
     if kind != WINDOW:
-        return _job(found, who)
-    assert found.record.outages is not None
-    window = found.record.outages.windows[who]
-    return f"window from {_instant(found, window.begin)} to {_instant(found, window.until)}"
+        return _job(explained, who)
+    assert explained.record.outages is not None
+    window = explained.record.outages.windows[who]
+    return f"window from {_instant(explained, window.begin)} to {_instant(explained, window.until)}"
 
 
-def _spans(found: "Explanation") -> tuple[str, Rows]:
-    some, title = found.spans, "one after another"
+def _spans(explained: "Explanation") -> tuple[str, Rows]:
+    some, title = explained.spans, "one after another"
     if len(some) == 1:
         return title, []
     if len(some) > SPANS:
         longest = sorted(range(len(some)), key=lambda i: -some[i].length)[:SPANS]
         some, title = [some[i] for i in sorted(longest)], f"the {SPANS} longest of {len(some):,} spans, in order"
+    lengths = _column(explained, [span.length for span in some])
     return title, [
-        (f"{_instant(found, span.begin)}  {span_text(span.length):>8}  ", _span(found, span)) for span in some
+        (f"{_instant(explained, span.begin)}  {length}  ", _span(explained, span))
+        for span, length in zip(some, lengths, strict=True)
     ]
 
 
-def _span(found: "Explanation", span: Span) -> str:
+def _span(explained: "Explanation", span: Span) -> str:
     if span.lacks:
-        lacks = "; ".join(_lacking(found, span, lack) for lack in span.lacks)
+        lacks = "; ".join(_lacking(explained, span, lack) for lack in span.lacks)
         return f"{lacks}; capacity is unavailable" if span.kind == OUTAGE else lacks
     if span.who < 0:
-        return f"held back by {found.policy}"
-    return {RESERVATION: "reserved start of ", ORDER: "behind "}.get(span.kind, "") + _who(found, span.kind, span.who)
+        return f"held back by {explained.policy}"
+    return {RESERVATION: "reserved start of ", ORDER: "behind "}.get(span.kind, "") + _who(
+        explained, span.kind, span.who
+    )
 
 
-def _lacking(found: "Explanation", span: Span, lack: Short) -> str:
+def _lacking(explained: "Explanation", span: Span, lack: Short) -> str:
     name = _name(lack)
     if lack.kind != SCATTERED:
         return f"{name}: {amount(lack.name, lack.needed)} needed, {_at_most(lack.name, lack.free_most)} free"
-    if found.record.asks.spread(found.row) == NODE:
+    if explained.record.asks.spread(explained.row) == NODE:
         needed, most = amount(lack.name, lack.needed), _at_most(lack.name, lack.on_one)
         return f"{name}: {needed} needed on one node, {most} free on any"
     return f"{name}: room for at most {counted(span.seated, 'task')} at once"
 
 
-def _passed(found: "Explanation") -> Rows:
-    rows = [(f"{count:>8,}  ", _PASSED[why][count == 1]) for why, count in found.passed.why.items()]
-    largest = [each for each in found.passed.largest if each.why != WHY[ELSEWHERE]]
-    return rows + [(" " * 12, _passer(found, each)) for each in largest[:NAMED]]
+def _passed(explained: "Explanation") -> Rows:
+    rows = [(f"{count:>8,}  ", _PASSED[why][count == 1]) for why, count in explained.passed.why.items()]
+    largest = [each for each in explained.passed.largest if each.why != WHY[ELSEWHERE]]
+    return rows + [(" " * 12, _passer(explained, each)) for each in largest[:NAMED]]
 
 
-def _passer(found: "Explanation", each: Passer) -> str:
-    ran = f"from {_instant(found, each.start)} for {span_text(each.end - each.start)}"
-    return f"{_job(found, each.job)}, {_asked(found, each.job)} {ran}: {_PASSED[each.why][1]}"
+def _passer(explained: "Explanation", each: Passer) -> str:
+    ran = f"from {_instant(explained, each.start)} for {span_text(each.end - each.start)}"
+    return f"{_job(explained, each.job)}, {_asked(explained, each.job)} {ran}: {_PASSED[each.why][1]}"
 
 
-def _promised(found: "Explanation") -> Rows:
-    rows = [_change(found, change) for change in found.promised]
+def _promised(explained: "Explanation") -> Rows:
+    rows = [_change(explained, change) for change in explained.promised]
     if len(rows) <= CHANGES:
         return rows
     return [*rows[:2], ("", f"... {counted(len(rows) - CHANGES, 'further change')} ..."), *rows[2 - CHANGES :]]
 
 
-def _change(found: "Explanation", change: Change) -> tuple[str, str]:
-    front, movers = f"{_instant(found, change.at)}  ", "; ".join(_mover(found, mover) for mover in change.movers)
+def _change(explained: "Explanation", change: Change) -> tuple[str, str]:
+    front, movers = (
+        f"{_instant(explained, change.at)}  ",
+        "; ".join(_mover(explained, mover) for mover in change.movers),
+    )
     if change.start == NO_TIME:
         return front, f"taken back: {movers}"
-    start, moved = _instant(found, change.start), change.start - change.before
-    behind = f", when {_job(found, change.behind)} reaches its limit" if change.behind >= 0 else ""
+    start, moved = _instant(explained, change.start), change.start - change.before
+    behind = f", when {_job(explained, change.behind)} reaches its limit" if change.behind >= 0 else ""
     if change.before == NO_TIME:
         return front, f"reserved for {start}{behind}: {movers}"
     way = f"{span_text(abs(moved))} {'earlier' if moved < 0 else 'later'}"
     return front, f"moved to {start}, {way}{behind}: {movers}"
 
 
-def _mover(found: "Explanation", mover: Mover) -> str:
-    """What happened at the instant of a promise."""
-    first = [_job(found, job) for job in mover.jobs[:1]]
+def _mover(explained: "Explanation", mover: Mover) -> str:
+    """The event at the instant of a promise."""
+    first = [_job(explained, job) for job in mover.jobs[:1]]
     others = mover.count - len(first)
     jobs = _listed([*first, *([counted(others, "other")] if others else [])])
     if mover.what == "ended-early":
@@ -368,18 +387,31 @@ def _amounts(cause: Cause, amounts: Sequence[int]) -> str:
     return _listed([_much(lack, value) for lack, value in zip(cause.lacks, amounts, strict=True) if value])
 
 
-def _job(found: "Explanation", row: int) -> str:
-    user = found.record.asks.workload.jobs.user[row]
-    name = f"job {printable(str(found.record.schedule.job[row]))}"
+def _job(explained: "Explanation", row: int) -> str:
+    user = explained.record.asks.workload.jobs.user[row]
+    name = f"job {printable(str(explained.record.schedule.job[row]))}"
     return f"{name} of user {printable(user)}" if user else name
 
 
-def _instant(found: "Explanation", time: int) -> str:
-    return instant_text(time, found.clock)
+def _instant(explained: "Explanation", time: int) -> str:
+    return instant_text(time, explained.clock)
+
+
+def _time(explained: "Explanation", time: int) -> str:
+    """A part of the wait within a sentence, in the unit of the wait."""
+    return within(time / SECOND, explained.unit)
+
+
+def _column(explained: "Explanation", spans: Sequence[int]) -> list[str]:
+    """Spans of time one below the other, in one unit."""
+    seconds = [time / SECOND for time in spans]
+    unit = explained.unit if max(seconds, default=0) >= UNITS[explained.unit] else unit_of(seconds)
+    texts = [within(each, unit) for each in seconds] if unit == "s" else times(seconds, unit)
+    return [text.rjust(max(8, *map(len, texts))) for text in texts]
 
 
 def _name(lack: Short) -> str:
-    """What was lacking: `cpus`, `licence matlab`, `limit students (running_jobs of ann)`."""
+    """The name of a missing resource: `cpus`, `licence matlab`, `limit students (running_jobs of ann)`."""
     if lack.kind == LIMIT:
         limit, _, what = lack.name.partition(": ")
         return f"limit {limit} ({what})"

@@ -1,4 +1,4 @@
-"""Who never starts, and whether that had to be: rules `rejected` and `pending`.
+"""Checks of jobs that never start: rules `rejected` and `pending`.
 
 A job stays without a start only where it could not run even alone, or comes after such a one. A part of rule `cancel`
 is here too: a job that can never run is rejected when it comes, so that no event cancels it later.
@@ -47,21 +47,21 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask)
     for i in report.each("rejected", np.ones(len(wronged), np.bool_)):
         report.add("rejected", jobs.job[wronged[i]], None, "never starts, although the platform can run it")
     for row in report.each("rejected", stays & (case.cancelled <= jobs.submit)):
-        report.add("rejected", jobs.job[row], None, "is REJECTED, although it was cancelled before it came")
+        report.add("rejected", jobs.job[row], None, "is REJECTED, although it was cancelled before its submit")
     for row in report.each("cancel", _too_late(case, stays, alone)):
-        report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected when it came")
+        report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected at its submit")
 
 
 def refused(case: Case, until: Ints, ties: Ties) -> Mask:
-    """Which jobs came when as many were queued, waiting or running, as some limit allows, shape (jobs,).
+    """The jobs that were submitted when a limit on queued jobs was reached, shape (jobs,).
 
     What does not run for that is not queued from then on, nor is what comes after it. ties: with `step` the submits of
     an instant come before its ends, so who ends then is still queued.
     """
-    found, jobs = np.zeros(len(case.workload), np.bool_), case.workload.jobs
+    full, jobs = np.zeros(len(case.workload), np.bool_), case.workload.jobs
     limits = [limit for limit in case.platform.limits if limit.queued_jobs is not None]
     if not limits:
-        return found
+        return full
     members, alone = Membership(case.workload, case.platform), _Alone(case.workload, _all_there_is(case))
     over = np.full(len(jobs), NEVER)
     over[case.runs.job[case.runs.last]] = until[case.runs.last]
@@ -82,20 +82,20 @@ def refused(case: Case, until: Ints, ties: Ties) -> Mask:
                 here = [x for x in queued.get((limit.name, whose), ()) if over[x] >= now]
                 there = [x for x in here if over[x] > now or case.start[x] == now or ties == "step"]
                 mine[limit.name, whose] = [x for x in there if x not in out]
-                found[row] |= len(mine[limit.name, whose]) >= (limit.queued_jobs or 0)
-        if found[row] and not case.ran[row]:
+                full[row] |= len(mine[limit.name, whose]) >= (limit.queued_jobs or 0)
+        if full[row] and not case.ran[row]:
             out |= _with_followers({row}, later)
         else:
             queued |= {account: [*there, row] for account, there in mine.items()}
-    return found
+    return full
 
 
 def _with_followers(rows: set[int], later: dict[int, list[int]]) -> set[int]:
-    found, new = set(rows), list(rows)
+    reached, new = set(rows), list(rows)
     while new:
-        new = [follower for row in new for follower in later.get(row, ()) if follower not in found]
-        found |= {*new}
-    return found
+        new = [follower for row in new for follower in later.get(row, ()) if follower not in reached]
+        reached |= {*new}
+    return reached
 
 
 def check_moments(case: Case, until: Ints) -> None:
@@ -132,11 +132,11 @@ def check_pending(case: Case) -> None:
 
 
 def _too_late(case: Case, stays: Mask, alone: "_Alone") -> Mask:
-    """Which jobs were cancelled after they had been rejected, since they can never run."""
-    found = ~case.ran & ~stays & (case.cancelled > case.workload.jobs.submit) & (case.line >= 0)
-    rows = np.flatnonzero(found).tolist()
-    found[rows] = [not alone.runs(row) for row in rows]
-    return found
+    """The jobs that were cancelled after they had been rejected because they can never run."""
+    late = ~case.ran & ~stays & (case.cancelled > case.workload.jobs.submit) & (case.line >= 0)
+    rows = np.flatnonzero(late).tolist()
+    late[rows] = [not alone.runs(row) for row in rows]
+    return late
 
 
 class _Alone:
@@ -154,19 +154,19 @@ class _Alone:
         jobs, demand = self.jobs, self.demand[row]
         if self.members.breaks(row):
             return False
-        some = slice(jobs.licences.first[row], jobs.licences.first[row + 1])
-        asked = np.stack([self.licence[jobs.licences.items[some]], jobs.licences.counts[some]])
+        items = slice(jobs.licences.first[row], jobs.licences.first[row + 1])
+        copies_asked = np.stack([self.licence[jobs.licences.items[items]], jobs.licences.counts[items]])
         bound = (jobs.site[row], jobs.constraint[row], self.members.name(row))
-        key = (demand.tobytes(), asked.tobytes(), int(jobs.tasks[row]), int(jobs.spread[row]), *bound)
+        key = (demand.tobytes(), copies_asked.tobytes(), int(jobs.tasks[row]), int(jobs.spread[row]), *bound)
         if key not in self.known:
-            self.known[key] = self._work_out(demand, asked, self.members.nodes(row), *key[2:6])
+            self.known[key] = self._work_out(demand, copies_asked, self.members.nodes(row), *key[2:6])
         return self.known[key]
 
     def _work_out(
-        self, demand: Ints, asked: Ints, nodes: Mask, tasks: int, spread: int, site: str, constraint: str
+        self, demand: Ints, copies_asked: Ints, nodes: Mask, tasks: int, spread: int, site: str, constraint: str
     ) -> bool:
         platform = self.platform
-        licence, copies = asked
+        licence, copies = copies_asked
         if (licence < 0).any() or (copies > platform.copies[licence]).any():
             return False
         needed = demand > 0

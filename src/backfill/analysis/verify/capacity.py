@@ -1,4 +1,4 @@
-"""Where runs sit, and what they hold there.
+"""Checks of the nodes on which runs are placed, and of the resources that they hold there.
 
 Rules `node`, `spread`; `site`, `constraint`, `host`; `window`; `capacity`, `licence`. What is held at any instant comes
 from a sweep over all begins and ends, apart for each node or licence.
@@ -13,14 +13,14 @@ import numpy as np
 from backfill.analysis.outages import Outages, Replay, Window
 from backfill.analysis.verify.case import Case, Report, copies_held, items_of, licence_index, limited, meets
 from backfill.analysis.verify.times import Lengths
-from backfill.model.units import NEVER, seconds_text
+from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Ints
 
 _LOW = 0xFFFFFFFF  # the lower half of 64 bits
 
 
 def check_nodes(case: Case) -> None:
-    """All tasks of a job are on nodes, and a gang keeps together."""
+    """Check that all tasks of a job are on nodes, and that a gang keeps together."""
     jobs, report, runs, n = case.workload.jobs, case.report, case.runs, len(case.runs)
     seated, strange = np.zeros(n, np.int64), np.zeros(n, np.bool_)
     np.add.at(seated, case.seat_run, case.seat_tasks)
@@ -57,11 +57,11 @@ def check_hosts(case: Case) -> None:
         report.add("constraint", jobs.job[job[i]], start[i], text)
 
     index, seat = items_of(jobs.licences, job)
-    asked = licence_index(case.workload, platform)[jobs.licences.items[index]]
-    seat, asked = seat[asked >= 0], asked[asked >= 0]
-    for i in report.each("host", ~platform.hosts[node[seat], asked]):
+    licence = licence_index(case.workload, platform)[jobs.licences.items[index]]
+    seat, licence = seat[licence >= 0], licence[licence >= 0]
+    for i in report.each("host", ~platform.hosts[node[seat], licence]):
         row, where = job[seat[i]], platform.nodes[node[seat[i]]]
-        text = f"sits on node {where}, which may not host licence {platform.licences[asked[i]]}"
+        text = f"sits on node {where}, which may not host licence {platform.licences[licence[i]]}"
         report.add("host", jobs.job[row], start[seat[i]], text)
 
 
@@ -98,10 +98,9 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths, since: 
                 last = runs.job[held[late[start[late] == time][-1]]]
                 what = platform.licences[lane] if window.licence else platform.resources[resource]
                 where = "" if window.licence else f" of node {platform.nodes[lane]}"
-                text = (
-                    f"may run into the window at {seconds_text(begin)} s, known since {seconds_text(window.known)} s: "
-                )
-                text += f"by walltimes {taken} {what}{where} are held then of {room}"
+                date = case.report.date
+                text = f"may run into the window at {date(begin)}, announced at {date(window.known)}: "
+                text += f"by their walltimes jobs hold {taken} {what}{where} then; available: {room}"
                 case.report.add("window", case.workload.jobs.job[last], time, text)
 
     for window in outages.windows:
@@ -121,7 +120,7 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths, since: 
 
 
 def _room_then(case: Case, lane: int, resource: int, now: int, then: int, licence: bool) -> int:
-    """What there will be of a lane at a later time, by what is known now: capacity now, without the windows then."""
+    """The capacity of a lane at a later time, by what is known now: capacity now, without the windows then."""
     room = int(cast(Replay, case.replay).without_windows(lane, now, licence)[resource])
     for window in cast(Outages, case.outages).windows:
         there = window.known <= now and window.begin <= then < window.until and lane in window.lanes
@@ -161,7 +160,7 @@ def check_licences(case: Case, until: Ints) -> None:
     """No floating licence is held beyond its copies."""
     licences, platform, runs = case.workload.jobs.licences, case.platform, case.runs
     index, run = items_of(licences, runs.job)
-    asked = licences.items[index]
+    licence_of = licences.items[index]
     place = licence_index(case.workload, platform)
     copies, blocked = platform.copies, Blocked.none()
     if case.outages is not None and case.replay is not None:
@@ -171,7 +170,7 @@ def check_licences(case: Case, until: Ints) -> None:
         asked_as = np.array([np.flatnonzero(place == each)[0] for each in lane[known].tolist()], np.int64)
         blocked = Blocked(asked_as, begin[known], end[known], less[known])
     copies = np.append(copies, 0)[place]
-    sweep = Sweep(asked, runs.start[run], until[run], blocked)
+    sweep = Sweep(licence_of, runs.start[run], until[run], blocked)
     for item, time, licence, held, most in sweep.above(0, licences.counts[index], copies, case.report, "licence"):
         text = f"{held} copies of {case.workload.licences[licence]} are held of {most}"
         case.report.add("licence", case.workload.jobs.job[runs.job[run[item]]], time, text)
@@ -179,7 +178,7 @@ def check_licences(case: Case, until: Ints) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Blocked:
-    """What cannot be held on [begin, end), since it is less than the most that there ever is."""
+    """The amounts that cannot be held on [begin, end), compared with the greatest capacity."""
 
     lane: Ints
     begin: Ints
@@ -212,7 +211,8 @@ class Sweep:
     def above(
         self, k: int, amount: Ints, limit: Ints, report: Report, rule: str
     ) -> Iterator[tuple[int, int, int, int, int]]:
-        """Where a lane rises above its limit: (the last interval that begins there, instant, lane, held, limit then).
+        """The instants at which a lane exceeds its limit: (the last interval that begins there, instant, lane, held,
+        limit then).
 
         k: the resource. Where no interval begins there, because the limit falls: the one that began last.
         """

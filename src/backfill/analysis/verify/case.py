@@ -1,4 +1,4 @@
-"""A schedule as any program states it, the same laid out as a `Case`, and the report of what is wrong with it.
+"""The input of the checker (a schedule of any program), its layout as a `Case`, and the report of violations.
 
 Below them is what several modules of rules need: texts as codes, and what jobs ask for in the platform's own terms.
 No rule is checked here.
@@ -6,15 +6,15 @@ No rule is checked here.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.outages import Outages, Replay
+from backfill.model.clock import Clock, exact_text
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import seconds_text
 from backfill.model.workload import Ints, Ragged, Workload
 
 SHOWN = 20  # violations of one rule that are told in full
@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 
 class _Lines(Protocol):
-    """What the lines of any program say, of jobs or of runs."""
+    """The columns that any program's schedule has, of jobs or of runs."""
 
     @property
     def job(self) -> Any: ...
@@ -65,15 +65,16 @@ class ScheduleColumns(_Lines, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule; `str()` is one line. Where `job` is empty it only counts those that are not told."""
+    """One broken rule; `str()` is one line. If `job` is empty, it only counts the violations that are not shown."""
 
     rule: str
     job: str
     time: int | None  # microseconds
     text: str
+    clock: Clock | None = field(default=None, repr=False, compare=False)  # of the log, for the date of `time`
 
     def __str__(self) -> str:
-        time = "" if self.time is None else f" at {seconds_text(self.time)} s"
+        time = "" if self.time is None else f" at {exact_text(self.time, self.clock)}"
         line = f"{self.rule}: job {self.job}{time}: {self.text}" if self.job else f"{self.rule}: {self.text}"
         return "".join(c if c.isprintable() else "?" for c in line)
 
@@ -82,27 +83,32 @@ class Violation:
 class Report:
     """The violations found, told in full up to SHOWN of a rule; all are counted."""
 
+    clock: Clock | None = None  # of the log
     told: dict[str, list[Violation]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
+    def date(self, time: object) -> str:
+        """An instant in microseconds, as texts tell it."""
+        return exact_text(int(cast(int, time)), self.clock)
+
     def each(self, rule: str, broken: Mask) -> list[int]:
-        """Where `broken` holds, as far as it will be told; all are counted."""
-        found: list[int] = np.flatnonzero(broken).tolist()
-        self.count[rule] += len(found)
-        return found[: SHOWN - len(self.told.setdefault(rule, []))]
+        """The places at which `broken` holds, as far as they will be shown; all are counted."""
+        places: list[int] = np.flatnonzero(broken).tolist()
+        self.count[rule] += len(places)
+        return places[: SHOWN - len(self.told.setdefault(rule, []))]
 
     def add(self, rule: str, job: object, time: int | None, text: str) -> None:
-        """Tell one of those that `each` gave."""
-        self.told[rule].append(Violation(rule, str(job), None if time is None else int(time), text))
+        """Record one of the violations that `each` returned."""
+        self.told[rule].append(Violation(rule, str(job), None if time is None else int(time), text, self.clock))
 
     def violations(self) -> list[Violation]:
-        """All that are told, rule by rule, and after each the count of those that are not."""
-        found = []
-        for rule, told in self.told.items():
-            found += told
-            if self.count[rule] > len(told):
-                found.append(Violation(rule, "", None, f"and {self.count[rule] - len(told)} more"))
-        return found
+        """All violations that are shown, rule by rule, and after each rule the number of the others."""
+        lines = []
+        for rule, shown in self.told.items():
+            lines += shown
+            if self.count[rule] > len(shown):
+                lines.append(Violation(rule, "", None, f"and {self.count[rule] - len(shown)} more"))
+        return lines
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -122,13 +128,13 @@ class CheckedRuns:
 
     @property
     def first(self) -> Mask:
-        """Which are the first of their jobs."""
+        """The runs that are the first of their jobs."""
         first: Mask = np.append(True, self.job[1:] != self.job[:-1])[: len(self)]
         return first
 
     @property
     def last(self) -> Mask:
-        """Which are the last of their jobs."""
+        """The runs that are the last of their jobs."""
         last: Mask = np.append(self.job[1:] != self.job[:-1], True)[: len(self)]
         return last
 
@@ -175,7 +181,7 @@ def codes_of(column: Any, names: tuple[str, ...]) -> Ints:
 
 
 def items_of(ragged: Ragged, rows: Ints) -> tuple[Ints, Ints]:
-    """Where the items of these rows lie, end to end, and for each item the place of its row in `rows`."""
+    """The places of the items of these rows, end to end, and for each item the place of its row in `rows`."""
     count = ragged.first[rows + 1] - ragged.first[rows]
     owner = np.repeat(np.arange(len(rows)), count)
     skipped = ragged.first[rows] - (np.cumsum(count) - count)
@@ -183,7 +189,7 @@ def items_of(ragged: Ragged, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def demand_of(workload: Workload, platform: Platform) -> Ints:
-    """What a task of each job asks for, in the order of the platform's resources."""
+    """The demand of a task of each job, in the order of the platform's resources."""
     demand = np.zeros((len(workload), len(platform.resources)), np.int64)
     for k, name in enumerate(platform.resources):
         if name in workload.resources:
@@ -210,18 +216,18 @@ def copies_held(case: Case) -> tuple[Ints, Ints, Ints]:
     """(run, licence, copies) for each run and each licence of the platform that it holds."""
     index, run = items_of(case.workload.jobs.licences, case.runs.job)
     licence = licence_index(case.workload, case.platform)[case.workload.jobs.licences.items[index]]
-    some = licence >= 0
-    return run[some], licence[some], case.workload.jobs.licences.counts[index[some]]
+    known = licence >= 0
+    return run[known], licence[known], case.workload.jobs.licences.counts[index[known]]
 
 
 def meets(platform: Platform, constraint: str) -> list[bool]:
     """Whether each node has the features that a constraint asks for."""
     features = platform.features or [()] * len(platform.nodes)
     there = [{node, *each} for node, each in zip(platform.nodes, features, strict=True)]
-    asked = [[term.strip() for term in part.split("&")] for part in constraint.split("|")]
+    alternatives = [[term.strip() for term in part.split("&")] for part in constraint.split("|")]
     if not platform.features:
-        asked = [[term for term in terms if term.lstrip("!") in platform.nodes] for terms in asked]
+        alternatives = [[term for term in terms if term.lstrip("!") in platform.nodes] for terms in alternatives]
     return [
-        any(all((term[1:] not in has) if term[0] == "!" else (term in has) for term in terms) for terms in asked)
+        any(all((term[1:] not in has) if term[0] == "!" else (term in has) for term in terms) for terms in alternatives)
         for has in there
     ]

@@ -1,4 +1,4 @@
-"""Runs that start before what their jobs come after is over: they hold what they hold, and wait, until it is."""
+"""Runs that start before the predecessors of their job have ended: they hold their resources, and wait, until then."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from backfill.model.workload import Ints
 
 
 def dangling(case: Case, overrun: Overrun, overhead: int) -> tuple[Lengths, Lengths]:
-    """How long each run must make progress, and how long it must last: longer by what it waits for others.
+    """The time for which each run must make progress, and its length, which includes its wait for others.
 
     Where ends are not stated, they follow from one another.
     """
@@ -32,7 +32,7 @@ def dangling(case: Case, overrun: Overrun, overhead: int) -> tuple[Lengths, Leng
 
 
 def waits(case: Case, until: Ints) -> Ints:
-    """How long each run waits for what its job comes after, shape (runs,). until: when each run ends."""
+    """The time for which each run waits for the predecessors of its job, shape (runs,). until: the end of each run."""
     runs, after, think = case.runs, case.workload.jobs.after, case.workload.jobs.think
     over, gone = np.full(len(case.workload), NEVER), ~case.ran & (case.cancelled < NEVER)
     over[runs.job] = until  # of several runs the last one stays
@@ -44,7 +44,7 @@ def waits(case: Case, until: Ints) -> Ints:
 
 
 def lose_with(case: Case, replay: Replay) -> None:
-    """What is lost and begins anew takes along the runs that wait for its end."""
+    """Lose the runs that wait for the end of a run that is lost."""
     runs, after = case.runs, case.workload.jobs.after
     index, owner = items_of(after, runs.job)
     before = after.items[index]

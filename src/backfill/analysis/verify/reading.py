@@ -1,4 +1,4 @@
-"""From a schedule and its workload to a `Case`: the line about each job, its runs, their places, what events did.
+"""Lays out a schedule and its workload as a `Case`: the row of each job, its runs, their places, the effects of events.
 
 Rule `jobs` is checked on the way: what is not in the workload cannot be laid out by it.
 """
@@ -45,15 +45,15 @@ def with_node_licences(workload: Workload, platform: Platform) -> Workload:
     if not bound:
         return workload
     jobs, resources = workload.jobs, list(workload.resources)
-    demand, asked = jobs.demand.copy(), jobs.licences
+    demand, licences = jobs.demand.copy(), jobs.licences
     for name in (workload.licences[x] for x in bound):
         if name not in resources:
             resources.append(name)
             demand = np.pad(demand, ((0, 0), (0, 1)))
-    moved = np.isin(asked.items, bound) & (jobs.tasks[asked.jobs] == 1)
-    for job, x, copies in zip(asked.jobs[moved], asked.items[moved], asked.counts[moved], strict=True):
+    moved = np.isin(licences.items, bound) & (jobs.tasks[licences.jobs] == 1)
+    for job, x, copies in zip(licences.jobs[moved], licences.items[moved], licences.counts[moved], strict=True):
         demand[job, resources.index(workload.licences[x])] += copies
-    kept = (each[~moved] for each in (asked.jobs, asked.items, asked.counts))
+    kept = (each[~moved] for each in (licences.jobs, licences.items, licences.counts))
     jobs = jobs.replace(demand=demand, licences=Counted.of_items(len(jobs), *kept))
     return replace(workload, jobs=jobs, resources=tuple(resources))
 
@@ -62,7 +62,7 @@ def read(
     workload: Workload, platform: Platform, schedule: Schedule | ScheduleColumns, events: BoundEvents | None
 ) -> Case:
     """The case, laid out by the rows of the workload; violations of rule `jobs` are in its report."""
-    report = Report()
+    report = Report(workload.calendar)
     line = _lines(workload, schedule, report)
     start = np.append(np.asarray(schedule.start, np.int64), NO_TIME)[line]
     ran = start != NO_TIME
@@ -110,14 +110,14 @@ def _runs_of(
     if isinstance(schedule, Schedule):
         row_of = np.full(len(schedule) + 1, -1)
         row_of[line[line >= 0]] = np.flatnonzero(line >= 0)
-        jobs, told = row_of[np.asarray(runs.job)], schedule.job[np.asarray(runs.job)]
+        jobs, ids = row_of[np.asarray(runs.job)], schedule.job[np.asarray(runs.job)]
         kept = schedule.runs.progress if schedule.runs is not None else None
     else:
         rows_of = {str(job): row for row, job in enumerate(workload.jobs.job.tolist())}
         jobs = np.array([rows_of.get(str(job), -1) for job in runs.job.tolist()], np.int64)
-        kept, told = cast(RunColumns, runs).kept, runs.job
+        kept, ids = cast(RunColumns, runs).kept, runs.job
     for i in report.each("jobs", jobs < 0):
-        report.add("jobs", told[i], int(runs.start[i]), "a run of a job that is not in the workload")
+        report.add("jobs", ids[i], int(runs.start[i]), "a run of a job that is not in the workload")
     lines = np.flatnonzero(jobs >= 0)
     lines = lines[np.lexsort((runs.start[lines], jobs[lines]))]
     states, reasons = coded(runs.state, STATES), coded(runs.reason, REASONS)
@@ -149,13 +149,13 @@ def _lines(workload: Workload, schedule: Schedule | ScheduleColumns, report: Rep
     rows = np.array([row_of.get(name, -1) for name in names], np.int64)
     for i in report.each("jobs", rows < 0):
         report.add("jobs", names[i], None, "is not in the workload")
-    found, first = np.unique(rows, return_index=True)
+    listed, first = np.unique(rows, return_index=True)
     again = rows >= 0
     again[first] = False
     for i in report.each("jobs", again):
         report.add("jobs", names[i], None, "is in the schedule more than once")
     line = np.full(len(ours), -1, np.int64)
-    line[found[found >= 0]] = first[found >= 0]
+    line[listed[listed >= 0]] = first[listed >= 0]
     for row in report.each("jobs", line < 0):
         report.add("jobs", ours[row], None, "is not in the schedule")
     return line

@@ -12,7 +12,7 @@ UNKNOWN = "?"
 
 
 class Membership:
-    """Which partition and quality of service each job has, and which of their rules it breaks."""
+    """The partition and quality of service of each job, and the rules of these that it breaks."""
 
     def __init__(self, workload: Workload, platform: Platform) -> None:
         self.workload, self.platform = workload, platform
@@ -36,9 +36,9 @@ class Membership:
         qos: Rules | str | None = None
         if self.qos and self.workload.jobs.qos[row]:
             qos = self.qos.get(self.workload.jobs.qos[row], UNKNOWN)
-        for what, rules in (("partition", partition), ("qos", qos)):
+        for kind, rules in (("partition", partition), ("qos", qos)):
             if isinstance(rules, str):
-                return what
+                return kind
             if rules is not None and (broken := self._broken(rules, row)):
                 return f"{broken} of {rules.name}"
         for limit in self.platform.limits:
@@ -72,25 +72,25 @@ class Membership:
         return f"max_size.{large[0]}" if large else ""
 
     def walltimes(self) -> Ints:
-        """What jobs may run at most, shape (jobs,): of those that asked for nothing the default that they have."""
+        """The longest run times that jobs may have, shape (jobs,): jobs that requested nothing get the default."""
         jobs = self.workload.jobs
-        found = jobs.walltime.copy()
+        longest = jobs.walltime.copy()
         for row in np.flatnonzero(~jobs.requested).tolist():
             rules = (self.partition(row), self.qos.get(jobs.qos[row]))
             defaults = [each.default_walltime for each in rules if isinstance(each, Rules) and each.default_walltime]
             if defaults:
-                found[row] = max(defaults[0], int(jobs.runtime[row]))
-        return found
+                longest[row] = max(defaults[0], int(jobs.runtime[row]))
+        return longest
 
-    def amount(self, what: str, row: int) -> int:
-        """How much of a limit a job takes."""
-        if what == "running_jobs":
+    def amount(self, resource: str, row: int) -> int:
+        """The amount of a limit that a job uses."""
+        if resource == "running_jobs":
             return 1
         names, jobs = self.workload.resources, self.workload.jobs
-        return int(jobs.tasks[row]) * int(jobs.demand[row, names.index(what)]) if what in names else 0
+        return int(jobs.tasks[row]) * int(jobs.demand[row, names.index(resource)]) if resource in names else 0
 
     def account(self, limit: Limit, row: int) -> str | None:
-        """Whose count a job is in; None where the limit does not count it."""
+        """The account in which a limit counts a job; None if it does not count the job."""
         jobs = self.workload.jobs
         named = {
             "partitions": self.name(row),
@@ -99,7 +99,7 @@ class Membership:
             "groups": jobs.group[row],
             "projects": jobs.project[row],
         }
-        if any(getattr(limit, what) and name not in getattr(limit, what) for what, name in named.items()):
+        if any(getattr(limit, column) and name not in getattr(limit, column) for column, name in named.items()):
             return None
         if limit.per == "all":
             return ""
@@ -125,7 +125,9 @@ def check_rules(case: Case, until: Ints, members: Membership, full: Mask) -> Non
         _check_running(case, until, members, limit)
     _check_whole_nodes(case, until, members)
     for row in report.each("queued", full & case.ran):
-        report.add("queued", jobs.job[row], case.start[row], "ran, although as many jobs as may be were queued before")
+        report.add(
+            "queued", jobs.job[row], case.start[row], "ran, although at its submit a limit on queued jobs was reached"
+        )
 
 
 def _check_whole_nodes(case: Case, until: Ints, members: Membership) -> None:
@@ -140,12 +142,12 @@ def _check_whole_nodes(case: Case, until: Ints, members: Membership) -> None:
     most = np.full(len(case.platform.nodes), len(run) + 1)
     sweep = Sweep(node, case.runs.start[run], until[run], Blocked.none())
     for seat, time, where, _, _ in sweep.above(0, share, most, case.report, "partition"):
-        text = f"shares node {case.platform.nodes[where]}, of which a job must have the whole"
+        text = f"shares node {case.platform.nodes[where]}, on which a job must be alone"
         case.report.add("partition", case.workload.jobs.job[case.runs.job[run[seat]]], time, text)
 
 
 def _check_running(case: Case, until: Ints, members: Membership, limit: Limit) -> None:
-    """What a limit counts is never more than it allows, for each user, group or project by itself."""
+    """Check that no limit is exceeded, for each user, group or project by itself."""
     runs, ids = case.runs, case.workload.jobs.job
     accounts = [members.account(limit, row) for row in range(len(case.workload))]
     names = sorted({each for each in accounts if each is not None})
@@ -153,9 +155,9 @@ def _check_running(case: Case, until: Ints, members: Membership, limit: Limit) -
     lane = np.array([-1 if each is None else place[each] for each in accounts], np.int64)[runs.job]
     mine = lane >= 0
     sweep = Sweep(lane[mine], runs.start[mine], until[mine], Blocked.none())
-    for what, most in limit.amounts.items():
-        amount = np.array([members.amount(what, row) for row in runs.job[mine].tolist()], np.int64)
+    for resource, most in limit.amounts.items():
+        amount = np.array([members.amount(resource, row) for row in runs.job[mine].tolist()], np.int64)
         allowed = np.full(len(names), most)
         for i, time, whose, held, there in sweep.above(0, amount, allowed, case.report, "limit"):
-            text = f"{limit.name}: {what}" + (f" of {names[whose]}" if names[whose] else "") + f" {held} of {there}"
+            text = f"{limit.name}: {resource}" + (f" of {names[whose]}" if names[whose] else "") + f" {held} of {there}"
             case.report.add("limit", ids[runs.job[mine][i]], time, text)

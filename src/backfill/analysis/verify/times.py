@@ -1,4 +1,4 @@
-"""When runs start, and when and how they end.
+"""Checks of the start and end of each run, and of the way in which it ended.
 
 Rules `submit`, `start`, `promise`; `end`, `state`, `reason`; `runs`, `progress`; `lost`, `cancel`. How long each run
 must last (`lengths_of`) and how it must end (`outcomes`) is worked out first; the checks compare.
@@ -43,21 +43,20 @@ def check_starts(case: Case, schedule: Schedule | ScheduleColumns, promises_bind
     """No start before its submit or `eligible`, and none after its promise; a stated submit is the workload's."""
     ids, submit, report, runs = case.workload.jobs.job, case.workload.jobs.submit, case.report, case.runs
     for i in report.each("start", runs.start < submit[runs.job]):
-        text = f"starts before its submit at {seconds_text(int(submit[runs.job[i]]))} s"
+        text = f"starts before its submit at {report.date(submit[runs.job[i]])}"
         report.add("start", ids[runs.job[i]], runs.start[i], text)
     if schedule.submit is not None:
         stated = case.column(schedule.submit)
         for row in report.each("submit", (stated != NO_TIME) & (stated != submit)):
-            report.add("submit", ids[row], stated[row], f"was submitted at {seconds_text(int(submit[row]))} s")
+            report.add("submit", ids[row], stated[row], f"was submitted at {report.date(submit[row])}")
     if isinstance(schedule, Schedule):
         job, start = runs.job, runs.start
         eligible, promise = case.column(schedule.eligible)[job], case.column(schedule.promise)[job]
         for i in report.each("start", (submit[job] <= start) & (start < eligible)):
-            when = seconds_text(int(eligible[i]))
-            report.add("start", ids[job[i]], start[i], f"starts before it is eligible at {when} s")
+            report.add("start", ids[job[i]], start[i], f"starts before it is eligible at {report.date(eligible[i])}")
         broken = runs.first & (promise != NO_TIME) & (promise < start) & promises_bind
         for i in report.each("promise", broken):
-            report.add("promise", ids[job[i]], start[i], f"was promised {seconds_text(int(promise[i]))} s")
+            report.add("promise", ids[job[i]], start[i], f"was promised to start at {report.date(promise[i])}")
 
 
 def check_after(case: Case, until: Ints) -> None:
@@ -78,7 +77,7 @@ def check_after(case: Case, until: Ints) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lengths:
-    """How long each run lasts if nothing but its end or its walltime stops it, at least and at most."""
+    """The least and the greatest length of each run if only its end or its walltime stops it."""
 
     shortest: Ints
     longest: Ints
@@ -90,7 +89,7 @@ class Lengths:
 
 
 def lengths_of(case: Case, overrun: Overrun, overhead: int) -> Lengths:
-    """How long each run must last by its run time, its pace, its walltime and what its job did before."""
+    """The length that each run must have by its run time, its pace, its walltime and the earlier runs of its job."""
     runs, jobs = case.runs, case.workload.jobs
     fast, slow = _paces(case)
     left, spent = jobs.runtime[runs.job], np.zeros(len(runs), np.int64)
@@ -129,7 +128,7 @@ def lengths_of(case: Case, overrun: Overrun, overhead: int) -> Lengths:
 
 
 def _overheads(runs: CheckedRuns, preempted: Mask, overhead: int) -> Ints:
-    """What it costs to go on, of each run: the overhead, and what the run before did not get to pay of its own."""
+    """The overhead of each run: its own, and the rest that the previous run had no time to pay."""
     extra = np.where(preempted, overhead, 0)
     for i in np.flatnonzero(extra).tolist():
         extra[i] += max(int(extra[i - 1] - (runs.end[i - 1] - runs.start[i - 1])), 0)
@@ -164,7 +163,7 @@ def _paces(case: Case) -> tuple[Floats, Floats]:
 
 
 def outcomes(case: Case, lengths: Lengths, preempts: bool) -> Ints:
-    """How each run must end, by what is known of it."""
+    """The way in which each run must end, by what is known of it."""
     runs = case.runs
     outcome = np.where(lengths.killed, TIMEOUT, COMPLETED)
     cut = (runs.end != NO_TIME) & (runs.end - runs.start < lengths.longest + lengths.rounding)
@@ -236,16 +235,16 @@ def check_states(
 
 def lost_suspended(case: Case, outcome: Ints, lost: Lost) -> Mask:
     """Jobs that may have failed while they were suspended: what their last run held went away after it."""
-    found = np.zeros(len(case.workload.jobs), np.bool_)
+    failed = np.zeros(len(case.workload.jobs), np.bool_)
     if case.replay is None or lost != "fail":
-        return found
+        return failed
     demand = demand_of(case.workload, case.platform)
     for seat in np.flatnonzero((case.runs.last & (outcome == PREEMPTED))[case.seat_run]).tolist():
         run, node = int(case.seat_run[seat]), int(case.seat_node[seat])
         job, steps = int(case.runs.job[run]), case.replay.nodes[node] if node >= 0 else []
         held = demand[job] * case.seat_tasks[seat]
-        found[job] |= any(time >= case.runs.end[run] and (room < held).any() for time, room, _ in steps)
-    return found
+        failed[job] |= any(time >= case.runs.end[run] and (room < held).any() for time, room, _ in steps)
+    return failed
 
 
 def check_runs(case: Case, schedule: Schedule | ScheduleColumns, outcome: Ints, lost: Lost, waited: Mask) -> None:
@@ -253,7 +252,7 @@ def check_runs(case: Case, schedule: Schedule | ScheduleColumns, outcome: Ints, 
     ids, report, runs = case.workload.jobs.job, case.report, case.runs
     next_of = np.flatnonzero(~runs.first)
     for i in report.each("runs", runs.start[next_of] < runs.end[next_of - 1]):
-        text = f"starts before its run before ends, at {seconds_text(int(runs.end[next_of[i] - 1]))} s"
+        text = f"starts before its previous run ends at {report.date(runs.end[next_of[i] - 1])}"
         report.add("runs", ids[runs.job[next_of[i]]], runs.start[next_of[i]], text)
     goes_on = (outcome == PREEMPTED) | ((outcome == NODE_FAIL) & (lost == "requeue"))
     for i in report.each("runs", ~runs.last & ~goes_on):
@@ -270,11 +269,13 @@ def check_runs(case: Case, schedule: Schedule | ScheduleColumns, outcome: Ints, 
     end = runs.end if schedule.end is None else case.column(schedule.end)[runs.job]
     other = runs.last & case.ran[runs.job] & ((case.start[runs.job] != runs.start) | (end != runs.end))
     for i in report.each("runs", other):
-        report.add("runs", ids[runs.job[i]], runs.start[i], "its row does not describe this run, its last one")
+        report.add(
+            "runs", ids[runs.job[i]], runs.start[i], "the row of the job does not describe this run, which is its last"
+        )
 
 
 def check_progress(case: Case, lengths: Lengths, outcome: Ints) -> None:
-    """What each run keeps is no more than it ran, nothing where it is lost, all where it completes."""
+    """Check that each run keeps at most its length, nothing if it is lost, and everything if it completes."""
     ids, report, runs = case.workload.jobs.job, case.report, case.runs
     stated, length = runs.kept != NO_TIME, runs.end - runs.start
     for i in report.each("progress", stated & ((runs.kept < 0) | (runs.kept > np.maximum(length, 0)))):
@@ -297,9 +298,9 @@ def check_lost(case: Case) -> None:
     must = np.full(len(runs), NO_TIME)
     must[list(lost)] = list(lost.values())
     for i in report.each("lost", (runs.state == NODE_FAIL) & (must != runs.end)):
-        report.add("lost", ids[runs.job[i]], runs.end[i], "is lost, although none of the capacity that it holds is")
+        report.add("lost", ids[runs.job[i]], runs.end[i], "is lost, although no capacity that it holds was taken away")
     for i in report.each("lost", (must != NO_TIME) & ~((runs.state == NODE_FAIL) & (must == runs.end))):
-        text = "goes on, although the capacity that it holds is taken away"
+        text = "continues, although capacity that it holds was taken away"
         report.add("lost", ids[runs.job[i]], must[i], text)
 
 
@@ -308,8 +309,8 @@ def check_cancelled(case: Case, until: Ints) -> None:
     ids, report, runs, cancelled = case.workload.jobs.job, case.report, case.runs, case.cancelled
     when = cancelled[runs.job]
     for i in report.each("cancel", runs.start >= when):
-        text = f"starts although it was cancelled at {seconds_text(int(when[i]))} s"
+        text = f"starts although it was cancelled at {report.date(when[i])}"
         report.add("cancel", ids[runs.job[i]], runs.start[i], text)
     for i in report.each("cancel", (runs.start < when) & (when < until)):
-        text = f"runs on although it was cancelled at {seconds_text(int(when[i]))} s"
+        text = f"continues to run although it was cancelled at {report.date(when[i])}"
         report.add("cancel", ids[runs.job[i]], runs.start[i], text)

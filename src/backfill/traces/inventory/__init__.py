@@ -38,8 +38,8 @@ def read_platform(path: str | Path) -> Platform:
     if is_toml(path):
         return Platform.read(path)
     source = Source.of(path, PlatformError)
-    found = _inventory(source, source.data.decode("utf-8", "replace"))
-    return found.platform(source)
+    listed = _inventory(source, source.data.decode("utf-8", "replace"))
+    return listed.platform(source)
 
 
 def is_toml(path: str | Path) -> bool:
@@ -51,8 +51,8 @@ def is_toml(path: str | Path) -> bool:
     if head.startswith(b"\x1f\x8b"):
         return False
     text = head.decode("utf-8", "replace")
-    told = text.lstrip()[:1] in ("{", "[") and not text.lstrip().startswith("[[")
-    return bool(_TOML.search(text)) or not (told or any(p.search(text) for p in (_SCONTROL, _SINFO, _AD, _PBS)))
+    other = text.lstrip()[:1] in ("{", "[") and not text.lstrip().startswith("[[")
+    return bool(_TOML.search(text)) or not (other or any(p.search(text) for p in (_SCONTROL, _SINFO, _AD, _PBS)))
 
 
 def _inventory(source: Source, text: str) -> Inventory:
@@ -69,14 +69,14 @@ def _inventory(source: Source, text: str) -> Inventory:
 
 def _of_json(source: Source, text: str) -> Inventory:
     try:
-        found: Any = json.loads(text)
+        data: Any = json.loads(text)
     except ValueError as problem:
         raise PlatformError(at(source.file, getattr(problem, "lineno", None), f"is not JSON: {problem}")) from None
-    if isinstance(found, list):
-        return nodes_of_ads(source.file, found)
-    if isinstance(found.get("nodes"), dict) and "nodes" not in found["nodes"]:
-        return nodes_of_json(source.file, found["nodes"])
-    if "nodes" in found or "sinfo" in found or "partitions" in found:
-        return nodes_of_slurm_json(source.file, found)
-    what = "JSON without nodes; expected that of scontrol, sinfo, pbsnodes or condor_status"
-    raise PlatformError(at(source.file, None, what))
+    if isinstance(data, list):
+        return nodes_of_ads(source.file, data)
+    if isinstance(data.get("nodes"), dict) and "nodes" not in data["nodes"]:
+        return nodes_of_json(source.file, data["nodes"])
+    if "nodes" in data or "sinfo" in data or "partitions" in data:
+        return nodes_of_slurm_json(source.file, data)
+    message = "JSON without nodes; expected that of scontrol, sinfo, pbsnodes or condor_status"
+    raise PlatformError(at(source.file, None, message))

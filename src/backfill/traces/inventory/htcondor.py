@@ -13,14 +13,14 @@ _MIB = 2**20
 
 def nodes_of_ads(file: str, ads: list[dict[str, Any]]) -> Inventory:
     """The nodes of the ads of slots. Raises PlatformError."""
-    found = Inventory(file)
+    inventory = Inventory(file)
     for ad in ads:
         ad = {key.lower(): value for key, value in ad.items()}
         if ad.get("dynamicslot") is True or ad.get("slottype") == "Dynamic" or "cpus" not in ad:
             continue
         parts = ad.get("partitionableslot") is True or ad.get("slottype") == "Partitionable"
         name = str(ad.get("name", ad.get("machine", "?")))
-        if parts and name.partition("@")[2] not in found.nodes:  # else a machine with several of them
+        if parts and name.partition("@")[2] not in inventory.nodes:  # else a machine with several of them
             name = name.partition("@")[2] or name
 
         def amount(*keys: str, ad: dict[str, Any] = ad, name: str = name) -> int:
@@ -32,7 +32,7 @@ def nodes_of_ads(file: str, ads: list[dict[str, Any]]) -> Inventory:
             except (TypeError, ValueError):
                 raise wrong(file, None, name, key, ad[key], "a whole number") from None
 
-        found.add(
+        inventory.add(
             Node(
                 name,
                 cpus=amount("totalslotcpus", "cpus") if parts else amount("cpus"),
@@ -40,4 +40,4 @@ def nodes_of_ads(file: str, ads: list[dict[str, Any]]) -> Inventory:
                 gpus=amount("totalslotgpus", "totalgpus", "gpus") if parts else amount("gpus"),
             )
         )
-    return found
+    return inventory

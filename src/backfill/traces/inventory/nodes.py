@@ -1,4 +1,4 @@
-"""Nodes as a batch system lists them, and the platform that they are."""
+"""Nodes as a batch system lists them, and the platform that they form."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Node:
 
 @dataclass(slots=True)
 class Terms:
-    """What is known of a partition besides its nodes. Times in microseconds, 0 = no rule."""
+    """The rules of a partition. Times in microseconds, 0 = no rule."""
 
     default: bool = False
     default_walltime: int = 0
@@ -109,5 +109,5 @@ def _features(node: Node) -> tuple[str, ...]:
 
 
 def wrong(file: str, line: int | None, node: str, name: str, value: object, expected: str) -> PlatformError:
-    """What to say of a field of a node."""
+    """The error for a field of a node."""
     return PlatformError(at(file, line, f"node {node}: {name} is {quote(value)}; expected {expected}"))

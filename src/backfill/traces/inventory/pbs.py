@@ -15,37 +15,37 @@ _TORQUE_STATUS = re.compile(r"(\w+)=([^,]*)")
 
 def nodes_of_text(file: str, text: str) -> Inventory:
     """Names at the begin of lines, each with `key = value` lines, which are indented."""
-    found = Inventory(file)
+    inventory = Inventory(file)
     name, begin, values = "", 0, dict[str, str]()
     for line, row in enumerate([*text.split("\n"), "end"], start=1):
         if not row.strip():
             continue
         if row[0] not in " \t":
             if name:
-                _add(found, begin, name, values)
+                _add(inventory, begin, name, values)
             name, begin, values = row.strip(), line, {}
         elif " = " in row and name:
             key, _, value = row.strip().partition(" = ")
             values[key] = value
         else:
-            what = f"{row.strip()[:60]!r}; expected the name of a node, or key = value of one, as pbsnodes -a prints"
-            raise PlatformError(at(file, line, what))
-    return found
+            message = f"{row.strip()[:60]!r}; expected the name of a node, or key = value of one, as pbsnodes -a prints"
+            raise PlatformError(at(file, line, message))
+    return inventory
 
 
 def nodes_of_json(file: str, nodes: dict[str, Any]) -> Inventory:
     """The nodes of `pbsnodes -a -F json`."""
-    found = Inventory(file)
+    inventory = Inventory(file)
     for name, entry in nodes.items():
         values = {key: str(value) for key, value in entry.items() if not isinstance(value, dict)}
         values |= {
             f"resources_available.{key}": str(value) for key, value in entry.get("resources_available", {}).items()
         }
-        _add(found, None, name, values)
-    return found
+        _add(inventory, None, name, values)
+    return inventory
 
 
-def _add(found: Inventory, line: int | None, name: str, values: dict[str, str]) -> None:
+def _add(inventory: Inventory, line: int | None, name: str, values: dict[str, str]) -> None:
     status = dict(_TORQUE_STATUS.findall(values.get("status", "")))
 
     def amount(*keys: str, of: dict[str, str] = values) -> int:
@@ -54,7 +54,7 @@ def _add(found: Inventory, line: int | None, name: str, values: dict[str, str]) 
                 try:
                     return parse_size(of[key].lower().removesuffix("b"))
                 except ValueError:
-                    raise wrong(found.file, line, name, key, of[key], "a number, or a size such as 64gb") from None
+                    raise wrong(inventory.file, line, name, key, of[key], "a number, or a size such as 64gb") from None
         return 0
 
     memory = amount("resources_available.mem") or amount("physmem", of=status)
@@ -64,7 +64,7 @@ def _add(found: Inventory, line: int | None, name: str, values: dict[str, str]) 
         kind, _, resource = key.partition("resources_available.")
         if not kind and resource and resource not in own and value == "True":
             properties.append(resource)
-    found.add(
+    inventory.add(
         Node(
             name,
             cpus=amount("resources_available.ncpus", "np", "pcpus") or amount("ncpus", of=status),

@@ -19,31 +19,31 @@ _NOTHING = ("(null)", "N/A", "none", "")
 
 def nodes_of_scontrol(file: str, text: str) -> Inventory:
     """The nodes of `scontrol show node`, with `show partition` and `show license` behind it; --oneliner or not."""
-    found = Inventory(file)
+    inventory = Inventory(file)
     line = 1
     for part in re.split(r"(?m)^(?=NodeName=|PartitionName=|LicenseName=)", text):
         pairs = dict(reversed(_PAIR.findall(part)))  # of what stands twice, the first: the rest is a comment
         if "NodeName" in pairs and part.startswith("NodeName"):
-            _scontrol_node(found, line, pairs)
+            _scontrol_node(inventory, line, pairs)
         elif "PartitionName" in pairs:
-            found.partitions[pairs["PartitionName"]] = _scontrol_partition(found.file, line, pairs)
+            inventory.partitions[pairs["PartitionName"]] = _scontrol_partition(inventory.file, line, pairs)
         elif "LicenseName" in pairs:
             total = _whole(file, line, pairs["LicenseName"], "Total", pairs.get("Total", ""))
-            found.licences[pairs["LicenseName"]] = total
+            inventory.licences[pairs["LicenseName"]] = total
         line += part.count("\n")
-    return found
+    return inventory
 
 
-def _scontrol_node(found: Inventory, line: int, pairs: dict[str, str]) -> None:
+def _scontrol_node(inventory: Inventory, line: int, pairs: dict[str, str]) -> None:
     name = pairs["NodeName"]
     if "FUTURE" in pairs.get("State", ""):
         return
     types, gpus = gpus_of(pairs.get("Gres", ""))
-    found.add(
+    inventory.add(
         Node(
             name,
-            cpus=_whole(found.file, line, name, "CPUTot", pairs.get("CPUTot", "")),
-            memory=_whole(found.file, line, name, "RealMemory", pairs.get("RealMemory", "0")) * _MIB,
+            cpus=_whole(inventory.file, line, name, "CPUTot", pairs.get("CPUTot", "")),
+            memory=_whole(inventory.file, line, name, "RealMemory", pairs.get("RealMemory", "0")) * _MIB,
             gpus=gpus,
             features=_listed(pairs.get("AvailableFeatures", pairs.get("Features", ""))),
             gpu_types=types,
@@ -81,7 +81,7 @@ def _scontrol_partition(file: str, line: int, pairs: dict[str, str]) -> Terms:
 
 def nodes_of_sinfo(file: str, text: str) -> Inventory:
     """The nodes of `sinfo -N -l`, or of `sinfo -o` with names of nodes and CPUS, whatever separates the columns."""
-    found = Inventory(file)
+    inventory = Inventory(file)
     place: dict[str, None] = {}
     separator: str | None = None
     for line, row in enumerate(text.split("\n"), start=1):
@@ -109,9 +109,9 @@ def nodes_of_sinfo(file: str, text: str) -> Inventory:
         types, gpus = gpus_of(cell("GRES"))
         partition = cell("PARTITION")
         if partition.endswith("*"):
-            found.partitions.setdefault(partition[:-1], Terms(default=True))
+            inventory.partitions.setdefault(partition[:-1], Terms(default=True))
         for name in host_names(cell("NODELIST", "HOSTNAMES", "NODE")):
-            found.add(
+            inventory.add(
                 Node(
                     name,
                     cpus=_whole(file, line, name, "CPUS", cell("CPUS").rstrip("+")),
@@ -122,16 +122,16 @@ def nodes_of_sinfo(file: str, text: str) -> Inventory:
                     partitions=_listed(partition.rstrip("*")),
                 )
             )
-    return found
+    return inventory
 
 
 def nodes_of_slurm_json(file: str, data: dict[str, Any]) -> Inventory:
     """The nodes of `scontrol show node --json`, or of `sinfo --json`, of whatever version."""
-    found = Inventory(file)
+    inventory = Inventory(file)
     for entry in data.get("sinfo", ()):
         types, gpus = gpus_of(str(entry.get("gres", {}).get("total", "")))
         for name in entry["nodes"]["nodes"]:
-            found.add(
+            inventory.add(
                 Node(
                     name,
                     cpus=int(entry["cpus"]["maximum"]),
@@ -142,10 +142,10 @@ def nodes_of_slurm_json(file: str, data: dict[str, Any]) -> Inventory:
                     partitions=_listed(entry.get("partition", {}).get("name", "")),
                 )
             )
-    for entry in data.get("nodes", ()) if not found.nodes else ():
+    for entry in data.get("nodes", ()) if not inventory.nodes else ():
         types, gpus = gpus_of(entry.get("gres", ""))
         name = str(entry.get("name", "?"))
-        found.add(
+        inventory.add(
             Node(
                 name,
                 cpus=_whole(file, None, name, "cpus", str(entry.get("cpus", ""))),
@@ -156,7 +156,7 @@ def nodes_of_slurm_json(file: str, data: dict[str, Any]) -> Inventory:
                 partitions=_listed(entry.get("partitions", ())),
             )
         )
-    return found
+    return inventory
 
 
 def gpus_of(gres: str) -> tuple[tuple[str, ...], int]:
