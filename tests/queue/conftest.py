@@ -25,6 +25,10 @@ class Live:
         (self.folder / "config.toml").write_text('cpus = 4\ngrace = "1s"\npolicy = "easy"\n')
         self.env = {**os.environ, "BACKFILL_HOME": str(self.folder), "NUMBA_DISABLE_JIT": "1"}
 
+    def configure(self, policy, grace="1s"):
+        """Settings of a queue that has not begun."""
+        (self.folder / "config.toml").write_text(f'cpus = 4\ngrace = "{grace}"\npolicy = "{policy}"\n')
+
     def run(self, *words, check=0, **env):
         done = subprocess.run(
             [*PYTHON, *map(str, words)], env=self.env | env, capture_output=True, text=True, timeout=90, cwd=self.folder
@@ -51,11 +55,10 @@ class Live:
             finally:
                 queue.close()
 
-    def submit_quickly(self, *argv):
+    def submit_quickly(self, *argv, cpus=1):
         """Submit a command that runs in the folder."""
-        return self.request("submit", **client.request_of({"cwd": str(self.folder), "walltime": 60_000_000}, [*argv]))[
-            "id"
-        ]
+        facts = {"cwd": str(self.folder), "walltime": 60_000_000, "cpus": cpus}
+        return self.request("submit", **client.request_of(facts, [*argv]))["id"]
 
     def ask(self, request):
         """The answer to one raw request."""

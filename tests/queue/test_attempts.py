@@ -3,6 +3,9 @@
 import fcntl
 import json
 import os
+import signal
+import subprocess
+import time
 
 import pytest
 
@@ -27,6 +30,8 @@ FAILED = {"launch": True}
         ({"claim": 0, "proc.json": GONE, "released": 0, "unreleased": 0}, "unstarted", FAILED),
         ({"claim": 0, "proc.json": HERE, "released": 0}, "orphan", HERE),
         ({"claim": 0, "proc.json": GONE, "released": 0}, "unknown", GONE),
+        ({"claim": 0, "proc.json": GONE, "released": 0, "told": 0}, "unknown", GONE | {"told": True}),
+        ({"claim": 0, "proc.json": BEFORE, "released": 0, "told": 0}, "unknown", BEFORE | {"told": True}),
         ({"claim": 0, "proc.json": BEFORE, "released": 0}, "unknown", BEFORE),
         ({"claim": 0, "proc.json": BEFORE}, "unknown", BEFORE),  # the mark of its release may not have reached the disk
         ({"claim": 0, "proc.json": GONE, "released": 0, "exit.json": END}, "ended", END),
@@ -47,6 +52,47 @@ def test_whoever_holds_the_lock_lives(tmp_path):
     (tmp_path / "proc.json").write_text(json.dumps(HERE))
     assert attempts.settle(tmp_path) == attempts.Verdict("alive", HERE)
     os.close(lock)
+
+
+def test_a_job_that_ended_before_it_was_told_to_make_way_has_just_ended(tmp_path):
+    """The request comes at about the instant at which the job ends: one of both happens, and the record says which."""
+    causes = []
+    for number in range(1, 41):
+        run = tmp_path / "run" / f"{number}.1"
+        spec = {"argv": ["/bin/sleep", "0.03"], "env": {}, "output": os.devnull, "walltime_s": 60, "grace_s": 5}
+        attempts.prepare(tmp_path, number, 1, spec)
+        pid = os.fork()
+        if pid == 0:
+            keeper.Supervisor(str(tmp_path), str(run)).work()
+            os._exit(0)
+        while not (run / "released").exists():
+            time.sleep(0.0005)
+        time.sleep(0.024 + 0.0003 * number)
+        attempts.ask_to_stop(run, "preempt", if_alive=True)
+        keeper.send(pid, signal.SIGUSR1)
+        os.waitpid(pid, 0)
+        verdict = attempts.settle(run)
+        assert verdict.kind == "ended"
+        cause, status = verdict.record["cause"], verdict.record["status"]
+        assert (cause, status) in ((None, 0), ("preempt", signal.SIGTERM)), (cause, status)
+        assert (run / "told").exists() == (cause == "preempt")
+        causes.append(cause)
+    print({cause: causes.count(cause) for cause in causes})
+
+
+def test_an_orphan_is_told_to_make_way_once_it_stands_still(tmp_path):
+    attempts.ask_to_stop(tmp_path, "preempt", if_alive=True)
+    job = subprocess.Popen(["/bin/sleep", "60"])
+    try:
+        assert attempts.may_end(tmp_path, job.pid)
+        assert (tmp_path / "told").exists()
+        assert keeper.stands_still(job.pid)
+        (tmp_path / "told").unlink()
+    finally:
+        job.kill()
+        job.wait()
+    assert not attempts.may_end(tmp_path, job.pid)  # it has ended
+    assert not (tmp_path / "told").exists()
 
 
 def test_a_revoked_attempt_can_never_be_run(tmp_path):

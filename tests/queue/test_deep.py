@@ -9,6 +9,7 @@ from backfill.queue.book import Event
 from backfill.queue.deep import check_deep, judge
 from backfill.queue.store import Store, StoreError, StoreLost
 from tests.queue.test_store import filled, submitted
+from tests.queue.virtual import Virtual
 
 THERE = Event("capacity", 0, {"resources": {"cpus": 2}, "cpu_ids": [0, 1], "gpu_ids": []})
 
@@ -21,6 +22,10 @@ def submit(store, number, **facts):
     book, event = store.load(), submitted(number, **facts)
     book.apply([event])
     store.commit([event], [book.jobs[number]], 5)
+
+
+def preempt(number, t):
+    return Event("preempt", number, {"for": 2}, t)
 
 
 def end(number, t, kind="end"):
@@ -38,6 +43,10 @@ def end(number, t, kind="end"):
         ([start(3, 5, 0), end(3, 6, "requeue"), start(3, 7, 0)], ""),
         ([start(1, 5, 0), start(2, 5, 1), start(3, 5, 0)], "3 cpus are held"),
         ([start(1, 5, 0), start(2, 5, 0)], "cpu_ids [0] are given twice"),
+        ([start(1, 5, 0), preempt(1, 6), end(1, 7, "preempted"), start(1, 8, 0), end(1, 9)], ""),
+        ([start(1, 5, 0), preempt(1, 6), start(2, 6, 0)], "cpu_ids [0] are given twice"),
+        ([start(1, 5, 0), preempt(1, 6), end(1, 6), start(1, 7, 0)], "job 1 is started again"),
+        ([start(1, 5, 0), end(1, 7, "preempted")], "which no policy decided"),
         ([end(1, 6)], "ends job 1, which holds nothing"),
         ([start(1, 5, 0), end(1, 4)], "dated before"),
     ],
@@ -85,6 +94,19 @@ def test_a_damaged_file_is_named_and_never_read_in_silence(tmp_path):
     assert "Page" in check_deep(tmp_path)[0]
     with pytest.raises(StoreError):
         Store(path).load()
+
+
+def test_an_attempt_of_which_the_log_has_lost_the_start_takes_the_place_of_the_one_before_it(tmp_path):
+    """Another one is made when the one before it is over, so that is over, too."""
+    queue = Virtual(tmp_path)
+    number = queue.submit(2)
+    book = queue.engine.book
+    facts = {**book.jobs[number].facts(), "attempt": 2, "cpu_ids": [2, 3]}
+    queue.engine.adopt(facts, {"argv": ["true"]})
+    queue.flush()
+    assert (book.jobs[number].attempt, book.held["cpus"], book.busy_cpus) == (2, 2, {2, 3})
+    queue.drain()
+    assert check_deep(tmp_path) == []
 
 
 def copies(path):

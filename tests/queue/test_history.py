@@ -9,16 +9,16 @@ import pytest
 from backfill.api import simulate
 from backfill.model.events import Events
 from backfill.model.platform import Platform
-from backfill.queue.history import Filter, ended, opened, recorded, summed
+from backfill.queue.history import ALONE, LONGER, Filter, ended, opened, recorded, summed
 from backfill.traces.events import read_events
 from backfill.traces.read import read
 from tests.queue.virtual import SECOND, Virtual
 
 
-def lived(folder, policy, seed, jobs=60, cancel=False, capacity=False):
+def lived(folder, policy, seed, jobs=60, cancel=False, capacity=False, dies=0):
     """A queue that lived a random week."""
     chance = random.Random(seed)
-    queue, t = Virtual(folder, policy, matlab=2), 0
+    queue, t = Virtual(folder, policy, dies, matlab=2), 0
     numbers = []
     for _ in range(jobs):
         t += chance.choice([0, 1, 10, 40])
@@ -71,6 +71,44 @@ def test_a_simulation_of_the_history_starts_every_job_when_it_started(tmp_path, 
     started = [job for job in jobs if job.start is not None]
     assert len(started) > 40
     assert {job.id: starts[job.id] for job in started} == {job.id: job.start for job in started}
+
+
+def test_a_job_that_was_preempted_is_simulated_with_all_its_runs(tmp_path):
+    queue = Virtual(tmp_path, "preemptive")
+    queue.submit(2, 50)
+    queue.submit(4, 100)  # the head
+    queue.submit(2, 200, 120)  # in its way
+    queue.submit(1, 300, 60)
+    queue.drain()
+    starts, jobs, found = again(tmp_path, tmp_path, "preemptive")
+    assert found.left_out == {}
+    assert [job.preemptions for job in sorted(jobs, key=lambda job: job.id)] == [0, 0, 1, 0]
+    assert starts == {job.id: job.start for job in jobs}
+
+
+def test_a_job_whose_runs_were_of_other_lengths_is_counted(tmp_path):
+    queue = Virtual(tmp_path, "preemptive", dies=5)
+    queue.submit(2, 50)
+    queue.submit(4, 100)
+    third = queue.submit(2, 200, 120)
+    queue.until(60)
+    queue.runtime[third] = 10 * SECOND  # less than it ran before
+    queue.drain()
+    _, jobs, found = again(tmp_path, tmp_path, "preemptive")
+    assert {job.id: job.preemptions for job in jobs}[third] == 1
+    assert list(found.left_out) == [LONGER]
+
+
+def test_a_job_that_ended_when_it_was_preempted_is_counted(tmp_path):
+    queue = Virtual(tmp_path, "preemptive", dies=5)
+    queue.submit(2, 50)
+    queue.submit(4, 100)
+    third = queue.submit(2, 200, 52)
+    queue.drain()
+    _, jobs, found = again(tmp_path, tmp_path, "preemptive")
+    (job,) = (job for job in jobs if job.id == third)
+    assert (job.state, job.preemptions, job.attempt, job.end - job.start) == ("COMPLETED", 0, 1, 52 * SECOND)
+    assert list(found.left_out) == [ALONE]
 
 
 def test_what_a_workload_cannot_tell_is_counted(tmp_path):

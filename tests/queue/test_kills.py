@@ -1,7 +1,8 @@
 """Real processes, real kills: kill -9 of daemon, keeper and supervisors at named and at random points.
 
-A job appends its number to a file when it runs; so the file says how often each ran. `make test-live` does this a
-thousand times and more (BACKFILL_KILLS), `make test` a few.
+A job appends its number to a file when it runs; so the file says how often each ran. It holds a lock of its own, and
+one for each of its cpus, while its process lives. `make test-live` does this a thousand times and more
+(BACKFILL_KILLS), `make test` a few.
 """
 
 import json
@@ -19,6 +20,19 @@ KILLS = int(os.environ.get("BACKFILL_KILLS", "0"))
 JOBS = 6
 ROUNDS = 20 if KILLS else 6
 VICTIMS, WEIGHTS = ("daemon", "keeper", "supervisor", "planner", "all"), (2, 3, 6, 1, 1)
+# A job that writes down if another attempt of it lives, or if fewer cpus are free than it was given.
+SCRIPT = """
+exec 9>>lock.$BACKFILL_JOB_ID
+flock -n 9 || echo $BACKFILL_JOB_ID >> twice
+exec 5>>cpu.1 6>>cpu.2 7>>cpu.3 8>>cpu.4
+got=0
+for cpu in 5 6 7 8; do
+  [ $got -lt $BACKFILL_CPUS ] && flock -n $cpu && got=$((got + 1))
+done
+[ $got -eq $BACKFILL_CPUS ] || echo $BACKFILL_JOB_ID >> beyond
+echo $BACKFILL_JOB_ID >> ran
+exec sleep {}
+"""
 OVER = ("COMPLETED", "FAILED", "NODE_FAIL", "TIMEOUT", "CANCELLED")
 
 
@@ -44,12 +58,16 @@ def check(live, numbers, unknown=()):
     """Every acknowledged job is over, ran once, and its record is true."""
     states = live.until(lambda: over(live, numbers))
     counts = {number: ran(live).count(number) for number in states}
+    for name in ("twice", "beyond"):
+        assert not (live.folder / name).exists(), f"{name}: {(live.folder / name).read_text()}"
     for number, state in states.items():
-        assert counts[number] <= 1, f"job {number} ran {counts[number]} times"
+        leave = live.job(number)["preemptions"]
+        assert counts[number] <= 1 + leave, f"job {number} ran {counts[number]} times"
         if unknown and state == "FAILED":  # a process that was to become the job looks like its supervisor until then
             assert live.job(number)["signal"] == signal.SIGKILL
             continue
-        assert state in unknown or (state, counts[number]) == ("COMPLETED", 1), (number, state, counts[number])
+        well = state == "COMPLETED" and 1 <= counts[number] <= 1 + leave
+        assert state in unknown or well, (number, state, counts[number])
     live.run("serve", "--stop")
     assert check_deep(live.folder) == []
     return states
@@ -118,16 +136,20 @@ def test_an_orphan_is_ended_at_its_limit_by_the_daemon(live):
     assert live.job(number)["state"] == "TIMEOUT"
 
 
-@pytest.mark.parametrize("seed", range(KILLS // ROUNDS or 1))
-def test_kills_at_random(live, seed):
+@pytest.mark.parametrize("policy", ["easy", "preemptive"])
+@pytest.mark.parametrize("seed", range(KILLS // ROUNDS // 2 or 1))
+def test_kills_at_random(live, seed, policy):
     """Daemon, keeper, planner and supervisors at random instants while jobs come and go, a kill or more each round."""
     chance = random.Random(seed)
+    live.configure(policy)
     numbers, killed = [], dict.fromkeys(VICTIMS, 0)
     for _ in range(ROUNDS):
         who, there = chance.choices(VICTIMS, WEIGHTS)[0], False
         while not there:  # a job that was over too soon left nobody to kill
-            script = f"echo $BACKFILL_JOB_ID >> ran; sleep {chance.choice([0, 0.1, 0.5, 3])}"
-            numbers.append(live.submit_quickly("/bin/sh", "-c", script))
+            for _ in range(4 if policy == "preemptive" else 1):
+                cpus = chance.choice([1, 2, 2, 4]) if policy == "preemptive" else 1
+                script = SCRIPT.replace("{}", str(chance.choice([0, 0.1, 0.5, 3])))
+                numbers.append(live.submit_quickly("/bin/sh", "-c", script, cpus=cpus))
             while not there and live.request("queue")["jobs"]:
                 there = bool(victims(live, who, chance))
         time.sleep(chance.random() * 0.2)
@@ -148,7 +170,60 @@ def test_kills_at_random(live, seed):
     states = check(live, numbers, unknown=("NODE_FAIL",))
     live.run("replay", live.folder, "--check")
     unknown = sum(state == "NODE_FAIL" for state in states.values())
-    print(f"seed {seed}: {sum(killed.values())} kills {killed}, {len(states)} jobs, {unknown} with an unknown end")
+    preempted = sum(live.job(number)["preemptions"] for number in states)
+    kills = f"{sum(killed.values())} kills {killed}, {preempted} preempted"
+    print(f"{policy} {seed}: {kills}, {len(states)} jobs, {unknown} with an unknown end")
+
+
+def preempted_one(live, **env):
+    """A job in whose way another one is preempted. Returns both."""
+    live.configure("preemptive")
+    first = live.submit("-t", "1", "-c", "2", "--wrap", SCRIPT.replace("{}", "1"), **env)
+    live.until(lambda: first in ran(live))
+    head = live.submit("-t", "1", "-c", "4", "--wrap", SCRIPT.replace("{}", "0.1"))
+    behind = live.submit("-t", "1", "-c", "2", "--wrap", SCRIPT.replace("{}", "3"))
+    live.until(lambda: behind in ran(live))
+    return [first, head, behind]
+
+
+@pytest.mark.parametrize("point", ["before-commit", "after-commit", "asked"])
+@pytest.mark.parametrize("count", [*range(8, 24)] if KILLS else [11, 14])
+def test_a_daemon_that_is_killed_while_jobs_make_way_loses_nothing(live, point, count):
+    numbers = preempted_one(live, BACKFILL_FAULT=f"{point}:{count}")
+    check(live, numbers)
+    assert live.job(numbers[2])["preemptions"] == 1
+    live.run("replay", live.folder, "--check")
+
+
+@pytest.mark.parametrize("point", ["stands-still", "told"])
+def test_a_supervisor_that_is_killed_while_its_job_makes_way_ends_it_all_the_same(live, point):
+    numbers = preempted_one(live, KEEPER_FAULT=point)
+    check(live, numbers)
+    (made_way,) = (data for _, kind, data in live.job(numbers[2])["events"] if kind == "preempted")
+    assert made_way["for"] == numbers[1]
+    assert live.job(numbers[2])["preemptions"] == 1
+
+
+def test_a_job_that_makes_way_when_all_that_watched_it_is_killed_is_not_lost(live):
+    numbers = preempted_one(live, KEEPER_FAULT="told")
+
+    def told():
+        return (live.folder / "run" / f"{numbers[2]}.1" / "told").exists()
+
+    live.until(told)
+    live.kill(live.daemon(), *live.keepers())
+    check(live, numbers)
+
+
+def test_a_cancel_that_was_committed_just_before_the_daemon_died_is_carried_out(live):
+    number = live.submit("-t", "5", "--wrap", "exec sleep 300")
+    live.until(lambda: live.job(number)["state"] == "RUNNING")
+    live.run("serve", "--stop")
+    live.run("serve", "--detach", BACKFILL_FAULT="after-commit:2")  # the first writes down that the daemon is up
+    live.run("cancel", number)
+    live.run("wait", number, check=None)
+    assert live.job(number)["state"] == "CANCELLED"
+    assert (live.folder / "died").exists()
 
 
 def victims(live, who, chance):

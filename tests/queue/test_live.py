@@ -285,3 +285,49 @@ def test_who_waits_is_told_that_the_queue_was_stopped(live):
     assert waiting.communicate(timeout=60)[1] == "backfill: the queue was stopped; jobs that run go on\n"
     assert waiting.returncode == 4
     assert not live.daemon()
+
+
+def test_a_job_that_makes_way_runs_anew_and_everything_says_so(live):
+    live.configure("preemptive", grace="5s")
+    live.submit("-t", "1", "-c", "2", "--wrap", "exec sleep 1.5")
+    head = live.submit("-t", "1", "-c", "4", "--wrap", "exec sleep 3")
+    behind = live.submit(
+        "-t", "5", "-c", "2", "--wrap", "trap 'sleep 3; exit 0' TERM; echo $BACKFILL_ATTEMPT; sleep 1; sleep 1"
+    )
+    live.until(lambda: live.job(head)["reason"] == "Preempting")
+    assert "the policy has preempted 3" in live.run("explain", head).stdout
+    assert "the policy preempts it for job 2" in live.run("explain", behind).stdout
+    assert live.job(behind)["state"] == "ENDING"
+    assert "only pending jobs can be held" in live.run("hold", behind, check=1).stderr
+    live.until(lambda: live.job(behind)["state"] == "PENDING")
+    assert "it was preempted once for job 2" in live.run("explain", behind).stdout
+    live.run("wait", behind)
+    kinds = [kind for _, kind, _ in live.job(behind)["events"] if kind not in ("submit", "wait", "spawned")]
+    assert kinds == ["start", "preempt", "preempted", "start", "end"]
+    assert [kind for _, kind, _ in live.job(head)["events"]][-4:] == ["due", "start", "spawned", "end"]
+    assert live.run("log", behind).stdout.replace("Terminated\n", "") == "1\n2\n"
+    assert "preempted   once for job 2" in live.run("show", behind).stdout
+    assert "PREEMPTED" in live.run("history").stdout
+    live.run("replay", live.folder, "--check")
+
+
+def test_a_job_may_be_cancelled_while_it_makes_way(live):
+    live.configure("preemptive", grace="5s")
+    live.submit("-t", "1", "-c", "2", "--wrap", "exec sleep 1.5")
+    head = live.submit("-t", "1", "-c", "4", "--wrap", "exec sleep 0.1")
+    behind = live.submit("-t", "5", "-c", "2", "--wrap", "trap 'sleep 1; exit 0' TERM; sleep 3; sleep 3")
+    live.until(lambda: live.job(behind)["state"] == "ENDING")
+    live.run("cancel", behind)
+    live.run("wait", behind, check=None)
+    live.run("wait", head)
+    assert (live.job(behind)["state"], live.job(behind)["attempt"]) == ("CANCELLED", 1)
+    live.run("replay", live.folder, "--check")
+
+
+@pytest.mark.parametrize("policy", ["round-robin", "preemptive:how=suspend"])
+def test_another_policy_that_keeps_what_a_preempted_job_did_does_not_take_over(live, policy):
+    live.submit("-H", "--", "true")
+    live.until(lambda: live.request("ping")["planner"]["ready"])
+    done = live.run("serve", "--policy", policy, check=1)
+    assert "the queue runs a preempted job anew from its beginning; expected" in done.stderr
+    assert live.request("queue")["policy"] == "easy"

@@ -2,23 +2,25 @@
 
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from backfill.loading import load
-from backfill.model.errors import UsageError
+from backfill.model.errors import PolicyError, UsageError
 from backfill.model.schedule import REASONS
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.policies import TABLE
+from backfill.queue.feed import decisions
 from backfill.queue.planner import Planner, answer, load_policy, platform_of
 from backfill.worlds.simulated import simulate
 
 SECOND = 1_000_000
 RESOURCES = {"cpus": 8, "memory": 1 << 34, "gpus": 0, "matlab": 3}
-PREEMPTIVE = ("preemptive", "round-robin")
+URGENT = str(Path(__file__).with_name("urgent.py"))  # which preempts a lot
 PROCESSORS = ("gang-site", "gang-span")
-POLICIES = [name for name in TABLE if name not in (*PREEMPTIVE, *PROCESSORS)]
+POLICIES = [*(name for name in TABLE if name not in ("round-robin", *PROCESSORS)), URGENT]
 EPOCH = {"resources": RESOURCES, "base": [], "now": 0}
 
 
@@ -30,14 +32,14 @@ def some_jobs(seed, count):
         need = {"cpus": chance.choice([1, 1, 2, 3, 5, 8]), "matlab": chance.choice([0, 0, 0, 1, 2])}
         walltime = chance.choice([30, 60, 60, 300, 900]) * SECOND
         runtime = chance.choice([walltime, walltime // 2, chance.randint(1, walltime), walltime // 10])
-        facts = {"need": need, "walltime": walltime, "grace": 0, "priority": 0, "user": chance.choice("abc"),
+        facts = {"need": need, "walltime": walltime, "grace": 0, "priority": number % 4, "user": chance.choice("abc"),
                  "project": chance.choice(["", "p", "q"]), "deadline": None}  # fmt: skip
         jobs.append((number, t, runtime, facts))
     return jobs
 
 
 def live(planner, jobs):
-    """Drive a planner through the life of these jobs on a virtual clock. Returns starts, and the passes."""
+    """Drive a planner through the life of these jobs on a virtual clock. Returns the starts of each, and the passes."""
     starts, ends, passes, todo = {}, {}, [], [*jobs]
     runtime = {number: length for number, _, length, _ in jobs}
     wake = None
@@ -53,8 +55,12 @@ def live(planner, jobs):
         done = planner.decide(now, messages)
         passes.append((now, messages, done))
         wake = done["wake"] if len(starts) < len(jobs) else None
+        for number, by in done["preempts"]:
+            assert by != number
+            del ends[number]
         for number, why in done["starts"]:
-            starts[number], ends[number] = (now, why), now + runtime[number]
+            starts.setdefault(number, []).append((now, why))
+            ends[number] = now + runtime[number]
         if not (todo or ends) and len(starts) == len(jobs):
             break
     return starts, passes
@@ -70,6 +76,7 @@ def workload_of(jobs):
             runtime=np.array([length for _, _, length, _ in jobs]),
             walltime=np.array([facts["walltime"] for *_, facts in jobs]),
             demand=np.array([[facts["need"][name] for name in names] for *_, facts in jobs]),
+            priority=np.array([float(facts["priority"]) for *_, facts in jobs]),
             user=Labels.of([facts["user"] for *_, facts in jobs]),
             project=Labels.of(projects),
         ),
@@ -81,10 +88,16 @@ def workload_of(jobs):
 def test_a_queue_on_a_virtual_clock_starts_every_job_when_the_simulation_does(name):
     jobs = some_jobs(name, 280)  # more than the first State has room for
     policy, params = load(name)
-    starts, _ = live(Planner(name, EPOCH), jobs)
+    starts, passes = live(Planner(name, EPOCH), jobs)
     schedule = simulate(workload_of(jobs), platform_of(RESOURCES), policy, params).schedule
+    many = sum(len(done["preempts"]) for *_, done in passes)
+    assert (many > 0) == policy.preempts == (schedule.runs is not None)
     for row, (number, *_) in enumerate(jobs):
-        assert starts[number] == (schedule.start[row], REASONS[schedule.reason[row]]), f"job {number}"
+        runs = [(schedule.start[row], schedule.reason[row])]
+        if schedule.runs is not None:
+            some = schedule.runs.job == row
+            runs = zip(schedule.runs.start[some], schedule.runs.reason[some], strict=True)
+        assert starts[number] == [(t, REASONS[why]) for t, why in runs], f"job {number}"
 
 
 def random_history(seed, planner, count=80):
@@ -117,6 +130,9 @@ def random_history(seed, planner, count=80):
             messages.append(["capacity", RESOURCES | {"cpus": 8, "matlab": chance.choice([1, 2, 3, 4])}])
         done = planner.decide(now, messages)
         passes.append([now, messages, done])
+        for job, _ in done["preempts"]:
+            waiting.add(job)
+            del running[job]
         for job, _ in done["starts"]:
             waiting.discard(job)
             running[job] = now
@@ -131,7 +147,7 @@ def test_a_planner_that_is_made_anew_decides_as_the_one_that_lived(name, seed):
     half = len(passes) // 2
     asked = {"do": "begin", "epoch": epoch, "history": [[now, said] for now, said, _ in passes[:half]]}
     planner, told = answer(None, json.loads(json.dumps(asked)))
-    assert told["passes"] == [done["starts"] for _, _, done in passes[:half]]
+    assert told["passes"] == [decisions(done) for _, _, done in passes[:half]]
     assert told["wake"] == passes[half - 1][2]["wake"]
     for now, said, done in passes[half:]:
         planner, told = answer(planner, json.loads(json.dumps({"do": "ask", "now": now, "messages": said})))
@@ -152,7 +168,10 @@ def test_a_pass_that_comes_late_finds_its_way_back(name):
         for job in todo[: chance.randint(0, 4)]:
             messages += [["submit", job, jobs[job][1]], ["wait", job]]
             todo.remove(job)
-        for job, _ in planner.decide(now, messages)["starts"]:
+        done = planner.decide(now, messages)
+        for job, _ in done["preempts"]:
+            del running[job]
+        for job, _ in done["starts"]:
             started.add(job)
             running[job] = now + jobs[job][0]
         if len(started) == len(jobs):
@@ -195,12 +214,6 @@ def test_a_policy_of_processors_is_refused(name):
         load_policy(name)
 
 
-@pytest.mark.parametrize("name", PREEMPTIVE)
-def test_a_policy_that_preempts_is_refused(name):
-    with pytest.raises(UsageError, match=f"policy {name} preempts"):
-        Planner(name, EPOCH)
-
-
 def test_what_is_there_is_not_forgotten_when_room_is_made():
     facts = {"walltime": 60 * SECOND, "grace": 0, "priority": 0, "user": "a", "project": "", "deadline": None}
     runs = [1, {**facts, "need": {"cpus": 4}, "submit": SECOND}, SECOND]
@@ -209,3 +222,27 @@ def test_what_is_there_is_not_forgotten_when_room_is_made():
     assert planner.decide(2 * SECOND, [*more, *(["wait", message[1]] for message in more)])["starts"] == []
     started = planner.decide(3 * SECOND, [["gone", 1, "COMPLETED"]])["starts"]
     assert [number for number, _ in started] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("preemptive:how=suspend", "preempts jobs by suspend; .* expected preemptive:how=requeue"),
+        ("preemptive:how=checkpoint", "preempts jobs by checkpoint; .* expected preemptive:how=requeue"),
+        ("round-robin", "preempts jobs and keeps their progress; .* such as preemptive"),
+    ],
+)
+def test_a_policy_that_keeps_what_a_preempted_job_has_done_is_refused(name, told):
+    with pytest.raises(UsageError, match=told):
+        load_policy(name)
+
+
+def test_a_user_s_policy_that_says_requeue_and_does_something_else_is_found_out(tmp_path):
+    text = Path(URGENT).read_text().replace("REQUEUE", "SUSPEND")
+    (tmp_path / "mine.py").write_text(text)
+    planner = Planner(str(tmp_path / "mine.py"), EPOCH)
+    facts = {"need": {"cpus": 8}, "walltime": 100 * SECOND, "grace": 0, "priority": 0, "user": "a", "project": "",
+             "deadline": None}  # fmt: skip
+    planner.decide(SECOND, [["submit", 1, facts], ["wait", 1]])
+    with pytest.raises(PolicyError, match="policy urgent preempts job 1 and keeps its progress"):
+        planner.decide(2 * SECOND, [["submit", 2, facts | {"priority": 1}], ["wait", 2]])

@@ -3,18 +3,22 @@
 import json
 import os
 import random
+from pathlib import Path
 
 import pytest
 
 from backfill.queue import replay
+from backfill.queue.attempts import Verdict
+from backfill.queue.book import PREEMPT
 from backfill.queue.closed import Closed
 from backfill.queue.engine import Engine
 from backfill.queue.planner import answer
 from backfill.queue.states import HOLDING
 from tests.queue.world import SECOND, Clock, FlakyStore, Launcher, Machine
 
+URGENT = str(Path(__file__).with_name("urgent.py"))  # which preempts a lot
 RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "0"))
-LAWS = ("easy", "conservative", "fcfs", "easy-sjbf", "k-reservations:k=3", "2tsb")
+LAWS = ("easy", "conservative", "fcfs", "easy-sjbf", "k-reservations:k=3", "2tsb", "preemptive", URGENT)
 
 
 class Link:
@@ -47,7 +51,7 @@ class History:
         self.random, self.policy = random.Random(seed), policy
         self.clock, self.store = Clock(), FlakyStore()
         self.machine = Machine(self.random, self.clock)
-        self.ends, self.count = {}, 0
+        self.ends, self.told, self.count = {}, set(), 0
         self.capacity = {"resources": {"cpus": 4, "matlab": 2}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": []}
         self.start()
         for _ in range(steps):
@@ -66,11 +70,26 @@ class History:
     def settle(self):
         self.engine.tick()
         self.engine.flush()
+        self.set_ends()
         while self.link.answer(self.engine):
-            for job in self.engine.book.jobs.values():
-                if job.state in HOLDING and (job.id, job.attempt) not in self.ends:
-                    length = self.random.choice([job.walltime, job.walltime // 2, self.random.randint(1, job.walltime)])
-                    self.ends[job.id, job.attempt] = self.clock.t + length
+            self.set_ends()
+
+    def set_ends(self):
+        for job in self.engine.book.jobs.values():
+            if job.state in HOLDING and (job.id, job.attempt) not in self.ends:
+                length = self.random.choice([job.walltime, job.walltime // 2, self.random.randint(1, job.walltime)])
+                self.ends[job.id, job.attempt] = self.clock.t + length
+        self.make_way()
+
+    def make_way(self):
+        """Attempts that are preempted are over at once, or later, or end by themselves before that."""
+        for job in self.engine.book.jobs.values():
+            key = (job.id, job.attempt)
+            if job.yields and key not in self.told and key in self.ends:
+                told = self.clock.t + self.random.choice([0, 1, 1000, 20 * SECOND])
+                if told < self.ends[key]:
+                    self.told.add(key)
+                    self.ends[key] = told
 
     def pass_time(self, span):
         """Let everything happen that is due meanwhile."""
@@ -83,7 +102,8 @@ class History:
             for (job, attempt), end in [*self.ends.items()]:
                 if end <= self.clock.t and self.is_open(job, attempt):
                     kind = "unknown" if self.random.random() < 0.1 else "ended"
-                    self.engine.settled(job, attempt, replay_verdict(kind))
+                    preempted = (job, attempt) in self.told
+                    self.engine.settled(job, attempt, replay_verdict(PREEMPT if preempted else kind))
             self.settle()
             if self.clock.t >= until:
                 return
@@ -128,8 +148,8 @@ class History:
 
 
 def replay_verdict(kind):
-    from backfill.queue.attempts import Verdict
-
+    if kind == PREEMPT:
+        return Verdict("ended", {"status": 15, "cause": PREEMPT})
     return Verdict(kind, {"status": 0} if kind == "ended" else {})
 
 

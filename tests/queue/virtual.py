@@ -3,6 +3,7 @@
 import json
 
 from backfill.queue.attempts import Verdict
+from backfill.queue.book import PREEMPT
 from backfill.queue.engine import Engine
 from backfill.queue.planner import answer
 from backfill.queue.states import HOLDING
@@ -13,14 +14,18 @@ BEGIN = 1_700_000_000 * SECOND
 
 
 class Virtual:
-    """Drive it by `submit`, `ask` and `until`; look at `engine`, `planner` and the store in its folder."""
+    """Drive it by `submit`, `ask` and `until`; look at `engine`, `planner` and the store in its folder.
 
-    def __init__(self, folder, policy="easy", **resources):
+    dies: how many seconds an attempt takes to end when it is preempted.
+    """
+
+    def __init__(self, folder, policy="easy", dies=0, **resources):
         self.t = BEGIN
         self.facts = {}  # of a clock that no later daemon carries on
         self.folder = folder
         self.planner = self._answer = None
         self.runtime = {}
+        self.dies, self.cut = dies * SECOND, {}  # when each attempt that is preempted ends
         self.store = Store(folder / "store.db")
         defaults = {"walltime": 3600 * SECOND, "grace": 0}
         self.engine = Engine(self.store, self, self, self, defaults, encode=json.dumps)
@@ -47,7 +52,10 @@ class Virtual:
         pass
 
     def stop(self, job):
-        self.runtime[job.id] = self.t - job.start
+        if job.cause == PREEMPT:
+            self.cut.setdefault((job.id, job.attempt), self.t + self.dies)
+        else:
+            self.runtime[job.id] = self.t - job.start
 
     def begin(self, epoch, history):
         asked = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
@@ -90,18 +98,25 @@ class Virtual:
         return self.engine.book.jobs.get(number) or self.store.job(number)
 
     def _next(self):
-        ends = [job.start + self.runtime[job.id] for job in self._running()]
+        ends = [self._end(job) for job in self._running()]
         timer = self.engine.next_timer()
         return max(min([*ends, *([timer] if timer is not None else [])]), self.t)
 
     def _running(self):
         return [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
 
+    def _end(self, job):
+        """When an attempt ends."""
+        return min(job.start + self.runtime[job.id], self.cut.get((job.id, job.attempt), 1 << 62))
+
     def _live_until(self, end):
         while True:
-            over = [job for job in self._running() if job.start + self.runtime[job.id] <= self.t]
+            over = [job for job in self._running() if self._end(job) <= self.t]
             for job in over:
-                record = {"status": 15 if job.cause else 0, "cause": job.cause or None}
+                cause = job.cause
+                if cause == PREEMPT and job.start + self.runtime[job.id] <= self.t:
+                    cause = ""  # it ended by itself before
+                record = {"status": 15 if cause else 0, "cause": cause or None}
                 self.engine.settled(job.id, job.attempt, Verdict("ended", record))
             self.engine.tick()
             self.flush()

@@ -1,15 +1,19 @@
 """A world in which the engine can be tested without a clock, a file or a process: one seed gives workload and faults.
 
 The store is the real one, in memory; what is not committed is gone at a crash. Attempts go through the steps of the
-keeper one by one, and whoever takes them may be killed between any two. Planners answer late, wrong, or die.
+keeper one by one, and whoever takes them may be killed between any two. Planners answer late, wrong, or die. Those of
+every other seed preempt.
 """
 
+import copy
 import json
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from backfill.queue import feed
 from backfill.queue.attempts import Verdict
+from backfill.queue.book import PREEMPT
 from backfill.queue.deep import judge
 from backfill.queue.engine import Engine
 from backfill.queue.states import HOLDING, OVER
@@ -88,6 +92,7 @@ class Attempt:
     record: dict | None = None
     alive: bool = False  # the job's process
     stop: str = ""
+    told: bool = False  # it was alive, and was told to end since it is preempted
     executed: int = 0
 
 
@@ -116,7 +121,10 @@ class Machine:
         elif one.step == "known" and one.supervisor:
             self.execute(key, one)
         elif one.step == "running":
-            self.end(one)
+            if one.stop == PREEMPT and not one.told and self.random.random() < 0.7:
+                one.told = True
+            else:
+                self.end(one)
 
     def execute(self, key, one):
         one.step, one.alive, one.executed = "running", True, one.executed + 1
@@ -124,7 +132,10 @@ class Machine:
         others = [other for other in self.running() if other is not one]
         assert all(other.facts["id"] != key[0] for other in others), f"two attempts of job {key[0]} run at once"
         self.executed[key[0]] = self.executed.get(key[0], 0) + 1
-        assert one.facts["requeue"] or self.executed[key[0]] == 1, f"job {key[0]} ran twice"
+        before = [self.attempts[key[0], n] for n in range(1, key[1]) if (key[0], n) in self.attempts]
+        for other in before:
+            assert one.facts["requeue"] or other.told or not other.executed, f"job {key[0]} ran twice"
+            assert not other.record or other.told or not other.executed, f"job {key[0]} had ended, and runs again"
         for name, amount in CAPACITY["resources"].items():
             held = sum(other.facts["need"].get(name, 0) for other in self.running())
             assert name == "memory" or held <= amount, f"{held} {name} are held"
@@ -136,8 +147,9 @@ class Machine:
         one.alive = False
         if one.supervisor or one.keeper:
             status = self.random.choice([0, 0, 0, 256])
-            cause = one.stop or self.random.choice([None, None, "limit"])
-            one.record = {"status": 15 if one.stop else status, "cause": cause, "at": self.clock.t}
+            stopped = one.stop if one.stop != PREEMPT else PREEMPT if one.told else ""
+            cause = stopped or self.random.choice([None, None, "limit"])
+            one.record = {"status": 15 if stopped else status, "cause": cause, "at": self.clock.t}
         one.supervisor, one.step = False, "over"
 
     def kill_supervisor(self, one):
@@ -157,7 +169,7 @@ class Machine:
             return Verdict("unstarted")
         if not one.known or not one.executed:
             return Verdict("unstarted", {"launch": True})
-        return Verdict("orphan", {"known": 1}) if one.alive else Verdict("unknown")
+        return Verdict("orphan", {"known": 1}) if one.alive else Verdict("unknown", {"told": one.told})
 
 
 class Launcher:
@@ -173,29 +185,42 @@ class Launcher:
 
     def stop(self, job):
         one = self.machine.attempts.get((job.id, job.attempt))
-        if one is not None and one.record is None:
+        if one is not None and one.record is None and not one.stop:
             one.stop = job.cause
 
 
 class Planner:
-    """Starts, in the order of ids, whoever fits; a replica as the real one is."""
+    """Starts, in the order of ids, whoever fits; a replica as the real one is. preempts: who does not fit takes what it
+    lacks from those that rank behind it."""
 
-    def __init__(self):
+    def __init__(self, preempts):
         self.facts, self.waits, self.runs = {}, set(), set()
-        self.capacity = {}
+        self.capacity, self.preempts = {}, preempts
 
     def decide(self, messages):
         for kind, *about in messages:
             getattr(self, kind)(*about)
-        starts = []
+        starts, preempts, ran = [], [], set(self.runs)
         for job in sorted(self.waits):
-            used = {name: sum(self.facts[one]["need"].get(name, 0) for one in self.runs) for name in self.capacity}
-            need = self.facts[job]["need"]
-            if all(used[name] + need.get(name, 0) <= amount for name, amount in self.capacity.items()):
+            if job in self.waits and not self.fits(job, self.runs) and self.preempts:
+                behind = sorted((one for one in ran & self.runs if rank(one) > rank(job)), key=rank)
+                stay = set(self.runs)
+                while behind and not self.fits(job, stay):
+                    stay.discard(behind.pop())
+                if self.fits(job, stay):
+                    preempts += [[one, job] for one in sorted(self.runs - stay)]
+                    self.waits |= self.runs - stay
+                    self.runs = stay
+            if self.fits(job, self.runs):
                 self.runs.add(job)
                 starts.append([job, "fit"])
         self.waits -= self.runs
-        return starts
+        return {"starts": starts, "preempts": preempts}
+
+    def fits(self, job, beside):
+        used = {name: sum(self.facts[one]["need"].get(name, 0) for one in beside) for name in self.capacity}
+        need = self.facts[job]["need"]
+        return all(used[name] + need.get(name, 0) <= amount for name, amount in self.capacity.items())
 
     def submit(self, job, facts):
         self.facts[job] = facts
@@ -215,6 +240,10 @@ class Planner:
         self.capacity = resources
 
 
+def rank(job):
+    return (job * 37 % 11, job)
+
+
 class Link:
     """Planners that answer when they are let, greedily or not at all."""
 
@@ -223,25 +252,33 @@ class Link:
         self.answer = None
 
     def begin(self, epoch, history):
-        self.planner = Planner()
+        self.planner = Planner(self.world.preempts)
         self.planner.capacity = dict(epoch["resources"])
         for job, facts, start in json.loads(json.dumps(epoch["base"])):
             self.planner.submit(job, facts)
             if start is not None:
                 self.planner.runs.add(job)
-        passes = [self._decide(one.messages) for one in history]
+        passes = [feed.decisions(self._decide(one.messages)) for one in history]
         self.answer = {"passes": passes, "plan": [], "wake": None, "anew": True, "binds": False}
 
     def ask(self, now, messages):
-        starts = self._decide(messages)
+        done = self._decide(messages)
         if self.world.random.random() < self.world.greed:  # more than fits, twice, and what it does not know
-            starts = [*starts, *starts, [99_999, "fit"], *([job, "fit"] for job in sorted(self.planner.waits))]
+            starts, planner = done["starts"], self.planner
+            starts = [*starts, *starts, [99_999, "fit"], *([job, "fit"] for job in sorted(planner.waits))]
+            left = sorted(planner.runs)[:2] if planner.preempts else []
+            planner.runs, planner.waits = planner.runs - {*left}, planner.waits | {*left}
+            done = {"starts": starts, "preempts": [*done["preempts"], [99_999, 1], *([job, 1] for job in left * 2)]}
             self.world.greedy = True
-        self.answer = {"now": now, "starts": starts, "plan": [], "wake": None, "anew": True}
+        self.answer = {"now": now, **done, "plan": [], "wake": None, "anew": True}
 
     def _decide(self, messages):
-        said = json.loads(json.dumps(messages))
-        return self.planner.decide([["capacity_", *one[1:]] if one[0] == "capacity" else one for one in said])
+        return self.planner.decide(_said(messages))
+
+
+def _said(messages):
+    """As a planner hears them."""
+    return [["capacity_", *one[1:]] if one[0] == "capacity" else one for one in json.loads(json.dumps(messages))]
 
 
 class World:
@@ -249,7 +286,7 @@ class World:
 
     def __init__(self, seed, greed=0.0):
         self.random = random.Random(seed)
-        self.greed, self.greedy = greed, False
+        self.greed, self.greedy, self.preempts = greed, False, seed % 2 == 0
         self.clock, self.store = Clock(), FlakyStore()
         self.machine = Machine(self.random, self.clock)
         self.acknowledged, self.refused, self.open = set(), set(), {}
@@ -339,8 +376,10 @@ class World:
                 "tick",
                 "clock",
                 "sync",
+                "capacity",
+                "switch",
             ],
-            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3],
+            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3, 0.5, 0.5],
         )[0]
         if what == "submit":
             self.submit(*self.new_job())
@@ -378,6 +417,10 @@ class World:
             self.store.sync_fails = random.choice(["there", "not there"])
         elif what == "clock":
             self.step_clock()
+        elif what == "switch":
+            engine.switch("fake", "1", "switched")
+        elif what == "capacity":  # copies of a licence that others take
+            engine.set_capacity({**CAPACITY["resources"], "matlab": random.choice([0, 1, 2, 2])})
         self.flush()
 
     def step_clock(self):
@@ -408,9 +451,25 @@ class World:
         stored = self.store.tokens()
         assert self.acknowledged <= stored, f"{self.acknowledged - stored} were acknowledged and are lost"
         assert not (self.refused - self.acknowledged) & stored, "a job was refused and is there"
-        assert all(amount >= 0 for amount in self.engine.book.free().values())
+        assert all(amount >= 0 for name, amount in self.engine.book.free().items() if name != "matlab")
         if not self.greedy:
             assert not [note for note in self.notes if "other decisions" in note], self.notes
+            self.check_planner()
+
+    def check_planner(self):
+        """What the planner believes is what the log says, once it has been told of it."""
+        engine, book = self.engine, self.engine.book
+        if not engine.ready or engine.asked is not None:
+            return
+        planner = copy.deepcopy(self.link.planner)
+        for kind, *about in _said(engine.said):
+            getattr(planner, kind)(*about)
+        runs = {job.id for job in book.jobs.values() if job.state in HOLDING and not job.yields}
+        assert planner.runs == runs | book.due, f"{planner.runs} run; by the book {runs}, due {book.due}"
+        assert planner.waits == {job.id for job in book.jobs.values() if job.waits}
+        for job in book.jobs.values():
+            assert not (job.waits and job.due is not None)
+            assert not job.yields or job.state == "ENDING"
 
     def run(self, steps):
         """Steps with faults, then none until all jobs are over."""
@@ -418,6 +477,7 @@ class World:
             self.survive(self.step)
             self.check()
         self.store.full, self.greed = False, 0.0
+        self.survive(lambda: (self.engine.set_capacity(CAPACITY["resources"]), self.flush()))
         self.crash_at = self.store.sync_fails = ""
         for token, request in [*self.open.items()]:
             self.survive(lambda token=token, request=request: (self.submit(token, request), self.flush()))
@@ -442,7 +502,9 @@ class World:
         for job in self.store.jobs():
             assert job.state in OVER
             one = self.machine.attempts.get((job.id, job.attempt))
-            if one is not None and one.record is not None and job.state != "NODE_FAIL":
+            if one is not None and one.told:
+                assert job.state != "NODE_FAIL" or job.cause == "cancel", f"job {job.id} was preempted, and is lost"
+            if one is not None and one.record is not None and job.state != "NODE_FAIL" and not one.told:
                 assert job.end == one.record["at"], (
                     f"job {job.id} ended at {one.record['at']}, by the record at {job.end}"
                 )

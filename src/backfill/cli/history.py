@@ -87,6 +87,8 @@ def history(
         _print_groups(summed(shown, by), by)
     else:
         lines = [["JOB", "NAME", "USER", "STATE", "CPUS", "ENDED", "WAIT", "RAN", "LIMIT USED"]]
+        again = any(job.preemptions for job in shown)  # a column that few queues need
+        lines[0] += ["PREEMPTED"] * again
         now = time.time_ns() // 1000
         for each in map(row, shown):
             ran = None if each["start_s"] is None else each["end_s"] - each["start_s"]
@@ -94,9 +96,10 @@ def history(
                 each["label"], safe(each["name"])[:20], safe(each["user"])[:12], each["state"],
                 str(each["need"]["cpus"]), instant_text(round(each["end_s"] * 1e6), now), _span(each["wait_s"]),
                 _span(ran), _share(None if ran is None else min(ran / each["limit_s"], 1.0)),
+                *[str(each["preemptions"] or "-")] * again,
             ])  # fmt: skip
         if len(lines) > 1:
-            table(lines, right=(0, 4, 6, 7, 8))
+            table(lines, right=(0, 4, 6, 7, 8, 9))
         more = f", the last {len(shown):,} are shown" if len(shown) < len(jobs) else ""
         print(f"{counted(len(jobs), 'job')} over{more}")
     store.close()

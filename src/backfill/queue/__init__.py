@@ -11,6 +11,7 @@ feed       what a planner is told of the events
 store      the log on disk
 keeper     a script that starts jobs and outlives the daemon
 attempts   folders in which jobs run, and what is true of one
+ends       what the end of an attempt means for its job
 clock      the clock of the queue, which nobody sets
 engine     the queue itself: requests, decisions and ends in, events out; no clock, file or process of its own
 planner    the policy, fed by the events; a process

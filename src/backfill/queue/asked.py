@@ -9,7 +9,7 @@ import numpy as np
 from backfill.core.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.estimates import kept, widening
 from backfill.queue.forecast import LEARNED, MOST, Arrivals, RunTimes, drawn, links, live_on
 from backfill.queue.planner import Planner
@@ -55,6 +55,8 @@ class Queue:
         planner, runs = self.planner, self.planner.state.runs
         for number, job in self.jobs.items():
             run = int(runs.last[planner.rows[number]])
+            if job.yields and job.cause == PREEMPT:  # it is in the queue again
+                job.state, job.start = PENDING, None
             if job.state == PENDING and run >= 0 and runs.how[run] == RUNNING:  # which the store does not know yet
                 job.state, job.waits, job.start = STARTING, False, int(runs.start[run])
         self.present = Present(planner)

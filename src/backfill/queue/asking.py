@@ -117,6 +117,14 @@ def explain(words: Sequence[str]) -> int:
 def explained(found: Facts) -> Iterator[str]:
     """An explanation, line by line."""
     name = f"job {found.get('label', found['id'])}"
+    if found["reason"] == "Preempting":
+        some = ", ".join(found["behind"]) or "others"
+        yield f"{name} is started as soon as what it needs is free: the policy has preempted {some}"
+        return
+    if found["reason"] == "Preempted":
+        by = f" for job {found['for']}" if found["for"] else ""
+        yield f"{name} is being ended: the policy preempts it{by}; it runs anew from its beginning"
+        return
     if found["state"] != "PENDING":
         state = {"starting": "is being started", "over": "is over"}.get(found["state"])
         yield f"{name} {state or 'is ' + found['state']}: it waits for nothing"
@@ -147,6 +155,7 @@ def explained(found: Facts) -> Iterator[str]:
         else:
             reserved = f", whose reserved start is {at(behind['reserved_s'])}" if behind["reserved_s"] else ""
             yield f"{name} would fit now, and waits behind job {behind['label']} {behind['name'][:20]}{reserved}"
+    yield from _preempted(found)
     yield from _reservation(found, at)
     yield from _overtaken(found, at)
     yield from _would_help(found, at)
@@ -191,6 +200,13 @@ def _reservation(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
         gone = ", ".join(str(number) for number in move["ended"])
         why = f"made way for job {move['by']}" if move["by"] else CAUSES[move["cause"]].format(gone or "others")
         yield f"    {at(move['t_s'])}  from {at(before['start_s'])} to {at(move['start_s'])}: {why}"
+
+
+def _preempted(found: Facts) -> Iterator[str]:
+    if found["preemptions"]:
+        times = "once" if found["preemptions"] == 1 else f"{found['preemptions']} times, the last time"
+        by = f" for job {found['preempted_for']}" if found["preempted_for"] else ""
+        yield f"  it was preempted {times}{by}, and runs anew from its beginning"
 
 
 def _overtaken(found: Facts, at: Callable[[float], str]) -> Iterator[str]:

@@ -7,11 +7,25 @@ claim is made once; a process is the one that was written down if it began at th
 import fcntl
 import os
 import shutil
+import signal
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.keeper import begun, boot_id, read_json, sync, write_whole
+from backfill.queue.keeper import (
+    STAND_STILL_S,
+    begun,
+    boot_id,
+    note_told,
+    read_json,
+    send,
+    stands_still,
+    sync,
+    write_whole,
+)
+
+LOOKS = 20  # at an orphan that has to stand still, in one sweep
 
 Record = dict[str, Any]
 
@@ -24,7 +38,7 @@ class Verdict:
     ended: the record says how
     unstarted: it never ran and never will; the record says if it was the launch that failed
     orphan: its supervisor is gone and its job runs; the record is that of its processes
-    unknown: it ran, and nobody wrote down how it ended
+    unknown: it ran, and nobody wrote down how it ended; the record says whether it was told to, while it was alive
     """
 
     kind: str
@@ -49,10 +63,24 @@ def prepare(home: Path, job: int, attempt: int, spec: Record) -> None:
     write_whole(str(run / "spec.json"), spec, durable=False)
 
 
-def ask_to_stop(run: Path, cause: str) -> None:
-    """Ask the supervisor of an attempt to end it."""
+def ask_to_stop(run: Path, cause: str, if_alive: bool = False) -> None:
+    """Ask the supervisor of an attempt to end it. if_alive: one that ends by itself before it is told to just ended."""
     if run.is_dir() and not (run / "stop").exists():
-        write_whole(str(run / "stop"), {"cause": cause})
+        write_whole(str(run / "stop"), {"cause": cause, "if_alive": if_alive})
+
+
+def may_end(run: Path, pid: int) -> bool:
+    """Whether an orphan may be told to end; where it shall be so if alive, it has to stand still (see keeper.py)."""
+    stop = read_json(str(run / "stop")) or {}
+    if not stop.get("if_alive") or (run / "told").exists():
+        return True
+    send(pid, signal.SIGSTOP)
+    for _ in range(LOOKS):
+        if stands_still(pid) and stands_still(pid):  # twice: its threads are looked at one by one
+            note_told(str(run))
+            return True
+        time.sleep(STAND_STILL_S)
+    return False
 
 
 def settle(run: Path) -> Verdict:
@@ -83,8 +111,9 @@ def _settle_left(run: Path) -> Verdict:
     known, failed = read_json(str(run / "proc.json")), Verdict("unstarted", {"launch": True})
     if not known:
         return failed
+    unknown = Verdict("unknown", known | ({"told": True} if (run / "told").exists() else {}))
     if known["boot"] != boot_id():
-        return Verdict("unknown", known)
+        return unknown
     if not (run / "released").exists():
         return failed
     if begun(known["pid"]) == known["begun"] != 0:
@@ -93,7 +122,7 @@ def _settle_left(run: Path) -> Verdict:
     if (run / "unreleased").exists():
         return failed
     record = read_json(str(run / "exit.json"))
-    return Verdict("ended", record) if record else Verdict("unknown", known)
+    return Verdict("ended", record) if record else unknown
 
 
 def _revoke(run: Path) -> bool:

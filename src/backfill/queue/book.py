@@ -12,6 +12,7 @@ from typing import Any
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 
 Facts = dict[str, Any]
+PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
 
 
 @dataclass(slots=True)
@@ -54,6 +55,10 @@ class Job:
     state: str = NEW
     reason: str = ""  # why it is pending, or why it ended so
     waits: bool = False  # the policy has it in its queue
+    due: int | None = None  # when the policy started it, while what it needs is not free yet
+    yields: bool = False  # the policy has taken back what its attempt holds: it makes way
+    preemptions: int = 0  # attempts that made way
+    preempted_for: int = 0  # the job for which the last one did
     attempt: int = 0
     failures: int = 0  # attempts in a row that could not be launched
     restarts: int = 0
@@ -130,6 +135,8 @@ class Book:
     over: dict[int, Job] = field(default_factory=dict)  # jobs that ended since then
     fresh: dict[str, int] = field(default_factory=dict)  # those that were submitted since then, by token
     review: set[int] = field(default_factory=set)  # jobs that an event may have made eligible, or hopeless
+    yielding: set[int] = field(default_factory=set)  # jobs whose attempts make way
+    due: set[int] = field(default_factory=set)  # jobs that start when what they need is free
 
     def free(self) -> dict[str, int]:
         """What nobody holds; below 0 where capacity was taken away from what runs."""
@@ -138,6 +145,21 @@ class Book:
     def fits(self, job: Job) -> bool:
         """Whether what a job needs is free."""
         free = self.free()
+        return all(amount <= free.get(name, 0) for name, amount in job.need.items() if amount)
+
+    def free_for_policy(self) -> dict[str, int]:
+        """What is free as the policy sees it: attempts that make way hold nothing, and jobs that are due what they
+        need. Once the former are over, the latter have it."""
+        free = self.free()
+        for numbers, sign in ((self.yielding, 1), (self.due, -1)):
+            for number in numbers:
+                for name, amount in self.jobs[number].need.items():
+                    free[name] = free.get(name, 0) + sign * amount
+        return free
+
+    def will_fit(self, job: Job) -> bool:
+        """Whether what a job needs is free once all that makes way is over."""
+        free = self.free_for_policy() if self.yielding or self.due else self.free()
         return all(amount <= free.get(name, 0) for name, amount in job.need.items() if amount)
 
     def placement(self, job: Job) -> tuple[list[int], list[int]]:
@@ -191,8 +213,9 @@ class Book:
             self._trouble(event.t, "policy-switched")
         self.epoch, self.epoch_seq, self.passes = event.data, event.seq, 0
         for job in self.jobs.values():
-            if job.waits:  # the queue of the policy begins empty
-                job.waits = False
+            if job.waits or job.yields or job.due is not None:  # the queue of the policy begins empty
+                job.waits, job.yields, job.due = False, False, None
+                self._sort_in(job)
                 self.touched.add(job.id)
                 self.review.add(job.id)
 
@@ -213,13 +236,22 @@ class Book:
         job.state = after(job.state, kind, data.get("state", ""))
         self.touched.add(job.id)
         getattr(self, f"_{kind}")(job, event)
+        self._sort_in(job)
         if job.throttle:
             self._count_active(job)
+
+    def _sort_in(self, job: Job) -> None:
+        """Keep those that make way, and those that are due."""
+        for numbers, member in ((self.yielding, job.yields), (self.due, job.due is not None)):
+            if member:
+                numbers.add(job.id)
+            else:
+                numbers.discard(job.id)
 
     def _count_active(self, job: Job) -> None:
         """A task of an array with a throttle waits or runs, or does so no more: then the next one may."""
         active = self.active.setdefault(job.array, set())
-        if job.waits or job.state in HOLDING:
+        if job.waits or job.due is not None or job.state in HOLDING:
             active.add(job.id)
         elif job.id in active:
             active.discard(job.id)
@@ -238,6 +270,8 @@ class Book:
         known = self.jobs.get(event.job)
         state = known.state if known else NEW
         if known:
+            if known.state in HOLDING:  # another attempt is made when the one before it is over
+                self._give_back(known)
             self._forget(known)
         facts = event.data["job"]
         own = {name: list(facts.get(name, ())) for name in ("after", "cpu_ids", "gpu_ids")}  # the event stays as it is
@@ -256,6 +290,7 @@ class Book:
         """Enter an open job as the store has it."""
         self.jobs[job.id] = job
         self._index(job)
+        self._sort_in(job)
         if job.state in HOLDING:
             self._take(job)
 
@@ -285,7 +320,7 @@ class Book:
         job.waits, job.reason = True, ""
 
     def _hold(self, job: Job, event: Event) -> None:
-        job.waits, job.held = False, event.data["why"]
+        job.waits, job.due, job.held = False, None, event.data["why"]
         job.reason = job.held
 
     def _release(self, job: Job, event: Event) -> None:
@@ -301,9 +336,32 @@ class Book:
     def _promise(self, job: Job, event: Event) -> None:
         job.promise, job.promised = event.data["start"], event.t
 
+    def _due(self, job: Job, event: Event) -> None:
+        job.waits, job.due, job.why = False, event.data["start"], event.data["why"]
+
+    def _withdrawn(self, job: Job, event: Event) -> None:
+        job.due = None
+        self.review.add(job.id)
+
+    def _preempt(self, job: Job, event: Event) -> None:
+        job.preempted_for, job.promise, job.promised = event.data["for"], None, 0
+        job.waits = not event.data.get("leaves")
+        if job.due is not None:  # it had not begun
+            job.due = None
+            return
+        job.yields, job.cause = True, job.cause or PREEMPT
+
+    def _preempted(self, job: Job, event: Event) -> None:
+        self._give_back(job)
+        job.preemptions += 1
+        job.start = job.spawned = None
+        job.cause, job.yields = "", False
+        job.why = job.why if job.due is not None else ""
+        self.review.add(job.id)
+
     def _start(self, job: Job, event: Event) -> None:
         data = event.data
-        job.waits, job.reason, job.attempt = False, "", data["attempt"]
+        job.waits, job.due, job.reason, job.attempt = False, None, "", data["attempt"]
         job.start, job.why, job.slip = data["start"], data["why"], data.get("slip", "")
         job.spawned = job.end = job.exit = job.signal = None
         job.cpu_ids, job.gpu_ids = list(data["cpu_ids"]), list(data["gpu_ids"])
@@ -314,7 +372,7 @@ class Book:
         job.spawned, job.failures = event.t, 0
 
     def _stop(self, job: Job, event: Event) -> None:
-        job.cause = event.data["cause"]
+        job.cause, job.waits, job.due = event.data["cause"], False, None
 
     def _unstarted(self, job: Job, event: Event) -> None:
         self._give_back(job)
@@ -338,6 +396,7 @@ class Book:
                 self._trouble(event.t, "overrun-kill-late")
             self._give_back(job)
         job.end, job.waits, job.reason = data.get("ended", event.t), False, data.get("reason", "")
+        job.due, job.yields = None, False
         for name in ("exit", "signal", "maxrss", "cpu"):
             setattr(job, name, data.get(name))
         good = job.state == COMPLETED
@@ -365,6 +424,8 @@ class Book:
     def _forget(self, job: Job) -> None:
         del self.jobs[job.id]
         self.touched.discard(job.id)
+        self.yielding.discard(job.id)
+        self.due.discard(job.id)
         self.dependants.pop(job.id, None)
         for _, on in job.after:
             self.dependants.get(on, set()).discard(job.id)

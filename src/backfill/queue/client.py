@@ -399,6 +399,7 @@ def show(words: Sequence[str]) -> int:
             "guaranteed": at(job["promise_s"]) if job["promise_s"] else "",
             "started": at(job["start_s"]) + (f" ({job['why']})" if job["why"] else "") if job["start_s"] else "",
             "ended": at(job["end_s"]) if job["end_s"] else "",
+            "preempted": _times(job["preemptions"], job["preempted_for"]),
             "exit code": "" if job["exit_code"] is None else str(job["exit_code"]),
             "signal": str(job["signal"] or ""),
             "peak memory": size_text(job["maxrss"] or 0).replace("-", ""),
@@ -411,6 +412,12 @@ def show(words: Sequence[str]) -> int:
             more = " ".join(f"{name}={value}" for name, value in data.items() if value not in ("", None, [], 0))
             print(f"  {at(t):<12}{kind} {safe(more)}".rstrip())
     return 0
+
+
+def _times(count: int, by: int) -> str:
+    """How often a job was preempted, and for which one; empty for never."""
+    times = "once" if count == 1 else f"{count} times, the last time"
+    return (times + (f" for job {by}" if by else "")) if count else ""
 
 
 def change(verb: str, words: Sequence[str]) -> int:

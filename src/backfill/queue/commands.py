@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill.queue.book import Book, Event, Facts, Job
+from backfill.queue.book import PREEMPT, Book, Event, Facts, Job
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING
 from backfill.queue.words import AFTER
 
@@ -140,8 +140,9 @@ def cancel(request: Facts, given: Context) -> Done:
     for job in some:
         if job.state == PENDING:
             events.append(Event("end", job.id, {"state": CANCELLED, "reason": "Cancelled"}))
-        elif job.state in HOLDING and job.state != ENDING:
-            events.append(Event("stop", job.id, {"cause": "cancel"}))
+        elif job.state in HOLDING and (job.state != ENDING or job.cause == PREEMPT):
+            leaves = {"leaves": True} if job.waits or job.due is not None else {}
+            events.append(Event("stop", job.id, {"cause": "cancel", **leaves}))
     return Done(_ids(some), events)
 
 

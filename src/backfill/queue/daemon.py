@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from backfill.queue import attempts, commands, feed
 from backfill.queue.attempts import Verdict
 from backfill.queue.backups import keep_backups
-from backfill.queue.book import Facts
+from backfill.queue.book import PREEMPT, Facts
 from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Refused
 from backfill.queue.config import Config, kept, program
@@ -30,7 +30,7 @@ from backfill.queue.launcher import LocalLauncher, attempt_spec, near, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
 from backfill.queue.shown import on_calendar, queue_rows, row, story
-from backfill.queue.states import HOLDING, PENDING
+from backfill.queue.states import ENDING, HOLDING, PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode
 from backfill.queue.words import Unreadable
 
@@ -169,6 +169,8 @@ class Daemon:
         for found in [*self.engine.book.jobs.values()]:
             if found.state in HOLDING:
                 self.launcher.look(found.id, found.attempt)
+            if found.state == ENDING:  # an earlier daemon may have died before it asked for that
+                self.launcher.stop(found)
 
     def _open_hints(self, loop: asyncio.AbstractEventLoop) -> None:
         path = self.folder / "hint.sock"
@@ -312,8 +314,12 @@ class Daemon:
             raise Refused("expected one job; of an array one task, ARRAY_INDEX", field="ids")
         job = found[0]
         told = row(self.engine, job, self.clock.now())
-        if job.state != PENDING:
-            return {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
+        if job.state != PENDING or job.due is not None:
+            facts = {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
+            book = self.engine.book
+            behind = self.engine.behind(job) if job.due is not None else []
+            return facts | {"for": job.preempted_for if job.cause == PREEMPT else 0,
+                            "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
         self._question(
             {"what": "explain", "id": job.id, "reason": told["reason"]}, lambda told: reply(self._dated(told))
         )

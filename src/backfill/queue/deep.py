@@ -38,6 +38,7 @@ def judge(log: Iterable[Event]) -> list[str]:
     jobs: dict[int, Facts] = {}
     running: dict[int, Facts] = {}  # the `start` of each job that holds something
     runs: dict[int, int] = {}  # attempts that may have run
+    preempted: set[int] = set()  # by the policy, while they run
     there: Facts = {}
     last = 0
     for event in log:
@@ -51,6 +52,9 @@ def judge(log: Iterable[Event]) -> list[str]:
             jobs[number] = whole(data["job"])
         elif kind == "edit":
             jobs[number] |= data["to"]
+        if kind == "adopted" and number in running:  # the log has lost how the attempt before this one ended
+            del running[number]
+            runs[number] -= 1
         if kind == "start" or kind == "adopted":
             facts = data if kind == "start" else data["job"]
             wrong += _begins(event, facts, jobs, running, there if kind == "start" else {})
@@ -58,11 +62,16 @@ def judge(log: Iterable[Event]) -> list[str]:
             runs[number] = runs.get(number, 0) + 1
             if runs[number] > 1 and not jobs[number]["requeue"]:
                 wrong.append(f"job {number} is started again at event {event.seq} and may have run before")
-        elif kind in ("end", "requeue", "unstarted"):
+        elif kind == "preempt":
+            preempted.add(number)
+        elif kind in ("end", "requeue", "unstarted", "preempted"):
             if running.pop(number, None) is None and (kind != "end" or data["state"] not in ("CANCELLED", "DEADLINE")):
                 wrong.append(f"event {event.seq} ends job {number}, which holds nothing")
-            if kind == "unstarted":
+            if kind == "preempted" and number not in preempted and not data.get("found"):
+                wrong.append(f"event {event.seq} says that job {number} was preempted, which no policy decided")
+            if kind in ("unstarted", "preempted"):
                 runs[number] -= 1
+            preempted.discard(number)
     return wrong
 
 

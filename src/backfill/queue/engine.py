@@ -5,6 +5,9 @@ stopped, and the planner asked. So a crash at any point leaves either nothing or
 
 * a start that is on the disk and was not launched is found by `settle`, and revoked;
 * a decision of the planner that is not on the disk is declined, and asked for again.
+
+A job that the policy preempts is asked to end, and is in the policy's queue again at once. What it holds is free when
+its attempt is proved over, and not before: a job that was started in its place is *due* until then.
 """
 
 import heapq
@@ -13,20 +16,10 @@ from typing import Protocol
 
 from backfill.queue import commands, feed
 from backfill.queue.attempts import Verdict
-from backfill.queue.book import Event, Facts, Job
+from backfill.queue.book import PREEMPT, Event, Facts, Job
 from backfill.queue.commands import Context, Refused
-from backfill.queue.states import (
-    CANCELLED,
-    COMPLETED,
-    ENDING,
-    FAILED,
-    HOLDING,
-    NODE_FAIL,
-    OUT_OF_MEMORY,
-    PENDING,
-    STARTING,
-    TIMEOUT,
-)
+from backfill.queue.ends import end_of, made_way
+from backfill.queue.states import CANCELLED, ENDING, HOLDING, NODE_FAIL, PENDING, STARTING
 from backfill.queue.store import Store, StoreError, StoreLost
 
 Reply = Callable[[Facts], None]
@@ -35,8 +28,6 @@ STEP = 2 * SECOND  # by which clocks may differ before somebody has set them
 LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
 COMPACT = 10_000  # passes after which an epoch may end when nobody waits
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
-ENDS = {"limit": TIMEOUT, "cancel": CANCELLED, "memory": OUT_OF_MEMORY, "output": FAILED, "exec": FAILED}
-REASONS = {"output": "Output", "exec": "Command"}
 
 
 class Clock(Protocol):
@@ -231,8 +222,12 @@ class Engine:
         if verdict.kind in ("alive", "orphan"):
             if verdict.record and job.spawned is None:
                 self._happen(Event("spawned", number))
+        elif job.cause != "cancel" and made_way(job, verdict):
+            facts: Facts = {"leaves": True} if not job.yields else {}
+            facts |= {"found": True} if job.cause != PREEMPT else {}  # the log has lost that it was preempted
+            self._happen(Event("preempted", number, {"for": job.preempted_for, **facts}))
         elif verdict.kind == "ended":
-            end = _end(verdict.record, number)
+            end = end_of(verdict.record, number)
             ended = self.clock.instant(verdict.record)
             if ended is not None:  # the daemon may have been away since then
                 end.data["ended"] = min(max(ended, job.start or 0), self._now())
@@ -251,7 +246,7 @@ class Engine:
     def adopt(self, facts: Facts, spec: Facts) -> None:
         """The run folder of an attempt that the log does not know: the end of the log was lost, the attempt was not."""
         known = self.book.jobs.get(facts["id"]) or self.store.job(facts["id"])
-        if known is not None and (known.state != PENDING or known.attempt >= facts["attempt"]):
+        if known is not None and (known.end is not None or known.attempt >= facts["attempt"]):
             return
         facts = {**facts, "state": "", "spec": self.store.keep_spec(self.encode(spec))}
         self._happen(Event("adopted", facts["id"], {"job": facts}))
@@ -266,8 +261,11 @@ class Engine:
             if then.decided == now:
                 continue
             if number == len(self._history) and not then.decided:
-                for job, why in now:  # the daemon ended before it could write them down
-                    self._happen(Event("declined", 0, {"job": job, "why": why}))
+                for job, why, *by in now:  # the daemon ended before it could write them down
+                    if by:
+                        self._preempt(job, *by)
+                    else:
+                        self._happen(Event("declined", 0, {"job": job, "why": why}))
                 continue
             self.notes.append(f"pass {number} since the epoch gave other decisions when it was repeated")
             self.ready = False
@@ -283,17 +281,48 @@ class Engine:
         now, self.asked = self.asked, None
         self.failures.clear()
         self._take_plan(answer)
+        for number, by in answer["preempts"]:
+            self._preempt(number, by)
         for number, why in answer["starts"]:
             job = self.book.jobs.get(number)
-            cpus, gpus = self.book.placement(job) if job else ([], [])
-            if job is None or not job.waits or number in self._disturbed or not self._fits(job, cpus, gpus):
+            if job is None or not job.waits or number in self._disturbed or not self.book.will_fit(job):
                 self._happen(Event("declined", 0, {"job": number, "why": why}))
-                continue
-            facts: Facts = {"attempt": job.attempt + 1, "start": now, "why": why, "cpu_ids": cpus, "gpu_ids": gpus}
-            if job.promise is not None and now > job.promise + SECOND:
-                facts["slip"] = self._cause(job, now)
-            self._happen(Event("start", number, facts))
-            self._launches.append(job)
+            elif self._start(job, now, why):
+                pass
+            elif self.book.yielding:
+                self._happen(Event("due", number, {"start": now, "why": why, "behind": self.behind(job)}))
+            else:
+                self._happen(Event("declined", 0, {"job": number, "why": why}))
+
+    def _start(self, job: Job, start: int, why: str) -> bool:
+        """Start a job, if what it needs is free; this is the book's own judgement, which no policy takes part in."""
+        cpus, gpus = self.book.placement(job)
+        enough = len(cpus) == job.need.get("cpus", 0) and len(gpus) == job.need.get("gpus", 0)
+        if job.state != PENDING or not enough or not self.book.fits(job):
+            return False
+        facts: Facts = {"attempt": job.attempt + 1, "start": start, "why": why, "cpu_ids": cpus, "gpu_ids": gpus}
+        if job.due is not None:
+            facts["due"] = job.due
+        if job.promise is not None and start > job.promise + SECOND:
+            late = job.due is not None and job.due <= job.promise + SECOND
+            facts["slip"] = PREEMPT if late else self._cause(job, start)
+        self._happen(Event("start", job.id, facts))
+        self._launches.append(job)
+        return True
+
+    def _preempt(self, number: int, by: int) -> None:
+        """The policy has taken back what a job holds, or is about to: its attempt makes way, if it is not over."""
+        job = self.book.jobs.get(number)
+        if job is None or (job.due is None and (job.yields or job.state not in HOLDING)):
+            self._happen(Event("spared", 0, {"job": number, "for": by}))
+            return
+        leaves = {"leaves": True} if job.cause == "cancel" else {}
+        self._happen(Event("preempt", number, {"for": by, **leaves}))
+
+    def behind(self, job: Job) -> list[int]:
+        """The jobs that hold something of what a job needs, and make way."""
+        some = (self.book.jobs[number] for number in sorted(self.book.yielding))
+        return [one.id for one in some if any(one.need.get(name) for name, amount in job.need.items() if amount)]
 
     def failed(self, why: str) -> None:
         """The planner died, or did not answer: the same again; the second time another policy takes over."""
@@ -359,6 +388,7 @@ class Engine:
         """Write down what happened since the last flush, then do what follows from it."""
         self._review()
         self._begin_epoch()
+        self._start_due()
         asks = self._ask()
         if self._events:
             try:
@@ -432,7 +462,7 @@ class Engine:
             self._stirred |= message[0] != "submit"
             if message[0] in ("gone", "wait", "change"):
                 self._disturbed.add(message[1])
-        if event.kind == "stop":
+        if event.kind in ("stop", "preempt") and self.book.jobs[event.job].state == ENDING:
             self._stops.append(self.book.jobs[event.job])
 
     def _review(self) -> None:
@@ -451,8 +481,9 @@ class Engine:
                 if over is not None:
                     self._happen(over)
                     continue
-                why = "" if job.waits else book.blocked(job, now)
-                if job.waits:
+                decided = job.waits or job.due is not None
+                why = "" if decided else book.blocked(job, now)
+                if decided:
                     pass
                 elif not why:
                     self._happen(Event("wait", number))
@@ -474,10 +505,24 @@ class Engine:
             self._again("compacted")
             self._begin_epoch()
 
+    def _start_due(self) -> None:
+        """Start the jobs that are due and fit by now; what can no more be met is told to the policy."""
+        book = self.book
+        if not book.due or self.stopping:
+            return
+        due = sorted((book.jobs[number] for number in book.due), key=lambda job: (job.due or 0, job.id))
+        for job in reversed(due):
+            free = book.free_for_policy()
+            if any(amount and free.get(name, 0) < 0 for name, amount in job.need.items()):
+                self._happen(Event("withdrawn", job.id))
+        for job in due:
+            if job.due is not None and not self._start(job, self._now(), job.why) and not book.yielding:
+                self._happen(Event("withdrawn", job.id))
+
     def _may_compact(self) -> bool:
         if self._wanted is not None or not self.ready or self.asked is not None or self.book.passes < COMPACT:
             return False
-        return not any(job.waits for job in self.book.jobs.values())
+        return not any(job.waits or job.due is not None for job in self.book.jobs.values())
 
     def _ask(self) -> int | None:
         """The instant of a pass, if one is due; it is written down before the planner is asked."""
@@ -522,11 +567,6 @@ class Engine:
                 self._happen(Event("promise", number, {"start": t}))
         self.wake = answer["wake"]
 
-    def _fits(self, job: Job, cpus: list[int], gpus: list[int]) -> bool:
-        """The book's own judgement, which no policy takes part in."""
-        enough = len(cpus) == job.need.get("cpus", 0) and len(gpus) == job.need.get("gpus", 0)
-        return enough and self.book.fits(job)
-
     def _cause(self, job: Job, now: int) -> str:
         """Why a job starts later than promised; `bug` where nothing that happened explains it."""
         return next((what for t, what in reversed(self.book.troubles) if job.promised <= t <= now), "bug")
@@ -535,16 +575,6 @@ class Engine:
 def ended(job: Job) -> Facts:
     """What is told of a job that is over."""
     return {"id": job.id, "state": job.state, "code": job.code}
-
-
-def _end(record: Facts, number: int) -> Event:
-    """The end of a job, by what its supervisor wrote down."""
-    cause, status = record.get("cause"), record["status"]
-    code, signal = (status >> 8) & 255, status & 127
-    state = ENDS.get(cause or "", COMPLETED if status == 0 else FAILED)
-    facts: Facts = {"state": state, "reason": REASONS.get(cause or "", "")}
-    facts.update(exit=code, signal=signal, maxrss=record.get("maxrss"), cpu=record.get("cpu"))
-    return Event("end", number, facts)
 
 
 def _failed(error: StoreError) -> Facts:

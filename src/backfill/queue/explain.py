@@ -33,6 +33,7 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
         return told | {"state": "starting" if job is not None else "over"}
     told |= {"label": job.label, "state": job.state, "need": job.need, "limit_s": job.walltime / 1e6}
     told |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
+    told |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}
     if not job.waits:  # the policy does not have it in its queue
         return told
     lacks = _lacks(queue, job)

@@ -8,13 +8,16 @@ wait job               it is in the queue of the policy from now on
 gone job how           it is in the queue no more, or runs no more
 change job facts       its walltime or priority is another one
 capacity resources     what the machine has
+
+What the policy did itself it is not told: it has started a job that is due, and a job that it preempted is in its queue
+again, whatever becomes of the attempt that makes way.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill.queue.book import USUAL, Book, Event, Facts
+from backfill.queue.book import PREEMPT, USUAL, Book, Event, Facts
 from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
 
 Message = list[Any]
@@ -39,7 +42,9 @@ def messages(event: Event) -> Iterator[Message]:
         yield ["gone", job, CANCELLED]
     elif kind == "declined":
         yield ["gone", data["job"], CANCELLED]
-    elif kind in ("unstarted", "requeue"):
+    elif kind == "withdrawn" or (kind in ("stop", "preempt") and data.get("leaves")):
+        yield ["gone", job, CANCELLED]
+    elif kind in ("unstarted", "requeue") or (kind == "preempted" and data.get("leaves")):
         yield ["gone", job, NODE_FAIL]
     elif kind == "end":
         yield ["gone", job, SEEN.get(data["state"], COMPLETED)]
@@ -63,11 +68,16 @@ def base(book: Book) -> list[list[Any]]:
 
 @dataclass
 class Pass:
-    """What a planner was told before a pass, and what was done of what it decided: [job, why] in its order."""
+    """What a planner was told before a pass, and what it decided, as `decisions` has it."""
 
     now: int
     messages: list[Message]
     decided: list[list[Any]] = field(default_factory=list)
+
+
+def decisions(answer: Facts) -> list[list[Any]]:
+    """What a planner decided: [job, PREEMPT, for which job] of each preemption, [job, why] of each start."""
+    return [*([job, PREEMPT, by] for job, by in answer["preempts"]), *answer["starts"]]
 
 
 def passes(events: Iterable[Event]) -> tuple[list[Pass], list[Message]]:
@@ -79,9 +89,11 @@ def passes(events: Iterable[Event]) -> tuple[list[Pass], list[Message]]:
             found.append(Pass(event.data["now"], said))
             said = []
         else:
-            if event.kind == "start":
+            if event.kind == "due" or (event.kind == "start" and "due" not in event.data):
                 found[-1].decided.append([event.job, event.data["why"]])
             elif event.kind == "declined":
                 found[-1].decided.append([event.data["job"], event.data["why"]])
+            elif event.kind in (PREEMPT, "spared"):
+                found[-1].decided.append([event.data.get("job", event.job), PREEMPT, event.data["for"]])
             said += messages(event)
     return found, said

@@ -226,7 +226,7 @@ def live_on(
 
     coming: other jobs that come meanwhile; then until those that are there have started. The planner has room for them.
 
-    Returns the starts by row, shape (jobs,); NO_TIME for those that run or are over now, never start, or start so
+    Returns the first starts by row, shape (jobs,); NO_TIME for those that run or are over now, never start, or start so
     late that the time was used before.
     """
     end = time.process_time() + longest_s
@@ -253,6 +253,7 @@ def live_on(
     followers = Ragged.of([after.get(row, []) for row in range(n)]) if after else Ragged.empty(n)
     times = sorted(linked.times)
     dangles = bool(policy.dangles)
+    preempted = n if policy.preempts else 1
     world = World(
         stepping=0,
         overrun=0,
@@ -283,10 +284,10 @@ def live_on(
         due=due,
         cut=np.zeros(len(due), np.int8),
         gone=np.zeros(1, np.int8),
-        done=zeros(1),
-        owed=zeros(1),
-        anew=np.full(1, -1),
-        kept=zeros(1),
+        done=zeros(preempted),
+        owed=zeros(preempted),
+        anew=np.full(preempted, -1),
+        kept=zeros(len(due) if policy.preempts else 1),
         end_time=_padded(due[order], rooms),
         end_run=_padded(order, rooms),
         ends=len(order),
@@ -319,9 +320,12 @@ def live_on(
             count_pass(state)
     if state.trace.error[0] != OK:
         raise_misuse(policy.name, state, np.array(planner.ids), platform)
-    last = state.runs.last[:own]
-    starts: Ints = np.where(last >= count, state.runs.start[np.maximum(last, 0)], NO_TIME)
-    return starts
+    runs, starts = state.runs, np.full(n, NO_TIME)
+    since = np.arange(count, runs.count)[::-1]  # the first run of a job is written last, and stays
+    starts[runs.job[since]] = runs.start[since]
+    starts[runs.job[going]] = NO_TIME
+    found: Ints = starts[:own]
+    return found
 
 
 def _foresee(state: Any, row: int, coming: Coming, projects: int) -> None:

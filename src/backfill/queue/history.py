@@ -13,11 +13,13 @@ from backfill.model.platform import Platform
 from backfill.model.units import seconds_text
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
 from backfill.queue.book import Facts, Job, whole
-from backfill.queue.states import OVER
+from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
 
 AT_ENDS = ("afterok", "afternotok", "afterany", "aftercorr")  # dependencies that an end meets
 AGAIN = "waited more than once: it was held, lost or not launched"
+LONGER = "ran longer before they were preempted than in the end; they are simulated with their last run times"
+ALONE = "ended by themselves when they were preempted; they are simulated as if they had not been"
 LATER = "waited for a hold, a begin time or another job first; that time is left out"
 
 
@@ -65,7 +67,8 @@ def row(job: Job) -> Facts:
     facts: Facts = {name: getattr(job, name) for name in ("id", "label", "name", "user", "project", "state", "reason")}
     facts |= {f"{name}_s": _seconds(getattr(job, name)) for name in ("submit", "start", "end", "promise", "cpu")}
     facts |= {"need": job.need, "limit_s": job.walltime / 1e6, "wait_s": _seconds(waited(job)), "why": job.why}
-    return facts | {"exit_code": job.exit, "signal": job.signal, "maxrss": job.maxrss, "slip": job.slip}
+    facts |= {"exit_code": job.exit, "signal": job.signal, "maxrss": job.maxrss, "slip": job.slip}
+    return facts | {"preemptions": job.preemptions}
 
 
 def waited(job: Job) -> int | None:
@@ -123,6 +126,9 @@ class _Life:
     changes: list[tuple[int, Facts]] = field(default_factory=list)
     waits: int = 0
     known: bool = False  # the policy is to be told again that it waits, though nothing happened to it
+    before: int | None = None  # the start of the run that was preempted last, while it goes on
+    longest: int = 0  # that a run was that was preempted
+    alone: bool = False  # it ended by itself when it was preempted
 
 
 @dataclass
@@ -168,6 +174,8 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
         after.append(on)
         walltime = life.facts["walltime"] + life.facts["grace"]
         runtime.append(walltime if life.start is None else (life.end or 0) - life.start)
+        for why, so in ((LONGER, life.start is not None and life.longest >= runtime[-1]), (ALONE, life.alone)):
+            left_out[why] = left_out.get(why, 0) + so
         if life.start is None:
             steps.append({"time": seconds_text(life.end or 0), "event": "cancel", "job": str(life.job)})
         for t, to in life.changes:
@@ -192,6 +200,7 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
         after=Ragged.of(after),
     )
     steps.sort(key=lambda step: float(step["time"]))
+    left_out = {why: count for why, count in left_out.items() if count}
     return Recorded(Workload(jobs, name="history", resources=names), platform, Events.of(steps), policies, left_out)
 
 
@@ -201,11 +210,12 @@ def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple
     capacity: list[tuple[int, Facts]] = []
     policies: list[str] = []
     since: list[Any] = []  # what happened since the last pass, to be dated by the next one
-    last = 0
+    last = now = 0
     for event in store.events():
         life = lives.get(event.job)
         last = event.t
         if event.kind == "pass":
+            now = event.data["now"]
             for step in since:
                 step(event.data["now"])
             since = []
@@ -228,13 +238,20 @@ def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple
         elif event.kind == "wait":
             life.waits += 1
             since.append(_set(life, "eligible"))
-        elif event.kind == "start":
-            life.start = event.data["start"]
+        elif event.kind in ("start", "due"):
+            life.start = event.data.get("due", event.data["start"])
+        elif event.kind == "preempt":  # the run ends at the pass that decided so, as in a simulation
+            life.longest = max(life.longest, now - (now if life.start is None else life.start))
+            life.before, life.start = life.start, None
+        elif event.kind == "preempted":
+            life.before = None
         elif event.kind in ("hold", "unstarted", "requeue"):
             life.start, life.known = None, False
         elif event.kind == "edit":
             since.append(lambda t, life=life, to=event.data["to"]: life.changes.append((t, to)))
         elif event.kind == "end":
+            if life.before is not None and event.data["state"] != CANCELLED:
+                life.start, life.alone = life.before, True
             since.append(_set(life, "end"))
     for step in since:
         step(last)

@@ -6,8 +6,9 @@ keeper, which writes that down in its place.
 
 Files of a run folder: spec.json (what to run), lock, claim (made once; who made it may run the job), proc.json (the
 processes), released (made just before the job is; it tells nothing after a boot), unreleased (the job's process ended
-before it became the job), stop (the daemon wants it ended, and why), exit.json (how it ended). What they mean is read
-in attempts.py. The standard library alone, and little of that.
+before it became the job), stop (the daemon wants it ended, and why), told (it was alive and stood still just before it
+was told to end; only where `stop` says if_alive), exit.json (how it ended). What they mean is read in attempts.py. The
+standard library alone, and little of that.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # what is not imported costs nothing
     Record = dict[str, Any]
 
 IDLE_S = 20.0  # without jobs and without a daemon a keeper goes away
+STAND_STILL_S = 0.003  # a supervisor looks so often whether its job stands still, once it was asked to
 STOP_S = 5.0  # a supervisor looks for a request to stop so often, if no signal tells it
 MEMORY_S = 1.0
 SUBREAPER = 36  # prctl
@@ -160,6 +162,24 @@ def read_json(path: str) -> Any:
             return json.loads(file.read())
     except (OSError, ValueError):
         return None
+
+
+def note_told(run: str) -> None:
+    """Write down that a job, which stands still, is told to end: from now on its end is not its own."""
+    os.close(os.open(os.path.join(run, "told"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    sync(run)
+
+
+def stands_still(pid: int) -> bool:
+    """Whether a process was stopped: each of its threads, but for those that are over."""
+    states: list[bytes] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", "rb", buffering=0) as file:
+                states.append(file.read().rpartition(b")")[2].split()[0])
+    except (OSError, IndexError):
+        return False
+    return any(state in b"Tt" for state in states) and all(state in b"TtZX" for state in states)
 
 
 def tell(home: str, run: str) -> None:
@@ -338,7 +358,7 @@ class Supervisor:
             stop = read_json(self.path("stop"))
             if self.cause is None and now >= end:
                 self.begin_end("limit", now)
-            if self.cause is None and stop:
+            if self.cause is None and stop and self.may_end(stop):
                 self.begin_end(stop.get("cause", "cancel"), now)
             if warn and now >= end - warn[1]:
                 send_group(self.pid, warn[0])
@@ -351,6 +371,8 @@ class Supervisor:
             waits = [STOP_S]
             if self.cause is None:
                 waits.append(end - now)
+                if stop:
+                    waits.append(STAND_STILL_S)
                 if spec.get("memory"):
                     waits.append(MEMORY_S)
                 if warn:
@@ -383,11 +405,27 @@ class Supervisor:
         except OSError:
             return b""
 
+    def may_end(self, stop: Record) -> bool:
+        """Whether the job may be told to end. Where it shall be so only if it has not ended by itself, it has to stand
+        still first, so that both cannot happen; until then it is asked to."""
+        if not stop.get("if_alive"):
+            return True
+        found = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            send(self.pid, signal.SIGSTOP)
+        if found is None or found.si_code != os.CLD_STOPPED:
+            return False
+        fault("stands-still")
+        note_told(self.run)
+        fault("told")
+        return True
+
     def begin_end(self, cause: str, now: float, grace: float | None = None) -> None:
         """Ask the job to end."""
         self.cause = cause
         self.kill_at = now + (self.spec["grace_s"] if grace is None else grace)
         send_group(self.pid, signal.SIGTERM)
+        send(self.pid, signal.SIGCONT)
 
     def kill_all(self) -> None:
         """End the job, whatever it wants."""
@@ -521,9 +559,9 @@ class Keeper:
                 continue
             run = self.orphans.pop(pid, None) or self.run_of(pid)
             if run is not None:
+                send_group(pid, signal.SIGKILL)  # what is left of its session
                 self.write_end(run, found)
                 os.waitpid(pid, 0)
-                send_group(pid, signal.SIGKILL)  # what is left of its session
                 tell(self.home, run)
             else:
                 os.waitpid(pid, 0)
@@ -546,12 +584,14 @@ class Keeper:
 
     def write_end(self, run: str, found: Any) -> None:
         """Write down how an orphan ended; before it is reaped, so that nobody finds it gone without a record."""
-        there = {name: os.path.exists(os.path.join(run, name)) for name in ("released", "unreleased", "exit.json")}
+        names = ("released", "unreleased", "exit.json", "told")
+        there = {name: os.path.exists(os.path.join(run, name)) for name in names}
         if not there["released"] or there["unreleased"] or there["exit.json"]:
             return
         status = found.si_status << 8 if found.si_code == os.CLD_EXITED else found.si_status
         stop = read_json(os.path.join(run, "stop")) or {}
-        record = {"status": status, "cause": stop.get("cause"), "detail": None, "by": "keeper", **instant(),
+        cause = stop.get("cause") if there["told"] or not stop.get("if_alive") else None
+        record = {"status": status, "cause": cause, "detail": None, "by": "keeper", **instant(),
                   "maxrss": None, "cpu": None}  # fmt: skip
         write_whole(os.path.join(run, "exit.json"), record)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from backfill.queue import attempts, keeper
 from backfill.queue.attempts import Verdict
-from backfill.queue.book import Job
+from backfill.queue.book import PREEMPT, Job
 from backfill.queue.states import ENDING, STARTING
 
 START_S = 5.0  # for a keeper to come up; so long an attempt may take to claim its folder, too
@@ -51,7 +51,7 @@ class LocalLauncher:
     def stop(self, job: Job) -> None:
         """Ask an attempt to end, now and whenever it is looked at."""
         run = self._run(job.id, job.attempt)
-        attempts.ask_to_stop(run, job.cause)
+        attempts.ask_to_stop(run, job.cause, job.cause == PREEMPT)
         known = keeper.read_json(str(run / "proc.json"))
         if known and keeper.begun(known["supervisor"]) == known["supervisor_begun"] != 0:
             keeper.send(known["supervisor"], signal.SIGUSR1)
@@ -92,12 +92,15 @@ class LocalLauncher:
         late = time.monotonic() > verdict.record["since"] + job.walltime / 1e6
         if not late and job.state != ENDING:
             return
-        attempts.ask_to_stop(run, "limit" if late and not job.cause else job.cause)
+        attempts.ask_to_stop(run, "limit" if late and not job.cause else job.cause, job.cause == PREEMPT)
+        if not attempts.may_end(run, verdict.record["pid"]) and not late:
+            return
         first = key not in self._kill_at
         kill_at = self._kill_at.setdefault(key, time.monotonic() + job.grace / 1e6)
         number = signal.SIGKILL if time.monotonic() >= kill_at else signal.SIGTERM
         if first or number == signal.SIGKILL:
             keeper.send_group(verdict.record["pid"], number)
+            keeper.send(verdict.record["pid"], signal.SIGCONT)
 
     def close(self) -> None:
         """Let go of everything; jobs go on."""

@@ -25,6 +25,7 @@ from backfill.core.journal import (
     END,
     LEAVE,
     NUMBERS,
+    PREEMPT,
     RELEASE,
     RESERVE,
     START,
@@ -36,23 +37,25 @@ from backfill.core.journal import (
 from backfill.core.loop import decide_once, take_in
 from backfill.core.policy import Policy
 from backfill.core.record import zeros
-from backfill.core.runs import RUNNING
+from backfill.core.runs import REQUEUE, RUNNING
 from backfill.core.setup import new_state
 from backfill.core.transitions import PRIORITY, WALLTIME, do_again
 from backfill.core.view import View
 from backfill.loading import load
-from backfill.model.errors import BackfillError, UsageError
+from backfill.model.errors import BackfillError, PolicyError, UsageError
 from backfill.model.platform import Platform
 from backfill.model.promises import CAUSES
 from backfill.model.schedule import REASONS, STATES
 from backfill.model.units import NEVER
 from backfill.model.workload import Jobs
+from backfill.queue import feed
 from backfill.queue.feed import Message
 from backfill.worlds.simulated import sorter
 
 ROOM = 256  # jobs for which the first State has room
 MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
+ANEW = "the queue runs a preempted job anew from its beginning"
 
 Decisions = dict[str, Any]
 
@@ -182,6 +185,8 @@ class Planner:
         jobs = state.jobs
         jobs.submit[row] = facts.get("submit", state.now)
         jobs.walltime[row] = facts["walltime"] + facts["grace"]
+        if state.runs.preempts:
+            state.runs.whole[row] = jobs.walltime[row]
         need = [facts["need"].get(name, 0) for name in self.platform.resources]
         jobs.demand[row], jobs.need[row] = need, need
         jobs.priority[row] = facts["priority"]
@@ -252,10 +257,20 @@ class Planner:
         """What was written down of the pass."""
         state = self.state
         starts: list[list[Any]] = []
+        preempts: list[list[int]] = []
         plan: dict[int, int | None] = {}
         for code, job, a, b, c, _ in state.journal.row[: state.journal.rows].tolist():
-            if code == START:
+            if code == PREEMPT:
+                if a != REQUEUE:
+                    who = f"policy {self.policy.name} preempts job {self.ids[job]}"
+                    raise PolicyError(f"{who} and keeps its progress; {ANEW}")
+                preempts.append([self.ids[job], 0])
+            elif code == START:
                 starts.append([self.ids[job], REASONS[a]])
+                for one in preempts[::-1]:  # those that left so that it has room
+                    if one[1]:
+                        break
+                    one[1] = self.ids[job]
                 plan[self.ids[job]] = None
                 self.moves.pop(self.ids[job], None)
             elif code == RESERVE:
@@ -266,7 +281,8 @@ class Planner:
                 plan[self.ids[job]] = None
         state.journal.rows = 0
         wake = int(state.batch.timers[0]) if state.batch.timed > 0 else None
-        return {"now": now, "starts": starts, "plan": [*plan.items()], "wake": wake, "anew": not self.policy.keeps}
+        told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": [*plan.items()], "wake": wake}
+        return told | {"anew": not self.policy.keeps}
 
     def _note_move(self, job: int, move: "Move") -> None:
         """Remember that a job has another start in the plan than before."""
@@ -299,10 +315,19 @@ def load_policy(text: str) -> tuple[Policy, Any]:
     """A policy that the queue can use. Raises UsageError, and PolicyError for a mistake in a file."""
     policy, params = load(text)
     if policy.preempts:
-        raise UsageError(f"policy {policy.name} preempts; the queue cannot take back what a running job holds")
+        _check_preempts(policy, params)
     if policy.processors:
         raise UsageError(f"policy {policy.name} schedules nodes of one cpu each; the queue has one node")
     return policy, params
+
+
+def _check_preempts(policy: Policy, params: Any) -> None:
+    """A job that makes way is ended; nobody can keep what it has done, or the memory that it has."""
+    how = policy.in_full(params).get("how")
+    if how != "requeue":
+        other = f"{policy.name}:how=requeue" if how else "a policy with how=requeue, such as preemptive"
+        what = f"by {how}" if how else "and keeps their progress"
+        raise UsageError(f"policy {policy.name} preempts jobs {what}; {ANEW}; expected {other}")
 
 
 def answer(planner: Planner | None, asked: dict[str, Any]) -> tuple[Planner, Decisions]:
@@ -318,7 +343,7 @@ def answer(planner: Planner | None, asked: dict[str, Any]) -> tuple[Planner, Dec
     for now, messages in asked["history"]:
         done = planner.decide(now, messages)
         plan = dict(done["plan"]) if done["anew"] else plan | dict(done["plan"])
-        passes.append(done["starts"])
+        passes.append(feed.decisions(done))
         wake = done["wake"]
     policy = planner.policy
     binds = policy.binds and policy.keeps

@@ -14,7 +14,7 @@ from backfill.model.errors import InputError
 from backfill.model.schedule import NO_TIME
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.queue import feed
-from backfill.queue.book import Event, Facts, whole
+from backfill.queue.book import PREEMPT, Event, Facts, whole
 from backfill.queue.closed import Away, Closed, Life, lives
 from backfill.queue.planner import Planner, load_policy, platform_of
 from backfill.queue.store import Store, StoreError
@@ -92,9 +92,9 @@ def _check_open(one: Epoch, number: int, result: Check) -> bool:
         if wake is not None and wake < then.now:
             one.away.append((wake, then.now))
         told = planner.decide(then.now, then.messages)
-        done, wake = told["starts"], told["wake"]
+        done, wake = feed.decisions(told), told["wake"]
         result.passes += 1
-        result.starts += len(then.decided)
+        result.starts += sum(why != PREEMPT for _, why, *_ in then.decided)
         if done == then.decided:
             continue
         if place + 1 == len(one.passes) and not then.decided:  # it may have had no answer
@@ -127,9 +127,14 @@ def _cannot_simulate(one: Epoch) -> str:
         return "a pass came late"
     if one.facts["base"]:
         return "jobs were open when it began"
+    preempted: set[int] = set()
     for event in one.events:
-        if event.kind in ("hold", "release", "edit", "unstarted", "requeue", "declined", "capacity"):
+        if event.kind in ("hold", "release", "edit", "unstarted", "requeue", "declined", "capacity", "withdrawn"):
             return f"it has a {event.kind}"
+        if event.kind == "spared" or (event.kind in ("end", "stop") and event.job in preempted):
+            return "a job ended by itself, or was cancelled, when it was preempted"
+        if event.kind in (PREEMPT, "preempted"):
+            (preempted.add if event.kind == PREEMPT else preempted.discard)(event.job)
     for then in one.passes:
         for kind, job, *_ in then.messages:
             if kind == "wait" and ["submit", job] not in [message[:2] for message in then.messages]:
@@ -141,6 +146,10 @@ def _cannot_simulate(one: Epoch) -> str:
         return "a job never came to the queue of the policy"
     if any(not life.ends for life in found.values()):
         return "some of its jobs are not over"
+    for life in found.values():
+        *before, last = (end - start for start, end in zip(life.starts, life.ends, strict=False))
+        if last <= max(before, default=-1):
+            return "a job ran longer before it was preempted than in the end"
     return ""
 
 
@@ -185,9 +194,12 @@ def _check_simulated(one: Epoch, number: int, result: Check) -> None:
     schedule = simulate(log, platform, policy, params, Options(overrun="extend")).schedule
     for row, (job, life) in enumerate(found.items()):
         result.simulated_jobs += 1
-        start = None if schedule.start[row] == NO_TIME else int(schedule.start[row])
-        if [start] != life.starts:
-            result.closed_loop.append(f"epoch {number}, job {job}: started at {life.starts}, simulated at {start}")
+        if schedule.runs is None:
+            starts = [int(t) for t in schedule.start[row : row + 1] if t != NO_TIME]
+        else:
+            starts = schedule.runs.start[schedule.runs.job == row].tolist()
+        if starts != life.starts:
+            result.closed_loop.append(f"epoch {number}, job {job}: started at {life.starts}, simulated at {starts}")
 
 
 @dataclass
@@ -201,7 +213,8 @@ class WhatIf:
 
 def what_if(some: list[Epoch], policy: str) -> WhatIf:
     """Each epoch under another policy, with all that people did: the jobs that waited in it and ran. A wait begins when
-    the job may start; jobs that wait for ends of others follow these. Spans without a daemon are not repeated."""
+    the job may start, and ends with its last start; jobs that wait for ends of others follow these. Spans without a
+    daemon are not repeated."""
     load_policy(policy)
     result = WhatIf()
     for one in some:
@@ -213,6 +226,6 @@ def what_if(some: list[Epoch], policy: str) -> WhatIf:
         for job, life in again.lives.items():
             if life.waits and life.starts and again.starts[job] and life.starts[0] >= life.waits[0]:
                 result.jobs.append(job)
-                result.was.append(life.starts[0] - life.waits[0])
-                result.would_be.append(again.starts[job][0] - again.waits[job])
+                result.was.append(life.starts[-1] - life.waits[0])
+                result.would_be.append(again.starts[job][-1] - again.waits[job])
     return result

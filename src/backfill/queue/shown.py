@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.engine import Engine
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store
@@ -20,6 +20,8 @@ WORDS = {
     "BeginTime": "its begin time has not come",
     "Dependency": "waits for other jobs",
     "JobArrayTaskLimit": "its array has as many tasks running as it may",
+    "Preempting": "the policy has started it, and jobs that make way for it are being ended",
+    "Preempted": "it makes way for another job, and runs anew later",
 }
 
 
@@ -79,6 +81,7 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
     return {
         **row(engine, job, now),
         **{name: getattr(job, name) for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
+        **{name: getattr(job, name) for name in ("preemptions", "preempted_for")},
         "promise_s": _seconds(job.promise, engine.book.skew),
         "cpu_s": _seconds(job.cpu),
         "cpu_ids": job.cpu_ids,
@@ -108,9 +111,11 @@ def _told(data: Facts) -> Facts:
 
 
 def _why(engine: Engine, job: Job, now: int) -> str:
-    """Why a pending job does not run."""
+    """Why a pending job does not run, or one that runs is being ended."""
+    if job.due is not None and job.state == PENDING:
+        return "Preempting"
     if job.state != PENDING:
-        return ""
+        return "Preempted" if job.cause == PREEMPT else ""
     blocked = engine.book.blocked(job, now)
     if blocked:
         return blocked

@@ -1,0 +1,38 @@
+"""What it means for a job that an attempt of it is over, as `settle` found it."""
+
+from backfill.queue.attempts import Verdict
+from backfill.queue.book import PREEMPT, Event, Facts, Job
+from backfill.queue.states import CANCELLED, COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT
+
+STATES = {
+    "limit": TIMEOUT,
+    "cancel": CANCELLED,
+    PREEMPT: CANCELLED,  # of a job that was cancelled while it made way
+    "memory": OUT_OF_MEMORY,
+    "output": FAILED,
+    "exec": FAILED,
+}
+REASONS = {"output": "Output", "exec": "Command"}
+
+
+def made_way(job: Job, verdict: Verdict) -> bool:
+    """Whether an attempt is over since the job was preempted.
+
+    One that had ended before it was told to has just ended. Of one whose end nobody saw it must be known that it was
+    told to, or the job must be one that may run twice.
+    """
+    if verdict.kind == "ended":
+        return bool(verdict.record.get("cause") == PREEMPT)
+    if verdict.kind == "unstarted":
+        return job.cause == PREEMPT
+    return verdict.kind == "unknown" and (bool(verdict.record.get("told")) or (job.requeue and job.cause == PREEMPT))
+
+
+def end_of(record: Facts, number: int) -> Event:
+    """The end of a job, by what its supervisor wrote down."""
+    cause, status = record.get("cause"), record["status"]
+    code, signal = (status >> 8) & 255, status & 127
+    state = STATES.get(cause or "", COMPLETED if status == 0 else FAILED)
+    facts: Facts = {"state": state, "reason": REASONS.get(cause or "", "")}
+    facts.update(exit=code, signal=signal, maxrss=record.get("maxrss"), cpu=record.get("cpu"))
+    return Event("end", number, facts)
