@@ -9,7 +9,7 @@ import secrets
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ PARQUET = b"PAR1"
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _PIECE, _MOST, _MANY = 1 << 20, 8 << 20, 1 << 10  # bytes read at once, without a line, and of NUL
+_LOOKED_AT = 4 << 20  # bytes that readers look at as text at one time
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Source:
     file: str  # what messages call it
     data: bytes  # unpacked where it was gzip
     sha256: str  # of the bytes as they came
+    progress: Callable[[float], None] | None = None  # hears which share of the text has been read
 
     @classmethod
     def of(cls, source: "Source | bytes | str | Path", error: type[InputError] = WorkloadError) -> "Source":
@@ -65,6 +67,21 @@ class Source:
         if not data or data.isspace():
             raise error(at(file, None, "is empty"))
         return cls(file, data, raw.digest.hexdigest())
+
+    def pieces(self) -> Iterator[str]:
+        """The text, in parts of whole lines; all at once it would take its size in memory a second time."""
+        begin = 0
+        while begin < len(self.data):
+            end = self.data.find(b"\n", begin + _LOOKED_AT)
+            end = len(self.data) if end < 0 else end + 1
+            yield self.data[begin:end].decode("utf-8", "replace")
+            begin = end
+            if self.progress is not None:
+                self.progress(begin / len(self.data))
+
+    def lines(self) -> Iterator[str]:
+        """The lines without their ends."""
+        return (line for piece in self.pieces() for line in piece.removesuffix("\n").split("\n"))
 
     @property
     def name(self) -> str:
