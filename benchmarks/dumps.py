@@ -7,15 +7,18 @@ import numpy as np
 COLUMNS = ("JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|Elapsed|Timelimit|NNodes|NCPUS|ReqMem|"
            "ReqTRES|AllocTRES|NodeList")  # fmt: skip
 STATES = ("COMPLETED", "COMPLETED", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED by 1001")
-SHAPES = ("jobs", "steps", "arrays", "gangs")
+SHAPES = ("jobs", "steps", "arrays", "gangs", "mixed")
 
 
 def sacct(lines: int, shape: str, seed: int = 1) -> str:
     """The text of a dump with so many lines.
 
     `jobs`: a line each, on one of 1,000 nodes. `steps`: jobs with .batch, .extern and a numbered step. `arrays`: tasks
-    of arrays of 100, all of one kind. `gangs`: each on several of 5,000 nodes, hardly two alike.
+    of arrays of 100, all of one kind. `gangs`: each on several of 5,000 nodes, hardly two alike. `mixed`: as a site has
+    them: all of that, jobs that were requeued, cancelled before they ran, or consist of unequal components.
     """
+    if shape == "mixed":
+        return _mixed(lines, seed)
     draw = np.random.default_rng(seed)
     many = lines // 4 if shape == "steps" else lines
     submit = 1_700_000_000 + np.cumsum(draw.integers(0, 30, many))
@@ -41,6 +44,33 @@ def sacct(lines: int, shape: str, seed: int = 1) -> str:
         for step in ("batch", "extern", "0") if shape == "steps" else ():
             found.append(f"{name}.{step}||a{user[job] % 20}|||{times}|{shared}||1|{cpus[job]}|||{tres}|{hosts}")
     return "\n".join(found) + "\n"
+
+
+def _mixed(lines: int, seed: int) -> str:
+    """A tenth of each kind of job, and four tenths of jobs with steps."""
+    draw = np.random.default_rng(seed)
+    kinds = {shape: iter(sacct(lines, shape, seed).splitlines()[1:]) for shape in ("jobs", "steps", "arrays", "gangs")}
+    found = [COLUMNS]
+    number = 10**7
+    while len(found) <= lines:
+        kind = int(draw.integers(0, 10))
+        number += 1
+        if kind < 4:
+            found += [next(kinds["steps"]) for _ in range(4)]
+            continue
+        name, *cells = next(kinds[("jobs", "arrays", "gangs")[kind % 3]]).split("|")
+        if kind == 7:  # requeued: the same submit, and a second line behind it
+            first = [*cells[:8], "REQUEUED", *cells[9:]]
+            again = [*cells[:6], *(text.replace("202", "203", 1) for text in cells[6:8]), *cells[8:]]
+            found += ["|".join([str(number), *first]), "|".join([str(number), *again])]
+        elif kind == 8:  # never ran
+            never = [*cells[:6], "None", cells[7], "CANCELLED by 7", "00:00:00", *cells[10:-2], "", "None assigned"]
+            found.append("|".join([str(number), *never]))
+        elif kind == 9 and number % 5 == 0:  # two components
+            found += ["|".join([f"{number}+{part}", *cells]) for part in range(2)]
+        else:
+            found.append("|".join([f"{kind}{name}", *cells]))
+    return "\n".join(found[: lines + 1]) + "\n"
 
 
 def _date(seconds: int) -> str:

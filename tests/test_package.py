@@ -53,7 +53,7 @@ def installed(built, tmp_path_factory):
     others = [path for path in sys.path if "site-packages" in path]
     (Path(place.strip()) / "others.pth").write_text("\n".join(others))  # whose own .pth files then count for nothing
     wheel = one(built, "*.whl")
-    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check", "-q"]
+    pip = [sys.executable, "-m", "pip", "--python", folder, "--disable-pip-version-check", "-q"]
     run(*pip, "install", "--no-deps", "--no-index", "--ignore-installed", wheel, folder=folder)
     return programs
 

@@ -9,6 +9,7 @@ import pytest
 
 from backfill.queue import client
 
+WORKFLOW = Path(__file__).parents[1] / ".github" / "workflows" / "systems.yml"
 NOT_POSIX = Path(__file__).parent / "not_posix"
 SCRIPT = """
 import backfill as bf
@@ -62,3 +63,11 @@ def test_the_live_queue_says_in_one_line_that_it_needs_linux(system, monkeypatch
         f"backfill: the live queue needs Linux; this system is {system}. All verbs that simulate run here\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not WORKFLOW.exists(), reason="the sdist has no workflows")
+def test_the_workflow_runs_tests_that_there_are():
+    words = WORKFLOW.read_text(encoding="utf-8").split()
+    named = [word for word in words if word.startswith("tests/")]
+    assert len(named) > 5
+    assert [name for name in named if not (WORKFLOW.parents[2] / name).exists()] == []

@@ -670,7 +670,9 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
         numbers |= kept_metrics(done.schedule)
     if (promised := _departures(log, spec, done)) is not None:
         numbers |= departure_metrics(promised, log, done.schedule)
-    return Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
+    found = Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
+    found.__dict__["departures"] = promised  # which `Result.departures` would find out again
+    return found
 
 
 def _simulation(

@@ -104,3 +104,20 @@ def test_a_picture_that_was_stretched_becomes_exact(open_page, large):
             const settled = see(); chart.drawn = null; chart.draw(); const anew = see();
             return chart.stretched === null && settled.every((value, i) => value === anew[i]); }}"""
     )
+
+
+def test_a_chart_is_laid_out_and_drawn_once_as_the_page_opens(browser, large):
+    session = (context := browser.new_context(viewport={"width": 1280, "height": 900})).new_page()
+    profiler = context.new_cdp_session(session)
+    profiler.send("Profiler.enable")
+    profiler.send("Profiler.startPreciseCoverage", {"callCount": True, "detailed": False})
+    session.goto(large.as_uri())
+    session.wait_for_selector("#gantt[data-ready]")
+    session.wait_for_timeout(300)
+    calls = {
+        function["functionName"]: function["ranges"][0]["count"]
+        for script in profiler.send("Profiler.takePreciseCoverage")["result"]
+        for function in script["functions"]
+    }
+    context.close()
+    assert (calls["layOut"], calls["put"]) == (1, 1)  # one of the four policies is shown at first; `put` is a picture

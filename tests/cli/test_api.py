@@ -163,3 +163,14 @@ def test_a_schedule_frame_says_whose_job_waited_how_long(log):
     frame = on4(log).to_polars()
     assert {"wait", "runtime", "cpus", "user", "partition"} <= set(frame.columns)
     assert frame["wait"].to_list() == [s - e for s, e in zip(frame["start"], frame["submit"], strict=True)]
+
+
+def test_departures_are_found_out_once(monkeypatch):
+    from backfill import api
+
+    found = []
+    of = api.Departures.of
+    monkeypatch.setattr(api.Departures, "of", lambda *arguments: found.append(of(*arguments)) or found[-1])
+    result = bf.simulate(bf.generate("two-tier?projects=5"), policy="2tsb")
+    assert [result.departures] == found
+    assert bf.simulate(bf.generate("lublin?jobs=5&cpus=64"), policy="easy").departures is None

@@ -343,3 +343,12 @@ def test_broken_lines_of_swf_are_named_and_left_out(backfill, tmp_path):
         "broken line: messy.swf:5: field 5 (allocated processors) is '0.5'; expected a whole number within "
         "+-1099511627776",
     ]
+
+
+def test_a_line_now_and_then_says_how_far_a_long_import_is(backfill, monkeypatch, tmp_path):
+    from backfill.cli import say
+
+    (tmp_path / "dump.psv").write_text("JobID|State|Submit|Start|End|NCPUS\n" + "1|COMPLETED|0|1|2|1\n" * 3)
+    monkeypatch.setattr(say, "LINE_S", 0)
+    assert "reading dump.psv: 100% done" in backfill("import", "sacct", "dump.psv").err
+    assert "done after" not in backfill("import", "sacct", "dump.psv", "--quiet").err

@@ -74,6 +74,12 @@ def test_a_log_without_memory_is_none_of_the_two(tmp_path):
         ibb_logs.workload((log_of(tmp_path, [(0, 100, 32, -1, 50)]),))
 
 
+def test_a_metric_that_a_log_does_not_have_is_named():
+    with pytest.raises(WorkloadError, match="mean_slowdown under ibb is undefined"):
+        ibb_logs._number(None, SLOWDOWN, "ibb")
+    assert ibb_logs._number(0, SLOWDOWN, "ibb") == 0
+
+
 @pytest.mark.parametrize(
     ("walltime", "seconds"), [("max", [100, 500, 300]), ("requested", [50, 500, 300]), ("exact", [100, 200, 300])]
 )

@@ -417,8 +417,9 @@ def test_the_ids_of_jobs_that_are_left_out_are_known():
         (b"\0", "1: holds NUL bytes; expected text in UTF-8"),
         (b"\n", ": only white space for more than 8 MiB; expected a log"),
         (b"1", "1: a line of more than 8 MiB; expected a log"),
+        (b"y\n", ": one line repeated for more than 8 MiB; expected a log"),
     ],
-    ids=["zeros", "blank lines", "one line"],
+    ids=["zeros", "blank lines", "one line", "yes"],
 )
 def test_what_unpacks_to_no_log_is_refused_before_all_of_it_is_in_memory(tmp_path, content, told):
     path = tmp_path / "w.swf.gz"

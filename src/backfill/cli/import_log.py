@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from backfill.analysis.quality import Quality
     from backfill.model.workload import Floats
 
+STEPS = 1000  # of the progress bar
 SHOWN = 6  # sentences that the terminal gets; --json has all
 BARS = "▁▂▃▄▅▆▇█"
 COLUMNS = 60  # of the bars at most
@@ -107,7 +108,8 @@ def import_log(
         rules = replace(rules, resources=tuple(name for name in machine.resources if name != "cpus"))
     if platform is not None:
         rules = replace(rules, machines=machine)
-    workload = read(format, file, rules)
+    with say.bar(f"reading {file}", STEPS) as bar:
+        workload = read(format, file, rules, None if bar is None else lambda share: bar(round(share * STEPS)))
     if machine is not None:
         workload = replace(workload, cpus=machine.cpus)
     judged = quality(workload, machine)

@@ -113,10 +113,19 @@ class LogTask:
             }
         kept = (*METRICS, "rejected_jobs")
         numbers = {
-            policy: {metric: float(result.metrics[metric] or 0) for metric in kept}
+            policy: {metric: _number(result.metrics[metric], metric, policy) for metric in kept}
             for policy, result in zip(self.specs, results, strict=True)
         }
         return Row(numbers, changes, parts)
+
+
+def _number(value: float | None, metric: str, policy: str) -> float:
+    """A metric that a claim is about. Raises WorkloadError where the log has none."""
+    if value is None:
+        raise WorkloadError(
+            f"{metric} under {policy} is undefined; expected a log of which some jobs run on {CPUS} cpus"
+        )
+    return float(value)
 
 
 def _estimate(mean: float | None, low: float | None, high: float | None) -> Estimate:

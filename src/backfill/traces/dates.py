@@ -1,10 +1,18 @@
 """Instants as logs write them: seconds since 1970, or dates in ISO 8601, with or without a zone."""
 
+from collections.abc import Container, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
+import numpy as np
+from numpy.typing import NDArray
+
 from backfill.model.errors import BadArgument
+from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, parse_seconds
+from backfill.model.workload import Ints
+from backfill.traces.fixed import Texts, number
 
 EXPECTED = "a number of seconds or a date such as 2026-03-01T12:00:00 or 2026-03-01 12:00+01:00"
 ZONELESS = "dates without a zone are read as UTC; --timezone Europe/Berlin (for example) names the zone of the log"
@@ -38,6 +46,42 @@ class Instants:
             return self._hours[text[:14]] + CLOCK[text[14:]]
         except KeyError:
             return self._new(text)
+
+    def column(self, texts: Sequence[str], blank: Container[str]) -> tuple[Ints, list[int], NDArray[np.bool_]]:
+        """The same of a whole column, NO_TIME for texts in `blank`; bad rows; and which dates came without a zone.
+
+        A text of a bad row is no instant. Nothing is remembered.
+        """
+        found, left, zoneless = np.full(len(texts), NO_TIME), np.ones(len(texts), np.bool_), self.zoneless
+        without = np.zeros(len(texts), np.bool_)
+        fixed = Texts(texts)
+        rows, digits = fixed.digits("0000-00-00T00:00:00")
+        clock = (digits[:, 10] < 6) & (digits[:, 12] < 6)
+        rows, digits = rows[clock], digits[clock]
+        hours, first, hour_of = np.unique(number(digits[:, :10]), return_index=True, return_inverse=True)
+        begins = np.full(len(hours), NO_TIME)
+        for place, row in enumerate(rows[first].tolist()):
+            with suppress(ValueError):
+                begins[place] = self(f"{texts[row][:14]}00:00")
+        begin, clock_of = begins[hour_of], 60 * number(digits[:, 10:12]) + number(digits[:, 12:])
+        dated = begin != NO_TIME
+        found[rows[dated]] = (begin + clock_of * SECOND)[dated]
+        left[rows[dated]], without[rows[dated]] = False, True
+        rows, digits = fixed.digits("0" * 10)
+        found[rows], left[rows] = number(digits) * SECOND, False
+        bad = list[int]()
+        for row in np.flatnonzero(left).tolist():
+            text = texts[row]
+            if text in blank:
+                continue
+            self.zoneless = False
+            try:
+                found[row] = self(text)
+            except ValueError:
+                bad.append(row)
+            without[row] = self.zoneless or (text[:14] in self._hours and text[14:] in CLOCK)
+        self.zoneless = zoneless
+        return found, bad, without
 
     def _new(self, text: str) -> int:
         if len(text) == 19 and text[13] == ":" and text[14:] in CLOCK:

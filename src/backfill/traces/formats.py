@@ -116,9 +116,12 @@ FORMATS: dict[str, Reader] = {
 }
 
 
-def import_log(format: str, file: str, rules: Rules | None = None) -> Workload:
+def import_log(
+    format: str, file: str, rules: Rules | None = None, progress: Callable[[float], None] | None = None
+) -> Workload:
     r"""The jobs of a file in a format of FORMATS, whatever its name; `-` is standard input.
 
+    progress: hears which share of the log has been read, from 0 to 1, now and then, where the format tells.
     Raises UsageError for an unknown format, and WorkloadError with file, line and field.
 
     >>> import backfill as bf
@@ -128,7 +131,7 @@ def import_log(format: str, file: str, rules: Rules | None = None) -> Workload:
     <Workload jobs.txt: 1 job>
     """
     check_format(format)
-    return FORMATS[format](Source.of(file), rules or Rules())
+    return FORMATS[format](replace(Source.of(file), progress=progress), rules or Rules())
 
 
 def check_format(format: str) -> None:

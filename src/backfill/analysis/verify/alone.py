@@ -4,6 +4,7 @@ A job stays without a start only where it could not run even alone, or comes aft
 is here too: a job that can never run is rejected when it comes, so that no event cancels it later.
 """
 
+import heapq
 from dataclasses import replace
 from typing import cast
 
@@ -71,23 +72,49 @@ def refused(case: Case, until: Ints, ties: Ties) -> Mask:
     for row, before in zip(np.repeat(np.arange(len(jobs)), np.diff(jobs.after.first)), jobs.after.items, strict=True):
         later.setdefault(int(before), []).append(int(row))
     out = _with_followers(hopeless, later)
-    queued: dict[tuple[str, str], list[int]] = {}
+    queues: dict[tuple[str, str], _Queue] = {}
     for row in np.lexsort((np.arange(len(jobs)), jobs.submit)).tolist():
         if row in out or over[row] == -NEVER:
             continue
-        now, mine = jobs.submit[row], {}
+        mine = []
         for limit in limits:
             if (whose := members.account(limit, row)) is not None:
-                # One that starts and ends at this very instant does so after the submits.
-                here = [x for x in queued.get((limit.name, whose), ()) if over[x] >= now]
-                there = [x for x in here if over[x] > now or case.start[x] == now or ties == "step"]
-                mine[limit.name, whose] = [x for x in there if x not in out]
-                full[row] |= len(mine[limit.name, whose]) >= (limit.queued_jobs or 0)
+                mine.append(queues.setdefault((limit.name, whose), _Queue()))
+                full[row] |= mine[-1].count(int(jobs.submit[row])) >= (limit.queued_jobs or 0)
         if full[row] and not case.ran[row]:
-            out |= _with_followers({row}, later)
+            new = _with_followers({row}, later) - out
+            out |= new
+            for queue in queues.values() if len(new) > 1 else ():
+                queue.leave(new)
         else:
-            queued |= {account: [*there, row] for account, there in mine.items()}
+            # One that starts and ends at this very instant does so after the submits.
+            stays = ties == "step" or case.start[row] == over[row]
+            for queue in mine:
+                queue.join(row, int(over[row]), bool(stays))
     return full
+
+
+class _Queue:
+    """The jobs that one limit counts, until they are over."""
+
+    def __init__(self) -> None:
+        self._ends: list[tuple[int, bool, int]] = []  # a heap: when it is over, whether at that instant it still counts
+        self._rows: set[int] = set()
+
+    def join(self, row: int, over: int, stays: bool) -> None:
+        """A job that counts until it is over; stays: also at that very instant."""
+        heapq.heappush(self._ends, (over, stays, row))
+        self._rows.add(row)
+
+    def leave(self, rows: set[int]) -> None:
+        """These will never run, so they count no longer."""
+        self._rows -= rows
+
+    def count(self, now: int) -> int:
+        """How many count at this instant; instants never go back."""
+        while self._ends and (self._ends[0][0] < now or (self._ends[0][0] == now and not self._ends[0][1])):
+            self._rows.discard(heapq.heappop(self._ends)[2])
+        return len(self._rows)
 
 
 def _with_followers(rows: set[int], later: dict[int, list[int]]) -> set[int]:

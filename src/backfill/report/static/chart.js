@@ -50,8 +50,10 @@ class Chart {
   resize() {
     const { width, height } = this.place.getBoundingClientRect();
     if (!width) return;
-    const most = Math.sqrt(PIXELS_MOST / (width * height));
-    this.scale = Math.min(window.devicePixelRatio || 1, Math.max(1, most));
+    const most = Math.sqrt(PIXELS_MOST / (width * height)), scale = Math.min(window.devicePixelRatio || 1, Math.max(1, most));
+    const size = [width, height, scale].join();
+    if (size === this.size && this.drawn) return this.later(); // the picture stands, as when the browser tells the first size
+    Object.assign(this, { size, scale });
     this.width = Math.max(1, Math.round((width - GUTTER) * this.scale));
     this.height = Math.max(1, Math.round((height - FOOT) * this.scale));
     Object.assign(this.raster.canvas, { width: this.width, height: this.height });

@@ -102,7 +102,9 @@ class Data {
       found.end[job] = ran ? found.start[job] + found.held[job] : -1;
     }
     if (earlier.length) this.before(found, earlier);
-    found.pieces = layOut(this, found);
+    // Laid out when it is first drawn: of the first policy, others need no more than how long jobs held their nodes.
+    let pieces = null;
+    Object.defineProperty(found, "pieces", { get: () => (pieces ||= layOut(this, found)) });
     this.schedules[policy] = found;
     return found;
   }

@@ -1,8 +1,11 @@
 """The machine that a log must at least have had: from where its jobs ran, and what they held there at once."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.model.constraint import is_feature
 from backfill.model.partitions import Partition
@@ -10,34 +13,32 @@ from backfill.model.platform import NODES_MAX, Platform
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import counted
 from backfill.model.workload import Ints, Labels, Workload
+from backfill.traces.accounting.stays import Hosts
 
 _KNOWN = 0.95  # of the jobs must have told where they ran
-_ENTRIES_MAX = 10**8  # of jobs x nodes; more would take gigabytes
+_ENTRIES_MAX = 10**8  # of jobs x nodes; more would take a minute
+_AT_ONCE = 10**6  # entries that are looked at at one time
 
 
-def estimated_platform(log: Workload, start: Ints, end: Ints, hosts: Labels) -> tuple[Platform | None, str]:
+def estimated_platform(log: Workload, start: Ints, end: Ints, hosts: Hosts) -> tuple[Platform | None, str]:
     """Nodes, each as large as what jobs held on it at once, and how that was found; None where no job ran.
 
-    start, end: microseconds, NO_TIME where a job never started. hosts: the lists of nodes, tuples of their names.
-    Without these, or where they are no names of nodes, a pool. Partitions have the nodes on which their jobs ran.
+    start, end: microseconds, NO_TIME where a job never started. Without hosts, or where they are no names of nodes, a
+    pool. Partitions have the nodes on which their jobs ran.
     """
     ran = np.flatnonzero((start != NO_TIME) & (end != NO_TIME) & (end > start))
     if not len(ran):
         return None, ""
     held = log.jobs.tasks[:, None] * log.jobs.demand
     licences = _licences(log, start, end)
-    names = _names(hosts, ran)
-    if names and (hosts.codes[ran] >= 0).mean() > _KNOWN:
-        placed = ran[hosts.codes[ran] >= 0]
-        lists = [np.array([names[name] for name in each if name in names], np.int64) for each in hosts.names]
-        sizes = np.array([len(each) for each in lists])[hosts.codes[placed]]
-        if sizes.sum() <= _ENTRIES_MAX:
-            node = np.concatenate([lists[code] for code in hosts.codes[placed].tolist()])
-            job = np.repeat(placed, sizes)
-            share = held[job] // np.repeat(sizes, sizes)[:, None]
-            peaks = _peaks(node, start[job], end[job], share, len(names))
-            return _nodes(log, tuple(names), peaks, node, job, licences)
-    peak = _peaks(np.zeros(len(ran), np.int64), start[ran], end[ran], held[ran], 1)
+    placed = ran[hosts.codes[ran] >= 0]
+    names, rank = _names(hosts, placed)
+    if names and len(placed) > _KNOWN * len(ran):
+        seats = _Seats.of(hosts, placed, rank)
+        if seats.size.sum() <= _ENTRIES_MAX:
+            peaks = _peaks(seats, start[placed], end[placed], held[placed] // seats.size[:, None], len(names))
+            return _nodes(log, names, peaks, seats, log.jobs.partition.take(placed), licences)
+    peak = _peaks(_Seats.one_each(np.zeros(len(ran), np.int64)), start[ran], end[ran], held[ran], 1)
     pool = Platform(
         nodes=("pool",),
         resources=log.resources,
@@ -53,24 +54,77 @@ def estimated_platform(log: Workload, start: Ints, end: Ints, hosts: Labels) -> 
     )
 
 
-def _names(hosts: Labels, ran: Ints) -> dict[str, int]:
-    """The nodes of jobs that ran, in natural order; none where they cannot be nodes of a platform."""
-    used = set(hosts.codes[ran].tolist()) - {-1}
-    found = {name for code in used for name in hosts.names[code]}
-    if len(found) > NODES_MAX or not all(map(is_feature, found)):
-        return {}
-    return {name: i for i, name in enumerate(sorted(found, key=lambda name: (len(name), name)))}
+@dataclass(frozen=True, eq=False)
+class _Seats:
+    """Where each of some jobs held something: on nodes[begin[i]:begin[i] + size[i]]."""
+
+    begin: Ints
+    size: Ints
+    nodes: NDArray[Any]
+
+    @classmethod
+    def of(cls, hosts: Hosts, rows: Ints, rank: NDArray[Any]) -> "_Seats":
+        """Of these jobs, with other numbers of nodes."""
+        codes = hosts.codes[rows]
+        return cls(hosts.first[codes], (hosts.first[codes + 1] - hosts.first[codes]), rank[hosts.nodes])
+
+    @classmethod
+    def one_each(cls, nodes: Ints) -> "_Seats":
+        """A node for each job."""
+        return cls(np.arange(len(nodes)), np.ones(len(nodes), np.int64), nodes)
+
+    def entries(self, jobs: Ints) -> NDArray[Any]:
+        """The nodes of these, end to end."""
+        size = self.size[jobs]
+        before = np.cumsum(size) - size
+        found: NDArray[Any] = self.nodes[np.repeat(self.begin[jobs] - before, size) + np.arange(size.sum())]
+        return found
+
+    def batches(self, jobs: Ints) -> Iterator[Ints]:
+        """These jobs in their order, in parts of _AT_ONCE entries or one job."""
+        part = np.cumsum(self.size[jobs]) // _AT_ONCE
+        return (some for some in np.split(jobs, np.flatnonzero(np.diff(part)) + 1) if len(some))
 
 
-def _peaks(node: Ints, start: Ints, end: Ints, amounts: Ints, nodes: int) -> Ints:
-    """The most that was held at once on each node, shape (nodes, resources); an end comes before a start."""
-    order = np.lexsort((np.concatenate([2 * end, 2 * start + 1]), np.tile(node, 2)))
-    changes = np.concatenate([-amounts, amounts])[order]
-    first = np.searchsorted(np.tile(node, 2)[order], np.arange(nodes))
-    peaks = np.zeros((nodes, amounts.shape[1]), np.int64)
-    held = np.cumsum(changes, axis=0)  # what is held on a node is back at 0 where the next begins
-    some = np.flatnonzero(np.diff(np.append(first, len(changes))) > 0)
-    peaks[some] = np.maximum.reduceat(held, first[some], axis=0)
+def _names(hosts: Hosts, placed: Ints) -> tuple[tuple[str, ...], NDArray[Any]]:
+    """The nodes of these jobs, in natural order, and the place there of each node that the log names.
+
+    None where they cannot be nodes of a platform.
+    """
+    used = np.zeros(len(hosts.names), np.bool_)
+    lists = np.unique(hosts.codes[placed])
+    some = _Seats(hosts.first[lists], hosts.first[lists + 1] - hosts.first[lists], hosts.nodes)
+    for batch in some.batches(np.arange(len(lists))):
+        used[some.entries(batch)] = True
+    found = np.flatnonzero(used).tolist()
+    if len(found) > NODES_MAX or not all(is_feature(hosts.names[node]) for node in found):
+        found = []
+    found.sort(key=lambda node: (len(hosts.names[node]), hosts.names[node]))
+    rank = np.zeros(len(hosts.names), np.uint16 if len(found) < 2**16 else np.int64)  # 16 bits sort fast
+    rank[found] = np.arange(len(found))
+    return tuple(hosts.names[node] for node in found), rank
+
+
+def _peaks(seats: _Seats, start: Ints, end: Ints, amounts: Ints, nodes: int) -> Ints:
+    """The most that was held at once on each node, shape (nodes, resources); an end comes before a start.
+
+    amounts: what a job holds on each of its nodes, shape (jobs, resources).
+    """
+    held, peaks = (np.zeros((nodes, amounts.shape[1]), np.int64) for _ in range(2))
+    jobs = len(start)
+    both = _Seats(np.tile(seats.begin, 2), np.tile(seats.size, 2), seats.nodes)
+    for events in both.batches(np.argsort(np.concatenate([2 * end, 2 * start + 1]), kind="stable")):
+        node = both.entries(events)
+        change = np.where(events < jobs, -1, 1)[:, None] * amounts[events % jobs]
+        by_node = np.argsort(node, kind="stable")
+        node = node[by_node]
+        change = np.repeat(change, both.size[events], axis=0)[by_node]
+        first = np.flatnonzero(np.diff(node, prepend=-1))
+        some = node[first]
+        sums = np.cumsum(change, axis=0)
+        before = sums[first] - change[first] - held[some]
+        peaks[some] = np.maximum(peaks[some], np.maximum.reduceat(sums, first, axis=0) - before)
+        held[some] = sums[np.append(first[1:], len(node)) - 1] - before
     return peaks
 
 
@@ -80,23 +134,23 @@ def _licences(log: Workload, start: Ints, end: Ints) -> dict[str, Any]:
     ran = (start != NO_TIME) & (end != NO_TIME) & (end > start)
     held = ran[asked.jobs]
     job, item = asked.jobs[held], asked.items[held]
-    copies = _peaks(item, start[job], end[job], asked.counts[held][:, None], len(log.licences))[:, 0]
+    found = _peaks(_Seats.one_each(item), start[job], end[job], asked.counts[held][:, None], len(log.licences))
+    copies = found[:, 0]
     np.maximum.at(copies, asked.items, asked.counts)
     return {"licences": log.licences, "copies": copies}
 
 
 def _nodes(
-    log: Workload, names: tuple[str, ...], peaks: Ints, node: Ints, job: Ints, licences: dict[str, Any]
+    log: Workload, names: tuple[str, ...], peaks: Ints, seats: _Seats, partition: Labels, licences: dict[str, Any]
 ) -> tuple[Platform, str]:
-    partition = log.jobs.partition
-    pairs = np.column_stack(np.divmod(np.unique(partition.codes[job].astype(np.int64) * len(names) + node), len(names)))
+    """The nodes on which jobs held cpus. partition: of the jobs that have `seats`."""
+    of_partition = np.zeros((len(partition.names) + 1, len(names)), np.bool_)
+    for batch in seats.batches(np.arange(len(seats.size))):
+        of_partition[np.repeat(partition.codes[batch], seats.size[batch]), seats.entries(batch)] = True
     used = np.flatnonzero(peaks[:, 0] > 0)
-    place = np.full(len(names), -1)
-    place[used] = np.arange(len(used))
     partitions = []
-    for code in sorted(set(partition.codes.tolist()) - {-1}):
-        mine = place[pairs[pairs[:, 0] == code, 1]]
-        mine = mine[mine >= 0]
+    for code in sorted(set(log.jobs.partition.codes.tolist()) - {-1}):
+        mine = np.flatnonzero(of_partition[code, used])
         partitions.append(Partition(name=partition.names[code], nodes=mine if len(mine) else np.arange(len(used))))
     platform = Platform(
         nodes=tuple(names[i] for i in used.tolist()),

@@ -12,7 +12,8 @@ from backfill.model.errors import WorkloadError, at
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, counted
 from backfill.traces.accounting.htcondor_events import is_event_log, records_of_events
-from backfill.traces.accounting.records import Accounted, Record, workload_of
+from backfill.traces.accounting.records import Accounted, workload_of
+from backfill.traces.accounting.stays import Record, Stays
 from backfill.traces.broken import BrokenLine, BrokenLines
 from backfill.traces.classads import ads_of
 from backfill.traces.files import Source
@@ -31,7 +32,7 @@ def read_htcondor(source: Source, zone: str | None = None) -> Accounted:
         records = records_of_events(text, zone, broken, notes)
     else:
         records = _records(source.file, text, broken, notes)
-    return workload_of(records, source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
+    return workload_of(Stays.of(records), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
 
 
 def _records(file: str, text: str, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import counted
-from backfill.traces.accounting.records import Record
+from backfill.traces.accounting.stays import Record
 from backfill.traces.broken import BrokenLine, BrokenLines
 from backfill.traces.dates import ZONELESS, Instants, zone_of
 

@@ -11,7 +11,8 @@ from functools import lru_cache
 from backfill.model.clock import Clock
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, counted
-from backfill.traces.accounting.records import Accounted, Record, workload_of
+from backfill.traces.accounting.records import Accounted, workload_of
+from backfill.traces.accounting.stays import Record, Stays
 from backfill.traces.broken import BrokenLine, BrokenLines
 from backfill.traces.files import Source
 
@@ -27,12 +28,12 @@ _MIB = 2**20
 def read_lsf(source: Source) -> Accounted:
     """The jobs of a file. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
-    return workload_of(_records(source, broken, notes), source, broken, clock=Clock(0), notes=notes)
+    return workload_of(Stays.of(_records(source, broken, notes)), source, broken, clock=Clock(0), notes=notes)
 
 
 def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
     others, asked = 0, 0
-    for line, text in enumerate(source.data.decode("utf-8", "replace").split("\n"), start=1):
+    for line, text in enumerate(source.lines(), start=1):
         if not text.strip() or text.startswith("#"):
             continue
         fields = _Fields(text)

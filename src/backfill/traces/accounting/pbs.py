@@ -14,7 +14,8 @@ from backfill.model.clock import Clock
 from backfill.model.constraint import is_feature
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, counted, parse_size, parse_span
-from backfill.traces.accounting.records import Accounted, Record, workload_of
+from backfill.traces.accounting.records import Accounted, workload_of
+from backfill.traces.accounting.stays import Record, Stays
 from backfill.traces.broken import BrokenLine, BrokenLines
 from backfill.traces.dates import Instants, zone_of
 from backfill.traces.files import Source
@@ -49,13 +50,13 @@ def read_pbs(source: Source, zone: str | None = None) -> Accounted:
     """
     broken, notes = BrokenLines(source.file), list[str]()
     records = _records(source, Instants(zone_of(zone)), broken, notes)
-    return workload_of(records, source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
+    return workload_of(Stays.of(records), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
 
 
 def _records(source: Source, instants: Instants, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
     jobs: dict[str, _Job] = {}
     others = 0
-    for line, text in enumerate(source.data.decode("utf-8", "replace").split("\n"), start=1):
+    for line, text in enumerate(source.lines(), start=1):
         if not text.strip():
             continue
         try:

@@ -1,17 +1,12 @@
 """Accounting records, of whatever batch system, as a workload."""
 
-import gc
 import re
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backfill.model.clock import Clock
 from backfill.model.constraint import alternatives, with_feature
@@ -22,104 +17,15 @@ from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.accounting.estimate import estimated_platform
+from backfill.traces.accounting.stays import LABELS, Hosts, Mask, Numbered, Stays
 from backfill.traces.broken import BrokenLines
 from backfill.traces.files import Source
 from backfill.traces.notes import REPEATED, counted, oddities
 from backfill.traces.notes import told as told_of
 
 UNLIMITED = 365 * 86_400 * SECOND  # what Slurm's backfill scheduler plans for a job without a limit (YEAR_MINUTES)
-_GPUS_MAX = 10**6
-Mask = NDArray[np.bool_]
-
-
-@dataclass(slots=True)
-class Record:
-    """One stay of a job on the machine, or a job that never started. Times in microseconds, amounts of a whole job."""
-
-    job: str
-    submit: int
-    eligible: int = NO_TIME  # from when on it could have been started: no hold, begin time or dependency
-    start: int = NO_TIME
-    end: int = NO_TIME
-    runtime: int = NO_TIME  # where it is not end - start, for instance as the job was suspended
-    walltime: int = NO_TIME
-    nodes: int = 0  # 0 = not known
-    cpus: int = 0
-    memory: int = 0  # bytes
-    gpus: int = 0
-    status: str = ""
-    unfinished: bool = False  # waits or runs while the log is written
-    again: bool = False  # the job waits again after this stay: it was requeued, preempted, or its node was lost
-    suspended: bool = False
-    unlimited: bool = False  # it asked for no end
-    exclusive: bool = False  # nobody else could be on its nodes, of which it held what it asked for
-    heterogeneous: bool = False  # a sum of unequal parts
-    user: str = ""
-    group: str = ""
-    project: str = ""
-    partition: str = ""
-    queue: str = ""
-    qos: str = ""
-    constraint: str = ""
-    gpu_type: str = ""
-    licences: str = ""  # `a:1;b:2`
-    hosts: tuple[str, ...] = ()  # on which it ran; the same object for the same list
-    after: tuple[str, ...] = ()  # jobs that it came after
-    priority: float = 0.0  # the user's own
-    deadline: int = NO_TIME
-
-
-_WHOLE = ("submit", "eligible", "start", "end", "runtime", "walltime", "nodes", "cpus", "memory", "gpus", "deadline")
-_FLAGS = ("unfinished", "again", "suspended", "unlimited", "exclusive", "heterogeneous")
-_LABELS = ("status", "user", "group", "project", "partition", "queue", "qos", "constraint", "gpu_type", "licences")
-
-_NUMBERS = re.compile(r"(\d{1,17})\D+(\d{1,17})")
-_CHUNK = 10_000  # records that live as objects at one time
 _OWN = ("constraint", "gpu_type", "licences")  # labels that are not columns of a workload as they are
-
-
-class _Table:
-    """The records column by column: a million of them as objects would take gigabytes."""
-
-    def __init__(self, records: Iterable[Record]) -> None:
-        whole = {name: array("q") for name in _WHOLE}
-        flags = {name: array("b") for name in _FLAGS}
-        codes = {name: array("l") for name in (*_LABELS, "hosts")}
-        known: dict[str, dict[Any, int]] = {name: {"": -1} for name in _LABELS} | {"hosts": {(): -1}}
-        self.job: list[str] = []
-        self.after: dict[int, tuple[str, ...]] = {}
-        priority = array("d")
-        records = iter(records)
-        while chunk := list(islice(records, _CHUNK)):
-            self.after |= {row: each.after for row, each in enumerate(chunk, start=len(self.job)) if each.after}
-            self.job += [each.job for each in chunk]
-            priority.extend([each.priority for each in chunk])
-            for name, values in (*whole.items(), *flags.items()):
-                values.extend(map(attrgetter(name), chunk))
-            for name, numbers in codes.items():
-                texts, names = [*map(attrgetter(name), chunk)], known[name]
-                for text in dict.fromkeys(texts):
-                    names.setdefault(text, len(names) - 1)
-                numbers.extend(map(names.__getitem__, texts))
-        self.whole: dict[str, Ints] = {name: np.array(values, np.int64) for name, values in whole.items()}
-        self.flags: dict[str, Mask] = {name: np.array(values, np.bool_) for name, values in flags.items()}
-        self.labels = {
-            name: Labels(np.array(codes[name], np.int32), tuple(known[name])[1:]) for name in (*_LABELS, "hosts")
-        }
-        self.priority = np.array(priority, np.float64)
-
-    def __len__(self) -> int:
-        return len(self.job)
-
-    def take(self, rows: Ints) -> None:
-        """Keep these rows, in this order."""
-        place = {row: i for i, row in enumerate(rows.tolist())} if self.after else {}
-        self.after = {place[row]: jobs for row, jobs in self.after.items() if row in place}
-        self.job = [self.job[row] for row in rows.tolist()]
-        self.whole = {name: values[rows] for name, values in self.whole.items()}
-        self.flags = {name: values[rows] for name, values in self.flags.items()}
-        self.labels = {name: values.take(rows) for name, values in self.labels.items()}
-        self.priority = self.priority[rows]
+_NUMBERS = re.compile(r"(\d{1,17})\D+(\d{1,17})")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +35,7 @@ class Accounted:
     workload: Workload
     start: Ints  # microseconds, NO_TIME of jobs that never started; shape (jobs,)
     end: Ints
-    hosts: Labels  # tuples of names of nodes
+    hosts: Hosts
 
     def on(self, machine: Platform | None) -> Workload:
         """The workload with its machine; None: the one that its jobs show."""
@@ -162,7 +68,7 @@ def _judged_on(workload: Workload, machine: Platform) -> Workload:
 
 
 def workload_of(
-    records: Iterable[Record],
+    table: Stays,
     source: Source,
     broken: BrokenLines,
     *,
@@ -171,11 +77,8 @@ def workload_of(
 ) -> Accounted:
     """The jobs of an accounting log in order of submit.
 
-    records: in any order; they are read before `broken` and `notes`, which a reader still fills. Raises WorkloadError
-    where no line can be read.
+    table: in any order; it is used up. Raises WorkloadError where no line can be read.
     """
-    with _no_collection():
-        table = _Table(records)
     if not len(table):
         broken.refuse_all()
     dropped = dict(broken.dropped)
@@ -189,10 +92,10 @@ def workload_of(
     missing = {**of_times, **of_shape, **of_after, **of_constraint}
     missing["whole nodes: only what was asked for of them is held"] = table.flags["exclusive"]
     assumed = counted(missing)
-    labels: dict[str, Any] = {name: table.labels[name] for name in _LABELS if name not in _OWN}
+    labels: dict[str, Any] = {name: table.labels[name] for name in LABELS if name not in _OWN}
     with in_file(source.file):
         jobs = Jobs(
-            job=np.array(table.job, object),
+            job=table.job,
             tasks=tasks,
             demand=demand,
             constraint=constraint,
@@ -214,22 +117,10 @@ def workload_of(
         assumed=assumed,
         notes=(*told_of(assumed, len(jobs)), *notes, *broken.notes, *oddities(jobs)),
     )
-    return Accounted(workload, table.whole["start"], table.whole["end"], table.labels["hosts"])
+    return Accounted(workload, table.whole["start"], table.whole["end"], table.hosts)
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep Python from looking for circles among millions of objects that make none: a sixth of the time."""
-    wanted = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if wanted:
-            gc.enable()
-
-
-def _drop(table: _Table, dropped: dict[str, int]) -> None:
+def _drop(table: Stays, dropped: dict[str, int]) -> None:
     """Leave out what no simulation can use; the first reason counts."""
     whole = table.whole
     ran = whole["start"] != NO_TIME
@@ -252,34 +143,40 @@ def _drop(table: _Table, dropped: dict[str, int]) -> None:
 def _numbers(ids: Sequence[str]) -> tuple[Ints, Ints]:
     """The first two numbers of each id, by which jobs of one instant are ordered: job and task, cluster and process."""
     first, second = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    if "".join(ids).isdecimal() and max(map(len, ids)) < 18:
+        return np.fromiter(map(int, ids), np.int64, len(ids)), second
     for row, text in enumerate(ids):
-        if text.isdecimal() and len(text) < 18:
-            first[row] = int(text)
+        job, underscore, task = text.partition("_")
+        task = task if underscore else "0"
+        if len(text) < 18 and job.isdecimal() and task.isdecimal():
+            first[row], second[row] = int(job), int(task)
         elif match := _NUMBERS.match(text):
             first[row], second[row] = int(match[1]), int(match[2])
     return first, second
 
 
-def _stays(table: _Table, dropped: dict[str, int]) -> Ints:
+def _stays(table: Stays, dropped: dict[str, int]) -> Ints:
     """Give each stay an id of its own; for each the row of the stay after which its job waited again, or -1.
 
     A record that says what an earlier one says is dropped.
     """
-    rows_of: dict[str, list[int]] = {}
-    for row, job in enumerate(table.job):
-        rows_of.setdefault(job, []).append(row)
-    if len(rows_of) == len(table):
+    jobs = table.job.tolist()
+    if len(set(jobs)) == len(jobs):
         return np.full(len(table), -1)
-    start, end, submit, again = table.whole["start"], table.whole["end"], table.whole["submit"], table.flags["again"]
+    several = {job for job, count in Counter(jobs).items() if count > 1}
+    rows_of: dict[str, list[int]] = {job: [] for job in several}
+    for row, job in enumerate(jobs):
+        if job in several:
+            rows_of[job].append(row)
+    submit, start, end = (table.whole[name].tolist() for name in ("submit", "start", "end"))
+    again = table.flags["again"].tolist()
     kept = np.ones(len(table), np.bool_)
     before = np.full(len(table), -1)
     for job, rows in rows_of.items():
-        if len(rows) == 1:
-            continue
         seen: set[tuple[int, int, int]] = set()
         number, last = 0, -1
         for row in sorted(rows, key=lambda row: (end[row] if start[row] == NO_TIME else start[row], row)):
-            what = int(submit[row]), int(start[row]), int(end[row])
+            what = submit[row], start[row], end[row]
             if what in seen:
                 kept[row] = False
                 continue
@@ -299,7 +196,7 @@ def _stays(table: _Table, dropped: dict[str, int]) -> Ints:
     return found
 
 
-def _in_order(table: _Table, before: Ints) -> Ints:
+def _in_order(table: Stays, before: Ints) -> Ints:
     """Sort by the instant from which on a job could start, jobs of one instant by number. Returns `before`, as sorted.
 
     A later stay comes after the former one, so its job's first submit tells no more than that.
@@ -317,7 +214,7 @@ def _in_order(table: _Table, before: Ints) -> Ints:
     for row in np.flatnonzero(follows).tolist():
         whole["submit"][row] = min(whole["submit"][row], whole["submit"][before[row]])
     began = np.where(whole["start"] == NO_TIME, whole["end"], whole["start"])
-    job, task = _numbers(table.job)
+    job, task = _numbers(table.job.tolist())
     order = np.lexsort((np.arange(len(table)), np.where(follows, began, NO_TIME), task, job, whole["submit"]))
     place = np.full(len(table) + 1, -1)
     place[order] = np.arange(len(table))
@@ -325,7 +222,7 @@ def _in_order(table: _Table, before: Ints) -> Ints:
     return place[before[order]]
 
 
-def _shape(table: _Table) -> tuple[Ints, Ints, tuple[str, ...], dict[str, Mask]]:
+def _shape(table: Stays) -> tuple[Ints, Ints, tuple[str, ...], dict[str, Mask]]:
     """Equal tasks, what each holds, the resources, and what had to be assumed.
 
     A task is what a job holds of a node. Where nobody knows on how many it was, or its cpus do not share out evenly, a
@@ -353,7 +250,7 @@ def _shape(table: _Table) -> tuple[Ints, Ints, tuple[str, ...], dict[str, Mask]]
     }  # fmt: skip
 
 
-def _times(table: _Table, before: Ints) -> tuple[dict[str, Any], dict[str, Mask]]:
+def _times(table: Stays, before: Ints) -> tuple[dict[str, Any], dict[str, Mask]]:
     """Submit, run time, walltime, recorded wait, and what had to be assumed."""
     whole, flags = table.whole, table.flags
     submit, runtime = whole["submit"], whole["runtime"]
@@ -386,7 +283,7 @@ def _times(table: _Table, before: Ints) -> tuple[dict[str, Any], dict[str, Mask]
     }
 
 
-def _after(table: _Table, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
+def _after(table: Stays, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
     """Which jobs must have ended before each, those it names or its own former stay; and how long after that it comes.
 
     A batch system lets a requeued job wait for a while before it may start again.
@@ -397,8 +294,11 @@ def _after(table: _Table, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
         return Ragged.empty(len(table)), np.zeros(len(table), np.int64), {}
     ready = np.maximum(table.whole["come"], table.whole["eligible"])
     pause = np.where(follows, np.maximum(ready - table.whole["end"][before], 0), 0)
+    further = "further run of a requeued or preempted job: starts after the previous one has ended"
+    if not table.after:
+        return Ragged(np.append(0, np.cumsum(follows)), before[follows]), pause, {further: follows}
     rows_of: dict[str, list[int]] = {}  # of a job, all its stays; of an array, all its tasks
-    for row, name in enumerate(table.job if table.after else ()):
+    for row, name in enumerate(table.job.tolist()):
         job = name.partition("#")[0]
         for one in dict.fromkeys((job, job.partition("_")[0])):
             rows_of.setdefault(one, []).append(row)
@@ -418,37 +318,40 @@ def _after(table: _Table, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
         after,
         np.where(follows & (np.diff(after.first) > 0), pause, 0),
         {
-            "further run of a requeued or preempted job: starts after the previous one has ended": follows,
+            further: follows,
             "depends on a job that is not in the log: not waited for": lost,
         },
     )
 
 
-def _constraint(table: _Table) -> tuple[Labels, dict[str, Mask]]:
+def _constraint(table: Stays) -> tuple[Labels, dict[str, Mask]]:
     """Which nodes each may run on, and whose wishes cannot be told."""
     asked, types = table.labels["constraint"], table.labels["gpu_type"]
-    beyond = np.zeros(len(table), np.bool_)
     if not (asked.codes >= 0).any() and not (types.codes >= 0).any():
         return Labels.none(len(table)), {}
-    known: dict[tuple[str, str], tuple[str, bool]] = {}
-    texts = []
-    for row in range(len(table)):
-        key = asked[row], types[row]
-        if key not in known:
-            text, strange = key[0], False
-            try:
-                if text:
-                    alternatives(text)
-            except ValueError:
-                text, strange = "", True
-            try:
-                text = with_feature(text, key[1]) if key[1] else text
-            except ValueError:
-                strange = True
-            known[key] = text, strange
-        texts.append(known[key][0])
-        beyond[row] = known[key][1]
-    return Labels.of(texts), {"constraint that cannot be expressed: left out": beyond}
+    many = len(types.names) + 1
+    pairs, row_of, pair_of = np.unique(
+        asked.codes.astype(np.int64) * many + types.codes, return_index=True, return_inverse=True
+    )
+    texts, strange = [], np.zeros(len(pairs), np.bool_)
+    for place, row in enumerate(row_of.tolist()):
+        text, gpu_type = asked[row], types[row]
+        try:
+            if text:
+                alternatives(text)
+        except ValueError:
+            text, strange[place] = "", True
+        try:
+            text = with_feature(text, gpu_type) if gpu_type else text
+        except ValueError:
+            strange[place] = True
+        texts.append(text)
+    said = Numbered("")
+    codes = np.zeros(len(pairs), np.int32)
+    for place in np.argsort(row_of).tolist():  # names are in order of first appearance
+        codes[place] = said[texts[place]]
+    found = Labels(codes[pair_of], said.in_order)
+    return found, {"constraint that cannot be expressed: left out": strange[pair_of]}
 
 
 def _licences(labels: Labels) -> tuple[Counted, tuple[str, ...]]:

@@ -10,7 +10,8 @@ from functools import lru_cache
 from backfill.model.clock import Clock
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, counted, parse_size, parse_span
-from backfill.traces.accounting.records import Accounted, Record, workload_of
+from backfill.traces.accounting.records import Accounted, workload_of
+from backfill.traces.accounting.stays import Record, Stays
 from backfill.traces.broken import BrokenLine, BrokenLines
 from backfill.traces.files import Source
 
@@ -25,12 +26,12 @@ _MS = 10**11  # times above are milliseconds
 def read_sge(source: Source) -> Accounted:
     """The jobs of a file. Times are seconds since 1970, or milliseconds. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
-    return workload_of(_records(source, broken, notes), source, broken, clock=Clock(0), notes=notes)
+    return workload_of(Stays.of(_records(source, broken, notes)), source, broken, clock=Clock(0), notes=notes)
 
 
 def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
     slaves, several, asked = 0, 0, 0
-    for line, text in enumerate(source.data.decode("utf-8", "replace").split("\n"), start=1):
+    for line, text in enumerate(source.lines(), start=1):
         if len(text) < 2 or text.startswith("#"):
             continue
         fields = text.rstrip("\r").split(":")

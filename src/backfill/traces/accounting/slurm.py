@@ -4,12 +4,19 @@ Source: the manual pages of sacct ("Job Accounting Fields", "Job State Codes") a
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
 
 from backfill.model.constraint import is_feature, is_gpu_type
-from backfill.model.units import SECOND
-from backfill.traces.dates import CLOCK
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import SECOND, TIME_MAX, counted
+from backfill.model.workload import Ints
+from backfill.traces.accounting.stays import Record
+from backfill.traces.broken import Field
+from backfill.traces.fixed import Texts, number
 
 UNFINISHED = {"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT",
               "REQUEUE_HOLD", "RESV_DEL_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}  # fmt: skip
@@ -22,11 +29,11 @@ _UNITS = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50,
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)B?([nc]?)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
 _DEPENDENCY = re.compile(r"(?:--dependency[= ]|-d ?)(['\"]?)([a-z]+:[^\s'\"]+)\1")
+_PLAIN = {"cpu", "mem", "node"}
 _JOB_IDS = re.compile(r":(\d+(?:_\d+)?)(?:\+\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Tres:
+class Tres(NamedTuple):
     """Trackable resources of a job: of the whole job, 0 for what is not told."""
 
     cpus: int = 0
@@ -40,6 +47,8 @@ class Tres:
     @classmethod
     def of(cls, amounts: dict[str, int]) -> "Tres":
         """From amounts by name, as `gres/gpu:a100`; memory in bytes."""
+        if amounts.keys() <= _PLAIN:
+            return cls(cpus=amounts.get("cpu", 0), memory=amounts.get("mem", 0), nodes=amounts.get("node", 0))
         typed = {name[9:]: n for name, n in amounts.items() if name.startswith("gres/gpu:") and n}
         licences = {name[8:]: n for name, n in amounts.items() if name.startswith("license/") and n}
         types = [name for name in typed if is_gpu_type(name)]
@@ -66,6 +75,8 @@ def tres_of(text: str) -> Tres:
             amounts[name] = memory_of(value)[0]
         elif name in ("cpu", "node") or name.startswith(("gres/", "license/")):
             amounts[name] = int(value)
+            if not 0 <= amounts[name] < 2**53:
+                raise ValueError(text)
     return Tres.of(amounts)
 
 
@@ -94,8 +105,6 @@ def memory_of(text: str) -> tuple[int, str]:
 @lru_cache(maxsize=1 << 16)
 def span_of(text: str) -> int:
     """`1-02:03:04`, `02:03:04`, `03:04` (minutes and seconds), in microseconds. Raises ValueError."""
-    if len(text) == 8 and text[2] == ":" and text[:2].isdecimal() and text.isascii() and text[3:] in CLOCK:
-        return int(text[:2]) * 3600 * SECOND + CLOCK[text[3:]]
     match = _CLOCK.fullmatch(text)
     if not match:
         raise ValueError(text)
@@ -106,7 +115,27 @@ def span_of(text: str) -> int:
         hours, minutes, seconds = int(first), int(second), int(last)
     else:
         hours, minutes, seconds = 0, int(first or 0), int(last)
-    return ((int(days or 0) * 24 + hours) * 3600 + minutes * 60 + seconds) * SECOND
+    micros = ((int(days or 0) * 24 + hours) * 3600 + minutes * 60 + seconds) * SECOND
+    if micros > TIME_MAX:
+        raise ValueError(text)
+    return micros
+
+
+def spans_of(texts: Sequence[str]) -> tuple[Ints, list[int]]:
+    """The same of a whole column, NO_TIME for empty texts, and the rows with a text that is no span."""
+    found, left, fixed = np.full(len(texts), NO_TIME), np.ones(len(texts), np.bool_), Texts(texts)
+    for form in ("00:00:00", "0-00:00:00", "00-00:00:00"):
+        rows, digits = fixed.digits(form)
+        hours = 24 * number(digits[:, :-6]) + number(digits[:, -6:-4])
+        found[rows] = (3600 * hours + 60 * number(digits[:, -4:-2]) + number(digits[:, -2:])) * SECOND
+        left[rows] = False
+    bad = list[int]()
+    for row in np.flatnonzero(left).tolist():
+        try:
+            found[row] = span_of(texts[row]) if texts[row] else NO_TIME
+        except ValueError:
+            bad.append(row)
+    return found, bad
 
 
 @lru_cache(maxsize=1 << 12)
@@ -156,3 +185,50 @@ def task_numbers(text: str) -> list[str]:
             raise ValueError(text)
         found += map(str, range(int(first), stop + 1, int(step or 1)))
     return found
+
+
+_TASKS = Field("JobID", task_numbers, "tasks such as 123_[1-3,7]")
+
+
+def ids_of(job: str) -> tuple[str, list[str]]:
+    """Of an id as sacct shows it: the leader of its heterogeneous job, or "", and the ids for which it stands.
+
+    Those are several for tasks of an array that wait. Raises BrokenLine.
+    """
+    array, bracket, rest = job.partition("_[")
+    if bracket:
+        return "", [f"{array}_{task}" for task in _TASKS["[" + rest]]
+    leader, plus, _ = job.partition("+")
+    return leader if plus else "", [job]
+
+
+def whole_jobs(records: Iterable[tuple[str, Record]]) -> Iterator[Record]:
+    """Records, with the components of a heterogeneous job put together: those that name the same leader.
+
+    records: the leader of the heterogeneous job, or "", and the record.
+    """
+    parts: dict[tuple[str, int], Record] = {}
+    for leader, record in records:
+        if not leader:
+            yield record
+        elif (first := parts.setdefault((leader, record.start), record)) is not record:
+            first.nodes += record.nodes
+            first.cpus += record.cpus
+            first.memory += record.memory
+            first.gpus += record.gpus
+            first.hosts += record.hosts
+            first.end, first.heterogeneous = max(first.end, record.end), True
+        else:
+            first.job = leader
+    yield from parts.values()
+
+
+def status_of(state: str) -> str:
+    """A state as the column `status` has it."""
+    return state.lower()
+
+
+def left_aside(others: dict[str, int]) -> list[str]:
+    """Generic resources of jobs that are not taken."""
+    each = ", ".join(f"{name} ({counted(jobs, 'job')})" for name, jobs in others.items())
+    return [f"resources that are ignored: {each}"] if others else []

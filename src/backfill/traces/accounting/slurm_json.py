@@ -6,6 +6,7 @@ Source: the OpenAPI specification of slurmdbd ("dbv0.0.37_job" and later), slurm
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from backfill.model.clock import Clock
@@ -13,20 +14,25 @@ from backfill.model.errors import WorkloadError, at
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, counted
 from backfill.traces.accounting.hosts import host_names
-from backfill.traces.accounting.records import Accounted, Record, workload_of
-from backfill.traces.accounting.sacct import left_aside, status_of, tasks_of, whole_jobs
+from backfill.traces.accounting.records import Accounted, workload_of
 from backfill.traces.accounting.slurm import (
     AGAIN,
     UNFINISHED,
     Tres,
     constraint_of,
     dependencies_of,
+    ids_of,
+    left_aside,
     state_of,
+    status_of,
+    whole_jobs,
 )
+from backfill.traces.accounting.stays import Record, Stays
 from backfill.traces.broken import BrokenLine, BrokenLines
 from backfill.traces.files import Source
 
 _MIB = 2**20
+_TOLD = 1000  # jobs, after which it says how far it is
 _JOBS = re.compile(r'"jobs"\s*:\s*\[')
 
 
@@ -34,7 +40,7 @@ def read_slurm_json(source: Source) -> Accounted:
     """The jobs of a dump. Times are seconds since 1970. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
     records = whole_jobs(_records(_jobs(source), broken, notes))
-    return workload_of(records, source, broken, clock=Clock(0), notes=notes)
+    return workload_of(Stays.of(records), source, broken, clock=Clock(0), notes=notes)
 
 
 def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
@@ -44,6 +50,7 @@ def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
     if not text.lstrip().startswith("{") or head is None:
         raise WorkloadError(at(source.file, 1, "has no list of jobs; expected the output of sacct --json"))
     decoder, place, line = json.JSONDecoder(), head.end(), text.count("\n", 0, head.end()) + 1
+    told = 0
     while text[place : place + 1] != "]":
         if text[place : place + 1] in (" ", "\n", "\t", "\r", ","):
             line += text[place] == "\n"
@@ -54,6 +61,9 @@ def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
         except ValueError as problem:
             raise WorkloadError(at(source.file, line, f"is not JSON: {problem}")) from None
         yield line, job
+        told += 1
+        if source.progress is not None and told % _TOLD == 0:
+            source.progress(place / len(text))
         line += text.count("\n", place, end)
         place = end
 
@@ -139,7 +149,8 @@ def _record(job: dict[str, Any], others: dict[str, int]) -> list[tuple[str, Reco
     )
     if record.submit == NO_TIME:
         raise BrokenLine("time.submission", str(times["submission"]), "seconds since 1970")
-    return tasks_of(record)
+    leader, ids = ids_of(record.job)
+    return [(leader, replace(record, job=each)) for each in ids]
 
 
 def _id(job: dict[str, Any]) -> str:

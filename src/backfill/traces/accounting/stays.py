@@ -1,0 +1,243 @@
+"""The stays of an accounting log, column by column: a million of them as objects would take gigabytes."""
+
+import gc
+from array import array
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.schedule import NO_TIME
+from backfill.model.workload import Floats, Ints, Labels
+
+Codes = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+_CHUNK = 10_000  # records that live as objects at one time
+
+
+@dataclass(slots=True)
+class Record:
+    """One stay of a job on the machine, or a job that never started. Times in microseconds, amounts of a whole job."""
+
+    job: str
+    submit: int
+    eligible: int = NO_TIME  # from when on it could have been started: no hold, begin time or dependency
+    start: int = NO_TIME
+    end: int = NO_TIME
+    runtime: int = NO_TIME  # where it is not end - start, for instance as the job was suspended
+    walltime: int = NO_TIME
+    nodes: int = 0  # 0 = not known
+    cpus: int = 0
+    memory: int = 0  # bytes
+    gpus: int = 0
+    status: str = ""
+    unfinished: bool = False  # waits or runs while the log is written
+    again: bool = False  # the job waits again after this stay: it was requeued, preempted, or its node was lost
+    suspended: bool = False
+    unlimited: bool = False  # it asked for no end
+    exclusive: bool = False  # nobody else could be on its nodes, of which it held what it asked for
+    heterogeneous: bool = False  # a sum of unequal parts
+    user: str = ""
+    group: str = ""
+    project: str = ""
+    partition: str = ""
+    queue: str = ""
+    qos: str = ""
+    constraint: str = ""
+    gpu_type: str = ""
+    licences: str = ""  # `a:1;b:2`
+    hosts: tuple[str, ...] = ()  # on which it ran; the same object for the same list
+    after: tuple[str, ...] = ()  # jobs that it came after
+    priority: float = 0.0  # the user's own
+    deadline: int = NO_TIME
+
+
+TIMES = ("submit", "eligible", "start", "end", "runtime", "walltime", "deadline")
+WHOLE = (*TIMES, "nodes", "cpus", "memory", "gpus")
+FLAGS = ("unfinished", "again", "suspended", "unlimited", "exclusive", "heterogeneous")
+LABELS = ("status", "user", "group", "project", "partition", "queue", "qos", "constraint", "gpu_type", "licences")
+
+
+class Numbered(dict[Hashable, int]):
+    """A code for each value that was ever asked for, from 0 in order of first appearance."""
+
+    def __init__(self, *none: Hashable) -> None:
+        """none: the value that has the code -1, where one means that there is nothing."""
+        super().__init__(dict.fromkeys(none, -1))
+        self._none = len(none)
+
+    def __missing__(self, value: Hashable) -> int:
+        code = self[value] = len(self) - self._none
+        return code
+
+    def of(self, values: Sequence[Hashable]) -> Codes:
+        """The code of each."""
+        if values and values[0] == values[-1] and values.count(values[0]) == len(values):
+            return np.full(len(values), self[values[0]], np.int32)  # columns of which all cells are alike are many
+        return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
+
+    @property
+    def in_order(self) -> tuple[Any, ...]:
+        """By code."""
+        return tuple(self)[self._none :]
+
+
+@dataclass(frozen=True, eq=False)
+class Hosts:
+    """On which nodes jobs ran: a list of nodes for each, which many may share."""
+
+    codes: Codes  # of each job: its list, -1 = not known; shape (jobs,)
+    first: Ints  # list i is nodes[first[i]:first[i + 1]]; shape (lists + 1,)
+    nodes: Codes  # indexes into names
+    names: tuple[str, ...]
+
+    def take(self, rows: Ints) -> "Hosts":
+        """The lists of these jobs, in this order."""
+        return Hosts(self.codes[rows], self.first, self.nodes, self.names)
+
+
+@dataclass(eq=False)
+class Stays:
+    """A table of stays, one row each."""
+
+    job: NDArray[Any]  # ids, texts
+    whole: dict[str, Ints]
+    flags: dict[str, Mask]
+    labels: dict[str, Labels]
+    priority: Floats
+    hosts: Hosts
+    after: dict[int, tuple[str, ...]]  # by row, where there is any
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> "Stays":
+        """The table of these, in their order."""
+        blocks = Blocks()
+        blocks.add_records(records)
+        return blocks.table()
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def take(self, rows: Ints) -> None:
+        """Keep these rows, in this order."""
+        place = {row: i for i, row in enumerate(rows.tolist())} if self.after else {}
+        self.after = {place[row]: jobs for row, jobs in self.after.items() if row in place}
+        self.job, self.priority, self.hosts = self.job[rows], self.priority[rows], self.hosts.take(rows)
+        for name in self.whole:
+            self.whole[name] = self.whole[name][rows]
+        for name in self.flags:
+            self.flags[name] = self.flags[name][rows]
+        self.labels = {name: values.take(rows) for name, values in self.labels.items()}
+
+
+class Blocks:
+    """A table of stays that grows by a block of rows at a time."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, list[NDArray[Any]]] = {name: [] for name in _KINDS}
+        self._known = {name: Numbered("") for name in LABELS}
+        self._nodes, self._seats, self._ends = Numbered(), array("i"), array("q", [0])
+        self._after: dict[int, tuple[str, ...]] = {}
+        self._rows = 0
+
+    def host_list(self, names: Iterable[str]) -> int:
+        """The code of a new list of nodes; -1 of none."""
+        before = len(self._seats)
+        self._seats.extend(map(self._nodes.__getitem__, names))
+        if len(self._seats) == before:
+            return -1
+        self._ends.append(len(self._seats))
+        return len(self._ends) - 2
+
+    def add(self, columns: Mapping[str, Any], after: Mapping[int, tuple[str, ...]]) -> None:
+        """Some more rows. columns: by the names of a Record's, `job` and `submit` at least, all of one length.
+
+        Labels are texts or Labels, `hosts` are codes of lists. after: by row of this block.
+        """
+        count = len(columns["job"])
+        for name, blocks in self._blocks.items():
+            values = columns.get(name)
+            if values is None:
+                blocks.append(np.full(count, _MISSING[name], _KINDS[name]))
+            elif name in LABELS:
+                blocks.append(_codes(self._known[name], values))
+            else:
+                blocks.append(np.array(values, _KINDS[name]))
+        self._after |= {row + self._rows: jobs for row, jobs in after.items()}
+        self._rows += count
+
+    def add_records(self, records: Iterable[Record]) -> None:
+        """Some more rows, from objects that need not live all at once."""
+        records, lists = iter(records), Numbered(())
+        code_of = array("i")  # of the list of hosts, by the number of its tuple
+        with no_collection():
+            while chunk := list(islice(records, _CHUNK)):
+                columns: dict[str, Any] = {name: [*map(attrgetter(name), chunk)] for name in _KINDS}
+                numbers = lists.of(columns["hosts"])
+                code_of.extend(map(self.host_list, lists.in_order[len(code_of) :]))
+                columns["hosts"] = np.array([*code_of, -1], np.int32)[numbers]
+                self.add(columns, {row: each.after for row, each in enumerate(chunk) if each.after})
+
+    def table(self) -> Stays:
+        """All rows. There are none behind it: the blocks are given up."""
+
+        def column(name: str) -> NDArray[Any]:
+            return np.concatenate([np.empty(0, _KINDS[name]), *self._blocks.pop(name)])
+
+        return Stays(
+            job=column("job"),
+            whole={name: column(name) for name in WHOLE},
+            flags={name: column(name) for name in FLAGS},
+            labels={name: Labels(column(name), self._known[name].in_order) for name in LABELS},
+            priority=column("priority"),
+            hosts=Hosts(
+                column("hosts"),
+                np.array(self._ends, np.int64),
+                np.array(self._seats, np.int32),
+                self._nodes.in_order,
+            ),
+            after=self._after,
+        )
+
+
+def _codes(known: Numbered, values: Labels | Sequence[str]) -> Codes:
+    """The codes of labels in the whole table, whose names are in order of first appearance."""
+    if not isinstance(values, Labels):
+        return known.of(values)
+    used, first = np.unique(values.codes, return_index=True)
+    code = np.full(len(values.names) + 1, -1, np.int32)
+    for one in used[np.argsort(first)].tolist():
+        if one >= 0:
+            code[one] = known[values.names[one]]
+    found: Codes = code[values.codes]
+    return found
+
+
+_MISSING: dict[str, Any] = {
+    **{name: Record.__dataclass_fields__[name].default for name in (*WHOLE, *FLAGS, "priority") if name != "submit"},
+    **dict.fromkeys(("hosts", *LABELS), -1),
+}
+_KINDS: dict[str, Any] = {
+    "job": object,
+    "priority": np.float64,
+    **dict.fromkeys(WHOLE, np.int64),
+    **dict.fromkeys(FLAGS, np.bool_),
+    **dict.fromkeys(("hosts", *LABELS), np.int32),
+}
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Keep Python from looking for circles among millions of objects that make none: a sixth of the time."""
+    wanted = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if wanted:
+            gc.enable()
