@@ -114,6 +114,32 @@ def test_a_copy_that_is_killed_at_once_ends_its_answer(tmp_path, monkeypatch):
     os.close(reader)
 
 
+def test_the_end_of_a_planner_is_seen_while_its_copy_lives_on(tmp_path, monkeypatch):
+    pipe = tmp_path / "answer.1"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    monkeypatch.setattr(questions, "answer", lambda *_: [os.readlink(f"/proc/self/fd/{end}") for end in (0, 1)])
+    copy = questions.aside(None, {"to": str(pipe), "question": {}})
+    assert os.waitpid(copy, 0)[1] == 0
+    assert json.loads(os.read(reader, 1000)) == [os.devnull, os.devnull]
+    os.close(reader)
+
+
+def test_a_planner_that_is_given_up_takes_its_copies_along(live):
+    live.submit("-c", 4, "-t", 10, "--wrap", "touch on; while [ -e on ]; do sleep 0.05; done")
+    live.until((live.folder / "on").exists)
+    live.submit("-c", 4, "-t", 10, "-a", "1-2000", "--", "true")
+    live.until(lambda: live.ask({"do": "ping"})["planner"]["ready"])
+    (planner,) = live.ask({"do": "ping"})["planner"]["pids"].values()
+    asking = subprocess.Popen([*PYTHON, "eta"], env=live.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    (copy, *_) = live.until(lambda: keeper.descendants(planner))
+    live.run("serve", "--stop")
+    live.until(lambda: not os.path.exists(f"/proc/{copy}"))
+    asking.wait()
+    (live.folder / "on").unlink()
+    live.run("cancel", "--all")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -7,6 +7,7 @@ not wait for that.
 import asyncio
 import json
 import os
+import signal
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -285,7 +286,7 @@ class PlannerLink:
         made = self._made.pop(kind, None)
         if made is not None and made.returncode is None:
             with suppress(ProcessLookupError):
-                made.kill()
+                os.killpg(made.pid, signal.SIGKILL)  # its copies too; it leads a session of its own
             self._spawn(_reaped(made))
 
 
