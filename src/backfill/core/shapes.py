@@ -174,59 +174,60 @@ def note_node(state, node, grown):
         shapes.grew[node] = shapes.noted[node]
 
 
-@kernel()
-def _count(state, s, room, node):
-    """How many units of a shape fit in this room of a node."""
-    shapes = state.free.shapes
+@kernel(inline=True)
+def _count(unit, alone, room, node):
+    """How many units of a shape, one of which asks for `unit` (k,), fit in this room of a node."""
     units = MANY
-    for k in range(shapes.unit.shape[1]):
-        unit = shapes.unit[s, k]
-        if unit > 0:
-            units = min(units, times(room[node, k], unit))
-    return min(units, 1) if shapes.alone[s] else units
+    for k in range(len(unit)):
+        if unit[k] > 0:
+            if room[node, k] < unit[k]:
+                return np.int64(0)
+            units = min(units, times(room[node, k], unit[k]))
+    return min(units, 1) if alone else units
 
 
 @kernel()
-def _count_free(state, s, node):
-    """How many units of a shape fit in what is free on a node, and may sit there."""
+def _may_sit_there(state, s, node):
+    """Whether jobs of a shape may sit on a node."""
     shapes, machine, jobs = state.free.shapes, state.machine, state.jobs
-    if not shapes.anywhere[s]:
-        job = shapes.first[s]
-        if shapes.exact:
-            may = may_run_on(state, job, node)
-        else:  # the others may ask for other licences
-            may = machine.allowed[jobs.bound[job], node] != 0
-        if not may:
-            return np.int64(0)
-    return _count(state, s, state.free.nodes, node)
+    job = shapes.first[s]
+    if shapes.exact:
+        return may_run_on(state, job, node)
+    return machine.allowed[jobs.bound[job], node] != 0  # the others may ask for other licences
 
 
 @apart()
 def _catch_up(state, s):
     """Count the units of a shape anew on the nodes that have changed, or on all."""
-    shapes, site = state.free.shapes, state.machine.site
-    missed = shapes.changes - shapes.seen[s]
-    anew = shapes.seen[s] < 0 or missed >= len(shapes.node)
-    mask = len(shapes.node) - 1
+    shapes, site, room, bound = state.free.shapes, state.machine.site, state.free.nodes, state.free.shapes.bound
+    ring, noted, grew, unit = shapes.node, shapes.noted, shapes.grew, shapes.unit[s]
+    units, spare, sums, by_site = shapes.units[s], shapes.spare[s], shapes.sums[s], shapes.by_site[s]
+    seen, alone, anywhere = shapes.seen[s], shapes.alone[s] != 0, shapes.anywhere[s] != 0
+    missed, mask = shapes.changes - seen, len(ring) - 1
+    anew = seen < 0 or missed >= len(ring)
     free, beside = shapes.all[s], shapes.beside[s]
     if shapes.together[s]:  # there `all` is not the sum
         free = beside = np.int64(0)
     for i in range(len(site) if anew else missed):
-        node = i if anew else shapes.node[(shapes.seen[s] + i) & mask]
-        if not anew and shapes.noted[node] != shapes.seen[s] + i:
-            continue  # it comes once more
-        if not anew and shapes.units[s, node] == 0 and shapes.grew[node] < shapes.seen[s]:
-            continue  # there is still nothing
-        here = _count_free(state, s, node)
-        more = here - shapes.units[s, node]
-        shapes.units[s, node] = here
-        shapes.sums[s, node // BLOCK] += more
-        shapes.by_site[s, site[node]] += more
-        free += more
-        if here > 0 and shapes.bound[node, 0] < UNBOUNDED:
-            here = min(here, _count(state, s, shapes.bound, node))
-        beside += here - shapes.spare[s, node]
-        shapes.spare[s, node] = here
+        node = i
+        if not anew:
+            node = ring[(seen + i) & mask]
+            if noted[node] != seen + i:
+                continue  # it comes once more
+            if units[node] == 0 and grew[node] < seen:
+                continue  # there is still nothing
+        here = _count(unit, alone, room, node) if anywhere or _may_sit_there(state, s, node) else np.int64(0)
+        more = here - units[node]
+        if more != 0:
+            units[node] = here
+            sums[node // BLOCK] += more
+            by_site[site[node]] += more
+            free += more
+        if here > 0 and bound[node, 0] < UNBOUNDED:
+            here = min(here, _count(unit, alone, bound, node))
+        if here != spare[node]:
+            beside += here - spare[node]
+            spare[node] = here
     shapes.all[s], shapes.beside[s] = free, beside
     if shapes.together[s]:
         shapes.all[s] = 0
