@@ -146,3 +146,21 @@ def test_whole_nodes_of_two_kinds_in_one_partition_are_refused(backfill, tmp_pat
         3,
         "m: nodes are not alike; expected equal nodes to place jobs on whole nodes, a partition for each kind",
     )
+
+
+WHOLE = """[[node]]
+name = "n"
+count = 2
+cpus = 4
+"""
+
+
+def test_a_limit_on_what_there_is_not_says_which_table_is_missing(backfill, tmp_path):
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime\na,0,9\n")
+    limit = '[[limit]]\nname = "l"\npartitions = ["x"]\nrunning_jobs = 1\n'
+    (tmp_path / "m.toml").write_text(WHOLE + limit)
+    done = backfill("simulate", "jobs.csv", "--platform", "m.toml")
+    assert (done.code, done.complaint) == (
+        3,
+        "m.toml: limit l: partitions has 'x'; expected a [[partition]] table of that name",
+    )
