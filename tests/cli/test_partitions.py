@@ -155,6 +155,55 @@ cpus = 4
 """
 
 
+@pytest.fixture
+def on_whole_nodes(backfill, tmp_path):
+    """Simulates jobs of 2 and of 1 cpus under a rule of placement with these events, and verifies what it wrote."""
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime,cpus\na,0,99,2\nb,0,99,1\nc,1,99,1\n")
+    (tmp_path / "m.toml").write_text(WHOLE)
+    jobs = ("jobs.csv", "--platform", "m.toml", "-q")
+
+    def run(made: str, checked: str, *events: str):
+        (tmp_path / "e.csv").write_text("\n".join(["time,event,node,resource,value,until,amount", *events]) + "\n")
+        more = ("--events", "e.csv", "--runs", "r.csv")
+        done = backfill("simulate", *jobs, *more, "--place", made, "--schedule", "s.csv", "--verify")
+        return done, backfill("verify", jobs[0], "s.csv", *jobs[1:], *more, "--place", checked)
+
+    return run
+
+
+def test_jobs_that_must_be_alone_on_their_nodes_and_are_not_are_found(on_whole_nodes):
+    done, verified = on_whole_nodes("power", "exclusive")
+    assert (done.code, verified.code) == (0, 5)
+    assert "whole: job b at day 0 00:00:00: shares node n1, on which a job must be alone" in verified.out
+    assert on_whole_nodes("power", "pack")[1].code == on_whole_nodes("exclusive", "exclusive")[1].code == 0
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        ("50,capacity,n1,cpus,3,,", "60,capacity,n1,cpus,4,,"),
+        ("50,window,n1,cpus,50,70,1",),
+        ("0,window,n2,cpus,60,70,1",),
+        ("50,capacity,n*,cpus,3,,",),
+    ],
+)
+def test_a_job_on_whole_nodes_loses_them_with_any_part(on_whole_nodes, tmp_path, events):
+    done, verified = on_whole_nodes("exclusive", "exclusive", *events)
+    assert (done.code, verified.code, verified.out) == (0, 0, "lawful: 3 jobs checked\n"), (done.err, verified.out)
+    lost = "NODE_FAIL" in (tmp_path / "r.csv").read_text()
+    assert lost == (events[0][:2] == "50")
+
+
+def test_events_that_enlarge_a_node_on_which_jobs_are_alone_are_refused(on_whole_nodes, backfill):
+    done, _ = on_whole_nodes("exclusive", "exclusive", "50,capacity,n2,cpus,8,,")
+    assert (done.code, done.complaint) == (
+        2,
+        "events raise cpus of node n2 from 4 to 8, and jobs are placed on it whole; state the most that it ever has "
+        "in the platform, and lower it by an event",
+    )
+    assert on_whole_nodes("power", "power", "50,capacity,n2,cpus,8,,")[1].code == 0
+
+
 def test_a_limit_on_what_there_is_not_says_which_table_is_missing(backfill, tmp_path):
     (tmp_path / "jobs.csv").write_text("job,submit,runtime\na,0,9\n")
     limit = '[[limit]]\nname = "l"\npartitions = ["x"]\nrunning_jobs = 1\n'

@@ -14,6 +14,7 @@ from backfill.cli.options import (
     Machine,
     Overrun,
     Part,
+    Place,
     Quiet,
     Seed,
     Seen,
@@ -50,6 +51,7 @@ def verify(
     dangles: Annotated[
         bool, typer.Option("--dangles", help="Jobs may start before their predecessors have ended.")
     ] = False,
+    place: Place = None,
     estimates: Seen = "requested",
     seed: Seed = 0,
     as_json: Json = False,
@@ -60,9 +62,12 @@ def verify(
     if [log, schedule, runs].count("-") > 1:
         raise UsageError("only one of LOG, SCHEDULE and --runs can come from standard input")
 
+    from backfill.model.partitions import PLACES
     from backfill.traces.events import read_events
     from backfill.worlds.options import Options
 
+    if place not in (None, *PLACES):
+        raise UsageError(f"--place is {place!r}; expected {' or '.join(PLACES)}")
     read = None if events is None else read_events(events)
     options = Options.of(
         {"overrun": overrun, "ties": ties, "events": read, "lost": lost, "estimates": estimates, "seed": seed}
@@ -77,6 +82,7 @@ def verify(
     if runs is not None:
         table = replace(table, runs=read_runs(runs))
     rules: Any = {"overrun": options.overrun, "ties": options.ties, "lost": options.lost, "dangles": dangles}
+    rules["place"] = place or "power"
     seen = options.estimates.of(workload.jobs, seed)
     violations = [
         str(each) for each in check(workload, pool, table, events=events_of(workload, read), seen=seen, **rules)
