@@ -204,6 +204,23 @@ def test_events_that_enlarge_a_node_on_which_jobs_are_alone_are_refused(on_whole
     assert on_whole_nodes("power", "power", "50,capacity,n2,cpus,8,,")[1].code == 0
 
 
+def test_a_job_that_lost_its_run_is_queued_until_it_runs_again(backfill, tmp_path):
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime,cpus,user\na,0,99,4,ann\nb,70,9,1,ann\nc,300,9,1,ann\n")
+    limit = '[[limit]]\nname = "each"\nper = "user"\nqueued_jobs = 1\n'
+    (tmp_path / "m.toml").write_text('[[node]]\nname = "n"\ncpus = 4\n' + limit)
+    (tmp_path / "e.csv").write_text("time,event,node\n50,down,n\n90,up,n\n")
+    args = ("--platform", "m.toml", "--events", "e.csv", "--runs", "r.csv", "-q")
+    done = backfill("simulate", "jobs.csv", *args, "--schedule", "s.csv", "--verify")
+    assert done.code == 0, done.err
+    assert "b,70,,,REJECTED,each: queued_jobs of ann," in (tmp_path / "s.csv").read_text()
+    assert backfill("verify", "jobs.csv", "s.csv", *args).code == 0
+    (tmp_path / "e.csv").write_text("time,event,node\n50,down,n\n")  # a waits for ever
+    assert backfill("simulate", "jobs.csv", *args, "--schedule", "s.csv", "--verify").code == 0
+    done = backfill("simulate", "jobs.csv", *args, "--lost", "fail", "--schedule", "s.csv", "--verify")
+    assert done.code == 0, done.err
+    assert "b,70,,,PENDING,," in (tmp_path / "s.csv").read_text()
+
+
 def test_a_limit_on_what_there_is_not_says_which_table_is_missing(backfill, tmp_path):
     (tmp_path / "jobs.csv").write_text("job,submit,runtime\na,0,9\n")
     limit = '[[limit]]\nname = "l"\npartitions = ["x"]\nrunning_jobs = 1\n'

@@ -133,7 +133,7 @@ def verify(
         check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, progress, since)
     if not dangles:
         check_after(case, until)
-    full = refused(case, until, ties, members)
+    full = refused(case, until, ties, lost, members)
     check_rejected(case, schedule, full, members)
     check_rules(case, until, members, full)
     if case.placed:

@@ -12,6 +12,7 @@ import numpy as np
 from backfill.analysis.outages import Replay
 from backfill.analysis.verify.case import (
     Case,
+    Lost,
     Mask,
     ScheduleColumns,
     Ties,
@@ -23,7 +24,7 @@ from backfill.analysis.verify.case import (
 )
 from backfill.analysis.verify.rules import Membership
 from backfill.model.platform import Platform
-from backfill.model.schedule import REJECTED, STATES, Schedule
+from backfill.model.schedule import NODE_FAIL, PREEMPTED, REJECTED, STATES, Schedule
 from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Ints, Workload
 
@@ -52,19 +53,21 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask,
         report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected at its submit")
 
 
-def refused(case: Case, until: Ints, ties: Ties, members: Membership) -> Mask:
+def refused(case: Case, until: Ints, ties: Ties, lost: Lost, members: Membership) -> Mask:
     """The jobs that were submitted when a limit on queued jobs was reached, shape (jobs,).
 
     What does not run for that is not queued from then on, nor is what comes after it. ties: with `step` the submits of
-    an instant come before its ends, so who ends then is still queued.
+    an instant come before its ends, so who ends then is still queued. lost: what becomes of a job whose run is lost.
     """
     full, jobs = np.zeros(len(case.workload), np.bool_), case.workload.jobs
     limits = [limit for limit in case.platform.limits if limit.queued_jobs is not None]
     if not limits:
         return full
-    alone = _Alone(case.workload, _all_there_is(case), members)
+    alone, runs = _Alone(case.workload, _all_there_is(case), members), case.runs
+    waits_again = np.isin(runs.state, (PREEMPTED, NODE_FAIL) if lost == "requeue" else (PREEMPTED,))
     over = np.full(len(jobs), NEVER)
-    over[case.runs.job[case.runs.last]] = until[case.runs.last]
+    over[runs.job[runs.last]] = np.where(waits_again, NEVER, until)[runs.last]
+    over[case.pending] = NEVER
     over = np.where(case.cancelled > jobs.submit, np.minimum(over, case.cancelled), -NEVER)
     hopeless = {row for row in np.flatnonzero(~case.ran).tolist() if not alone.runs(row)}
     later: dict[int, list[int]] = {}
