@@ -275,3 +275,16 @@ def test_verify_knows_how_much_longer_a_preemption_made_a_job(backfill, tmp_path
         2,
         "--place is 'best'; expected power or pack or spread or contiguous or exclusive",
     )
+
+
+@pytest.mark.parametrize(
+    "shut", ["0,window,n,60,90\n20,down,n,,\n", "0,window,n,60,90\n0,window,n,70,110\n80,down,n,,\n"]
+)
+@pytest.mark.parametrize("policy", ["easy", "conservative", "first-fit"])
+def test_a_job_that_asks_for_nothing_is_lost_with_a_node_that_several_events_close(
+    backfill, events, tmp_path, policy, shut
+):
+    (tmp_path / "nothing.csv").write_text("job,submit,runtime,cpus\na,0,100,0\n")
+    (tmp_path / "n.toml").write_text('[[node]]\nname = "n"\ncpus = 4\n')
+    happens = events(f"time,event,node,value,until\n{shut}")
+    lawful(backfill("simulate", "nothing.csv", "--platform", "n.toml", *happens, "--policy", policy, "--verify"))
