@@ -594,6 +594,7 @@ class Result:
         events = self.events
         binds = self.policy.binds and alone and events is None and self._walltimes_hold()
         more: dict[str, Any] = {"overhead": self.policy.overhead(self.params), "dangles": self.policy.dangles}
+        more |= {"place": self.policy.place}
         if events is not None:
             more |= {"events": events, "lost": lost, "seen": self.options.estimates.of(self.workload.jobs, self.seed)}
         return check(

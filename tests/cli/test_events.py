@@ -257,3 +257,34 @@ def test_a_job_may_be_cancelled_as_what_it_waited_for_ends(backfill, events, tmp
     cancel = events("time,event,job\n5,cancel,b\n")
     done = lawful(backfill("simulate", "chain.csv", "--cpus", "2", *cancel, "--policy", policy, "--verify"))
     assert "1 cancelled job" in done.out
+
+
+def test_verify_knows_how_much_longer_a_preemption_made_a_job(backfill, tmp_path):
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime,procs\na,0,100,6\nb,10,100,8\nc,20,500,2\n")
+    how = "preemptive:how=checkpoint,overhead=30"
+    made = ("--cpus", "8", "--policy", how, "--schedule", "s.csv", "--runs", "r.csv", "--verify")
+    lawful(backfill("simulate", "jobs.csv", *made))
+    assert "c,2,200,650,COMPLETED,resumed,pool,420" in (tmp_path / "r.csv").read_text()
+    checked = ("verify", "jobs.csv", "s.csv", "--cpus", "8", "--runs", "r.csv", "-q")
+    assert backfill(*checked, "--overhead", "30").code == 0
+    assert "ends 450 s after its start; expected 420 s" in backfill(*checked).out
+    refused = backfill(*checked, "--overhead", "-1")
+    assert (refused.code, refused.complaint) == (2, "--overhead is -1; expected seconds from 0 to 1e9")
+    refused = backfill(*checked, "--place", "best")
+    assert (refused.code, refused.complaint) == (
+        2,
+        "--place is 'best'; expected power or pack or spread or contiguous or exclusive",
+    )
+
+
+@pytest.mark.parametrize(
+    "shut", ["0,window,n,60,90\n20,down,n,,\n", "0,window,n,60,90\n0,window,n,70,110\n80,down,n,,\n"]
+)
+@pytest.mark.parametrize("policy", ["easy", "conservative", "first-fit"])
+def test_a_job_that_asks_for_nothing_is_lost_with_a_node_that_several_events_close(
+    backfill, events, tmp_path, policy, shut
+):
+    (tmp_path / "nothing.csv").write_text("job,submit,runtime,cpus\na,0,100,0\n")
+    (tmp_path / "n.toml").write_text('[[node]]\nname = "n"\ncpus = 4\n')
+    happens = events(f"time,event,node,value,until\n{shut}")
+    lawful(backfill("simulate", "nothing.csv", "--platform", "n.toml", *happens, "--policy", policy, "--verify"))

@@ -125,7 +125,7 @@ MISTAKES = {
     "a pass without end": (
         "        job = first(state)\n",
         "        job = 0\n",
-        "policy mine, at day 0 00:00:00: calls place for job a, which is not waiting "
+        "mine.py:11: policy mine, at day 0 00:00:00: calls place for job a, which is not waiting "
         "(job a: submitted at day 0 00:00:00, started at day 0 00:00:00)",
     ),
     "index in a helper": (

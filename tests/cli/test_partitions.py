@@ -146,3 +146,87 @@ def test_whole_nodes_of_two_kinds_in_one_partition_are_refused(backfill, tmp_pat
         3,
         "m: nodes are not alike; expected equal nodes to place jobs on whole nodes, a partition for each kind",
     )
+
+
+WHOLE = """[[node]]
+name = "n"
+count = 2
+cpus = 4
+"""
+
+
+@pytest.fixture
+def on_whole_nodes(backfill, tmp_path):
+    """Simulates jobs of 2 and of 1 cpus under a rule of placement with these events, and verifies what it wrote."""
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime,cpus\na,0,99,2\nb,0,99,1\nc,1,99,1\n")
+    (tmp_path / "m.toml").write_text(WHOLE)
+    jobs = ("jobs.csv", "--platform", "m.toml", "-q")
+
+    def run(made: str, checked: str, *events: str):
+        (tmp_path / "e.csv").write_text("\n".join(["time,event,node,resource,value,until,amount", *events]) + "\n")
+        more = ("--events", "e.csv", "--runs", "r.csv")
+        done = backfill("simulate", *jobs, *more, "--place", made, "--schedule", "s.csv", "--verify")
+        return done, backfill("verify", jobs[0], "s.csv", *jobs[1:], *more, "--place", checked)
+
+    return run
+
+
+def test_jobs_that_must_be_alone_on_their_nodes_and_are_not_are_found(on_whole_nodes):
+    done, verified = on_whole_nodes("power", "exclusive")
+    assert (done.code, verified.code) == (0, 5)
+    assert "whole: job b at day 0 00:00:00: shares node n1, on which a job must be alone" in verified.out
+    assert on_whole_nodes("power", "pack")[1].code == on_whole_nodes("exclusive", "exclusive")[1].code == 0
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        ("50,capacity,n1,cpus,3,,", "60,capacity,n1,cpus,4,,"),
+        ("50,window,n1,cpus,50,70,1",),
+        ("0,window,n2,cpus,60,70,1",),
+        ("50,capacity,n*,cpus,3,,",),
+    ],
+)
+def test_a_job_on_whole_nodes_loses_them_with_any_part(on_whole_nodes, tmp_path, events):
+    done, verified = on_whole_nodes("exclusive", "exclusive", *events)
+    assert (done.code, verified.code, verified.out) == (0, 0, "lawful: 3 jobs checked\n"), (done.err, verified.out)
+    lost = "NODE_FAIL" in (tmp_path / "r.csv").read_text()
+    assert lost == (events[0][:2] == "50")
+
+
+def test_events_that_enlarge_a_node_on_which_jobs_are_alone_are_refused(on_whole_nodes, backfill):
+    done, _ = on_whole_nodes("exclusive", "exclusive", "50,capacity,n2,cpus,8,,")
+    assert (done.code, done.complaint) == (
+        2,
+        "events raise cpus of node n2 from 4 to 8, and jobs are placed on it whole; state the most that it ever has "
+        "in the platform, and lower it by an event",
+    )
+    assert on_whole_nodes("power", "power", "50,capacity,n2,cpus,8,,")[1].code == 0
+
+
+def test_a_job_that_lost_its_run_is_queued_until_it_runs_again(backfill, tmp_path):
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime,cpus,user\na,0,99,4,ann\nb,70,9,1,ann\nc,300,9,1,ann\n")
+    limit = '[[limit]]\nname = "each"\nper = "user"\nqueued_jobs = 1\n'
+    (tmp_path / "m.toml").write_text('[[node]]\nname = "n"\ncpus = 4\n' + limit)
+    (tmp_path / "e.csv").write_text("time,event,node\n50,down,n\n90,up,n\n")
+    args = ("--platform", "m.toml", "--events", "e.csv", "--runs", "r.csv", "-q")
+    done = backfill("simulate", "jobs.csv", *args, "--schedule", "s.csv", "--verify")
+    assert done.code == 0, done.err
+    assert "b,70,,,REJECTED,each: queued_jobs of ann," in (tmp_path / "s.csv").read_text()
+    assert backfill("verify", "jobs.csv", "s.csv", *args).code == 0
+    (tmp_path / "e.csv").write_text("time,event,node\n50,down,n\n")  # a waits for ever
+    assert backfill("simulate", "jobs.csv", *args, "--schedule", "s.csv", "--verify").code == 0
+    done = backfill("simulate", "jobs.csv", *args, "--lost", "fail", "--schedule", "s.csv", "--verify")
+    assert done.code == 0, done.err
+    assert "b,70,,,PENDING,," in (tmp_path / "s.csv").read_text()
+
+
+def test_a_limit_on_what_there_is_not_says_which_table_is_missing(backfill, tmp_path):
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime\na,0,9\n")
+    limit = '[[limit]]\nname = "l"\npartitions = ["x"]\nrunning_jobs = 1\n'
+    (tmp_path / "m.toml").write_text(WHOLE + limit)
+    done = backfill("simulate", "jobs.csv", "--platform", "m.toml")
+    assert (done.code, done.complaint) == (
+        3,
+        "m.toml: limit l: partitions has 'x'; expected a [[partition]] table of that name",
+    )

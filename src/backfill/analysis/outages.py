@@ -163,14 +163,11 @@ class Outages:
             if self.events.kind[row] == CANCEL:
                 gone |= set(np.flatnonzero(job == self.events.job[row]).tolist())
                 continue
-            down = self.down.copy()
             lanes, licence = self._apply(row, window, order == _END)
-            closes = self.down & ~down
-            if window is not None and order != _END and not window.licence and window.resource < 0:
-                closes[lanes] = True
+            whole = self.events.kind[row] in (DOWN, UP) or (window is not None and window.resource < 0)
             for lane in lanes:
-                was = effects.nodes[lane][-1][1]
-                for run in self._losers(nodes, lane, was, bool(closes[lane]), time, gone, job):
+                was, closed = effects.nodes[lane][-1][1], whole and bool(self.down[lane] or self.away[lane])
+                for run in self._losers(nodes, lane, was, closed, time, gone, job):
                     effects.lost.setdefault(time, set()).add(run)
                     gone.add(run)
                 effects.nodes[lane].append((time, self.room(lane), self._without_windows(lane)))
@@ -213,10 +210,13 @@ class Outages:
         return nodes, -1
 
     def _losers(
-        self, nodes: Holders, lane: int, was: Ints, closes: bool, time: int, gone: set[int], job: Ints
+        self, nodes: Holders, lane: int, was: Ints, closed: bool, time: int, gone: set[int], job: Ints
     ) -> Iterator[int]:
-        """The runs that must leave a node, since it closes or has less than it had."""
-        if closes:
+        """The runs that must leave a node, since it is closed or has less than it had.
+
+        Only a job that asks for nothing can start on a node that is closed; the next event that leaves it so ends it.
+        """
+        if closed:
             yield from {int(run) for run in nodes.run[nodes.at(lane, time)].tolist() if run not in gone}
             return
         room = self.room(lane)

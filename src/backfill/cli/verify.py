@@ -14,6 +14,7 @@ from backfill.cli.options import (
     Machine,
     Overrun,
     Part,
+    Place,
     Quiet,
     Seed,
     Seen,
@@ -50,6 +51,10 @@ def verify(
     dangles: Annotated[
         bool, typer.Option("--dangles", help="Jobs may start before their predecessors have ended.")
     ] = False,
+    place: Place = None,
+    overhead: Annotated[
+        float, typer.Option("--overhead", metavar="S", help="Seconds that each preemption adds to its job's run.")
+    ] = 0.0,
     estimates: Seen = "requested",
     seed: Seed = 0,
     as_json: Json = False,
@@ -60,9 +65,15 @@ def verify(
     if [log, schedule, runs].count("-") > 1:
         raise UsageError("only one of LOG, SCHEDULE and --runs can come from standard input")
 
+    from backfill.model.partitions import PLACES
+    from backfill.model.units import SECOND
     from backfill.traces.events import read_events
     from backfill.worlds.options import Options
 
+    if place not in (None, *PLACES):
+        raise UsageError(f"--place is {place!r}; expected {' or '.join(PLACES)}")
+    if not 0.0 <= overhead <= 1e9:
+        raise UsageError(f"--overhead is {overhead:g}; expected seconds from 0 to 1e9")
     read = None if events is None else read_events(events)
     options = Options.of(
         {"overrun": overrun, "ties": ties, "events": read, "lost": lost, "estimates": estimates, "seed": seed}
@@ -77,6 +88,7 @@ def verify(
     if runs is not None:
         table = replace(table, runs=read_runs(runs))
     rules: Any = {"overrun": options.overrun, "ties": options.ties, "lost": options.lost, "dangles": dangles}
+    rules |= {"place": place or "power", "overhead": round(overhead * SECOND)}
     seen = options.estimates.of(workload.jobs, seed)
     violations = [
         str(each) for each in check(workload, pool, table, events=events_of(workload, read), seen=seen, **rules)

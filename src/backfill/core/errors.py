@@ -32,7 +32,7 @@ ENDED = {COMPLETED: "completed", TIMEOUT: "killed at its limit", CANCELLED: "can
 
 
 class Misused(BaseException):  # no `except Exception` of a policy is meant to hide it
-    """A policy in plain Python misused a verb just now; what it did is in state.trace.error."""
+    """A policy of a user misused a verb just now; what it did is in state.trace.error."""
 
 
 @kernel(inline=True)

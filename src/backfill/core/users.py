@@ -7,7 +7,7 @@ numba nor numpy minds when a fraction is cut off.
 from typing import Any
 
 import numpy as np
-from numba.core import ir, types
+from numba.core import cgutils, ir, types
 from numba.core.callconv import CPUCallConv, PythonErrorModel
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
@@ -64,11 +64,34 @@ class _Context(CPUContext):
         return _Returns(self)
 
 
+def _refused(state: Any) -> Any:
+    return state.trace.error[0] != 0
+
+
 class _Lower(Lower):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.context.__class__, self.context.lower = _Context, self  # a copy of the process's, for this function alone
         self.context.error_model = PythonErrorModel(self.context.call_conv)
+
+    def lower_inst(self, inst: Any) -> None:
+        """What numba calls for every instruction. The function returns from a verb that refused what it wanted."""
+        super().lower_inst(inst)
+        if not (isinstance(inst, ir.Assign) and isinstance(inst.value, ir.Expr) and inst.value.op == "call"):
+            return
+        given = [each.name for each in (*inst.value.args, *(value for _, value in inst.value.kws))]
+        for name in [each for each in given if hasattr(self.typeof(each), "opened")][:1]:
+            self._return_if_refused(self.typeof(name), self.loadvar(name))
+
+    def _return_if_refused(self, kind: Any, view: Any) -> None:
+        from backfill.core.errors import Misused  # is made of kernels, and these need the compiler
+
+        state = self.context.cast(self.builder, view, kind, kind.opened)
+        refused = self.context.compile_internal(self.builder, _refused, types.boolean(kind.opened), (state,))
+        with cgutils.if_unlikely(self.builder, refused):
+            self.call_conv.return_user_exc(
+                self.builder, Misused, (), loc=self.loc, func_name=self.func_ir.func_id.func_name
+            )
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

@@ -130,8 +130,9 @@ class RuleTables(Table):
         for limit in self.limit:
             for what, names in known.items():
                 if strange := [name for name in getattr(limit, what) if name not in names]:
-                    expected = ", ".join(names) or "none, because there is no such table"
-                    raise ValueError(f"limit {limit.name}: {what} has {strange[0]!r}; expected some of {expected}")
+                    table = "partition" if what == "partitions" else what
+                    expected = f"some of {', '.join(names)}" if names else f"a [[{table}]] table of that name"
+                    raise ValueError(f"limit {limit.name}: {what} has {strange[0]!r}; expected {expected}")
             if limit.running_jobs is None and limit.queued_jobs is None and not limit.running:
                 raise ValueError(f"limit {limit.name}: limits nothing; expected running_jobs, queued_jobs or running")
         return {

@@ -8,12 +8,13 @@ import time
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from backfill.core.errors import OK, raise_misuse
+from backfill.core.errors import OK, Misused, raise_misuse
 from backfill.core.loop import advance, count_pass
 from backfill.core.promises import NO_TIME
 from backfill.core.record import SMALL, column, zeros
@@ -308,16 +309,17 @@ def live_on(
         book=state.free.nodes.copy(),
         book_licences=zeros(0),
     )
-    if policy.compiled:
-        while advance(planner.arrange, policy.entry, state, world, PASSES) == PASSES and time.process_time() < end:
-            if coming is not None and (state.runs.last[waiting] >= count).all():
-                break
-    else:
-        while time.process_time() < end and open_instant(state, world):
-            planner.arrange(state)
-            policy.decide(planner.view)
-            close_instant(state, world)
-            count_pass(state)
+    with suppress(Misused):  # it is told below
+        if policy.compiled:
+            while advance(planner.arrange, policy.entry, state, world, PASSES) == PASSES and time.process_time() < end:
+                if coming is not None and (state.runs.last[waiting] >= count).all():
+                    break
+        else:
+            while time.process_time() < end and open_instant(state, world):
+                planner.arrange(state)
+                policy.decide(planner.view)
+                close_instant(state, world)
+                count_pass(state)
     if state.trace.error[0] != OK:
         raise_misuse(policy.name, state, np.array(planner.ids), platform)
     runs, starts = state.runs, np.full(n, NO_TIME)

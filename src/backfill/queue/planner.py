@@ -10,12 +10,13 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from backfill.core.errors import OK, raise_misuse
+from backfill.core.errors import OK, Misused, raise_misuse
 from backfill.core.journal import (
     ASK,
     CAPACITY,
@@ -162,10 +163,11 @@ class Planner:
             self._fit_capacity()
         self._do(DECIDE)
         self.arrange(state)
-        if self.policy.compiled:
-            decide_once(self.policy.entry, state)
-        else:
-            self.policy.decide(self.view)
+        with suppress(Misused):  # it is told below
+            if self.policy.compiled:
+                decide_once(self.policy.entry, state)
+            else:
+                self.policy.decide(self.view)
         if state.trace.error[0] != OK:
             raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
         return self._read(now, [message[1] for message in messages if message[0] == "gone"])

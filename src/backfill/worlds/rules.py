@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from backfill.model.errors import PlatformError
+from backfill.model.errors import PlatformError, UsageError
 from backfill.model.partitions import QUEUED_JOBS, RUNNING_JOBS, Limit, Rules, account
 from backfill.model.platform import Platform
 from backfill.model.units import counted
@@ -141,6 +141,22 @@ def on_whole_nodes(jobs: Jobs, platform: Platform, place: str) -> tuple[Jobs, Wh
         demand[fitting] = capacity[0]
     whole = WholeNodes(jobs.tasks, per_node)
     return jobs.replace(tasks=tasks, demand=demand) if per_node.any() else jobs, whole
+
+
+def check_whole(platform: Platform, place: str, most: Ints) -> None:
+    """Complain where events give a node on whose kind jobs are placed whole more than the platform states of it.
+
+    place: of jobs whose partition says nothing. most: the greatest capacity, shape (nodes, resources).
+    """
+    mine = np.full(len(platform.nodes), place == "exclusive" and not any(each.default for each in platform.partitions))
+    for each in platform.partitions:
+        mine[each.nodes] |= (each.place or place) == "exclusive"
+    for node, k in np.argwhere(mine[:, None] & (most > platform.capacity)).tolist()[:1]:
+        name, resource = platform.nodes[node], platform.resources[k]
+        raise UsageError(
+            f"events raise {resource} of node {name} from {platform.capacity[node, k]} to {most[node, k]}, and jobs "
+            "are placed on it whole; state the most that it ever has in the platform, and lower it by an event"
+        )
 
 
 def with_accounts(jobs: Jobs, platform: Platform) -> tuple[Jobs, Platform]:

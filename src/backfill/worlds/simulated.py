@@ -39,7 +39,7 @@ from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import Causes, as_run
 from backfill.worlds.admission import reject_hopeless
 from backfill.worlds.options import Options
-from backfill.worlds.rules import Quotas, WholeNodes, quotas
+from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
 MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
@@ -148,6 +148,7 @@ def begin(
     watched_row, of_all = _watched(workload, rows, watched)
     bound = None if options.events is None else options.events.bind(workload, platform)
     most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
+    check_whole(platform, policy.place, most[0])
     if policy.processors:
         _check_processors(policy.name, platform, most[0], jobs)
     estimate = options.estimates.of(jobs, options.seed)

@@ -20,6 +20,7 @@
 | `site` | a job pinned to a site sits there |
 | `constraint` | a job sits only on nodes with the features that it asks for |
 | `partition` | a job sits on nodes of its partition, and breaks no rule of it, of its quality of service, of a limit |
+| `whole` | a job that is placed on whole nodes shares none of them with a job that holds anything there |
 | `limit` | what the jobs that a limit counts hold together is never more than it allows |
 | `queued` | no job runs that came when as many were queued as a limit allows |
 | `host` | a node holds no job with a licence that it may not host |
@@ -37,7 +38,7 @@ Where each rule is checked:
 * `times.py`: `submit`, `start`, `promise`, `end`, `state`, `reason`, `runs`, `progress`, `lost`, `cancel`
 * `dangling.py`: how long runs wait for others, where jobs may start before what they come after is over
 * `alone.py`: `rejected`, `pending`, `cancel` of a job that could never run, and `capacity` of a run of 0 s
-* `rules.py`: `partition`, `limit`, `queued`
+* `rules.py`: `partition`, `whole`, `limit`, `queued`
 * `capacity.py`: `node`, `spread`, `site`, `constraint`, `host`, `window`, `capacity`, `licence`
 """
 
@@ -47,8 +48,8 @@ from backfill.analysis.verify.alone import check_moments, check_pending, check_r
 from backfill.analysis.verify.capacity import check_capacity, check_hosts, check_licences, check_nodes, check_windows
 from backfill.analysis.verify.case import SHOWN, Lost, Overrun, RunColumns, ScheduleColumns, Ties, Violation
 from backfill.analysis.verify.dangling import dangling, lose_with
-from backfill.analysis.verify.reading import read, with_node_licences
-from backfill.analysis.verify.rules import Membership, check_rules
+from backfill.analysis.verify.reading import read, with_events, with_node_licences
+from backfill.analysis.verify.rules import Membership, check_rules, on_whole_nodes
 from backfill.analysis.verify.times import (
     check_after,
     check_cancelled,
@@ -80,6 +81,7 @@ def verify(
     promises_bind: bool = False,
     events: Events | BoundEvents | None = None,
     lost: Lost = "requeue",
+    place: str = "power",
     overhead: int = 0,
     dangles: bool = False,
     seen: Ints | None = None,
@@ -93,16 +95,22 @@ def verify(
     Where a speed is not 1, an end may differ by a microsecond for each run, the rounding of a division.
 
     ties: whether the submits of an instant come after its ends (batch) or before them (step), which counts where queued
-    jobs are limited. events: what happened besides. lost: what becomes of a job whose run is lost. overhead:
-    microseconds that a run takes longer because its job was preempted before it. dangles: whether a job may start
-    before what it comes after is over; its run makes progress from then on. seen: the walltimes that the policy was
-    told, where they are not those of the workload; by them a job must fit beside windows.
+    jobs are limited. events: what happened besides. lost: what becomes of a job whose run is lost. place: with
+    `exclusive` a job is alone on its nodes, as in a partition that says so. overhead: microseconds that a run takes
+    longer because its job was preempted before it. dangles: whether a job may start before what it comes after is over;
+    its run makes progress from then on. seen: the walltimes that the policy was told, where they are not those of the
+    workload; by them a job must fit beside windows.
     """
     if isinstance(events, Events):
         events = events.bind(workload, platform)
     if platform.has_rules:
         workload = replace(workload, jobs=workload.jobs.replace(walltime=Membership(workload, platform).walltimes()))
-    case = read(with_node_licences(workload, platform), platform, schedule, events)
+    asked = with_node_licences(workload, platform)
+    members = Membership(asked, platform, place)
+    stated = read(asked, platform, schedule)
+    case = on_whole_nodes(stated, members)
+    if events is not None:
+        case = with_events(case, schedule, events)
     if dangles:
         progress, lengths = dangling(case, overrun, overhead)
         if case.replay is not None and lost == "requeue":
@@ -118,21 +126,20 @@ def verify(
         check_runs(case, schedule, outcome, lost, waited)
         check_progress(case, lengths, outcome)
     if case.outages is not None:
-        check_pending(case)
+        check_pending(case, members)
         check_lost(case)
         check_cancelled(case, until)
         since = case.runs.start + lengths.longest - progress.longest
         check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, progress, since)
     if not dangles:
         check_after(case, until)
-    members = Membership(case.workload, platform)
-    full = refused(case, until, ties)
-    check_rejected(case, schedule, full)
+    full = refused(case, until, ties, lost, members)
+    check_rejected(case, schedule, full, members)
     check_rules(case, until, members, full)
     if case.placed:
-        check_nodes(case)
+        check_nodes(stated)
         check_hosts(case)
     check_capacity(case, until)
-    check_moments(case, until)
+    check_moments(case, until, members)
     check_licences(case, until)
     return case.report.violations()

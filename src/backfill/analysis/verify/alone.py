@@ -13,6 +13,7 @@ import numpy as np
 from backfill.analysis.outages import Replay
 from backfill.analysis.verify.case import (
     Case,
+    Lost,
     Mask,
     ScheduleColumns,
     Ties,
@@ -24,12 +25,12 @@ from backfill.analysis.verify.case import (
 )
 from backfill.analysis.verify.rules import Membership
 from backfill.model.platform import Platform
-from backfill.model.schedule import REJECTED, STATES, Schedule
+from backfill.model.schedule import NODE_FAIL, PREEMPTED, REJECTED, STATES, Schedule
 from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Ints, Workload
 
 
-def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask) -> None:
+def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask, members: Membership) -> None:
     """A job stays without a start only where it must; one that was cancelled may be rejected before that.
 
     full: which jobs came when as many were queued as a limit allows.
@@ -42,7 +43,7 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask)
     index, owner = items_of(jobs.after, idle)
     follows = np.zeros(len(idle), np.bool_)
     follows[owner[stays[jobs.after.items[index]]]] = True
-    alone = _Alone(case.workload, platform)
+    alone = _Alone(case.workload, platform, members)
     excused = follows | full[idle]
     wronged = idle[[not excused[i] and alone.runs(row) for i, row in enumerate(idle.tolist())]] if len(idle) else idle
     for i in report.each("rejected", np.ones(len(wronged), np.bool_)):
@@ -53,19 +54,21 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask)
         report.add("cancel", jobs.job[row], None, "is CANCELLED, although it was rejected at its submit")
 
 
-def refused(case: Case, until: Ints, ties: Ties) -> Mask:
+def refused(case: Case, until: Ints, ties: Ties, lost: Lost, members: Membership) -> Mask:
     """The jobs that were submitted when a limit on queued jobs was reached, shape (jobs,).
 
     What does not run for that is not queued from then on, nor is what comes after it. ties: with `step` the submits of
-    an instant come before its ends, so who ends then is still queued.
+    an instant come before its ends, so who ends then is still queued. lost: what becomes of a job whose run is lost.
     """
     full, jobs = np.zeros(len(case.workload), np.bool_), case.workload.jobs
     limits = [limit for limit in case.platform.limits if limit.queued_jobs is not None]
     if not limits:
         return full
-    members, alone = Membership(case.workload, case.platform), _Alone(case.workload, _all_there_is(case))
+    alone, runs = _Alone(case.workload, _all_there_is(case), members), case.runs
+    waits_again = np.isin(runs.state, (PREEMPTED, NODE_FAIL) if lost == "requeue" else (PREEMPTED,))
     over = np.full(len(jobs), NEVER)
-    over[case.runs.job[case.runs.last]] = until[case.runs.last]
+    over[runs.job[runs.last]] = np.where(waits_again, NEVER, until)[runs.last]
+    over[case.pending] = NEVER
     over = np.where(case.cancelled > jobs.submit, np.minimum(over, case.cancelled), -NEVER)
     hopeless = {row for row in np.flatnonzero(~case.ran).tolist() if not alone.runs(row)}
     later: dict[int, list[int]] = {}
@@ -125,13 +128,13 @@ def _with_followers(rows: set[int], later: dict[int, list[int]]) -> set[int]:
     return reached
 
 
-def check_moments(case: Case, until: Ints) -> None:
+def check_moments(case: Case, until: Ints, members: Membership) -> None:
     """A run of no length holds nothing at any instant, but its job must have been able to run."""
     jobs, runs = case.workload.jobs, case.runs
     moments = (until == runs.start) & case.ran[runs.job]
     if not moments.any():
         return
-    alone = _Alone(case.workload, _all_there_is(case))
+    alone = _Alone(case.workload, _all_there_is(case), members)
     moments[moments] = [not alone.runs(row) for row in runs.job[moments].tolist()]
     for i in case.report.each("capacity", moments):
         job, start = jobs.job[runs.job[i]], int(runs.start[i])
@@ -145,14 +148,14 @@ def _all_there_is(case: Case) -> Platform:
     return replace(case.platform, capacity=case.outages.most, copies=case.outages.most_copies)
 
 
-def check_pending(case: Case) -> None:
+def check_pending(case: Case, members: Membership) -> None:
     """At least one job lacks what the events took for good; others may wait behind it."""
     pending, replay = np.flatnonzero(case.pending), cast(Replay, case.replay)
     if not len(pending):
         return
     capacity = np.array([steps[-1][1] for steps in replay.nodes])
     copies = np.array([int(steps[-1][1][0]) for steps in replay.licences], np.int64)
-    alone = _Alone(case.workload, replace(case.platform, capacity=capacity, copies=copies))
+    alone = _Alone(case.workload, replace(case.platform, capacity=capacity, copies=copies), members)
     all_fit = all(alone.runs(row) for row in pending.tolist())
     for row in case.report.each("pending", case.pending & all_fit):
         case.report.add("pending", case.workload.jobs.job[row], None, "is PENDING, although there is room for it")
@@ -169,12 +172,12 @@ def _too_late(case: Case, stays: Mask, alone: "_Alone") -> Mask:
 class _Alone:
     """Whether a job could run if it had the platform to itself; equal demands are worked out once."""
 
-    def __init__(self, workload: Workload, platform: Platform) -> None:
-        self.jobs, self.platform = workload.jobs, platform
+    def __init__(self, workload: Workload, platform: Platform, members: Membership) -> None:
+        """members: of the workload as it asks, while here jobs on whole nodes may ask for all of these."""
+        self.jobs, self.platform, self.members = workload.jobs, platform, members
         _, self.demand, self.capacity = limited(workload, platform)
         self.licence = licence_index(workload, platform)
         self.known: dict[tuple[bytes, bytes, int, int, str, str, str | None], bool] = {}
-        self.members = Membership(workload, platform)
 
     def runs(self, row: int) -> bool:
         """Whether the job of this row could run so."""

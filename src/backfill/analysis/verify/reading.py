@@ -58,10 +58,8 @@ def with_node_licences(workload: Workload, platform: Platform) -> Workload:
     return replace(workload, jobs=jobs, resources=tuple(resources))
 
 
-def read(
-    workload: Workload, platform: Platform, schedule: Schedule | ScheduleColumns, events: BoundEvents | None
-) -> Case:
-    """The case, laid out by the rows of the workload; violations of rule `jobs` are in its report."""
+def read(workload: Workload, platform: Platform, schedule: Schedule | ScheduleColumns) -> Case:
+    """The case without events, laid out by the rows of the workload; violations of rule `jobs` are in its report."""
     report = Report(workload.calendar)
     line = _lines(workload, schedule, report)
     start = np.append(np.asarray(schedule.start, np.int64), NO_TIME)[line]
@@ -84,10 +82,7 @@ def read(
         placed = len(platform.nodes) == 1
     never = np.full(len(line), NEVER)
     pending = np.zeros(len(line), np.bool_)
-    if events is not None and schedule.state is not None:
-        pending = np.append(codes_of(schedule.state, STATES) == PENDING, False)[line]
-    case = Case(workload, platform, line, start, ran, runs, placed, run, node, tasks, place, report, never, pending)
-    return case if events is None else _with_events(case, events)
+    return Case(workload, platform, line, start, ran, runs, placed, run, node, tasks, place, report, never, pending)
 
 
 def _runs_of(
@@ -124,7 +119,7 @@ def _runs_of(
     return CheckedRuns(jobs[lines], column(runs.start), column(runs.end), states, reasons, column(kept), lines)
 
 
-def _with_events(case: Case, events: BoundEvents) -> Case:
+def with_events(case: Case, schedule: Schedule | ScheduleColumns, events: BoundEvents) -> Case:
     """The case after its events."""
     workload, platform, runs = case.workload, case.platform, case.runs
     outages = Outages(events, platform, len(workload))
@@ -136,7 +131,10 @@ def _with_events(case: Case, events: BoundEvents) -> Case:
     run, licence, copies = copies_held(case)
     nodes = Holders(*seats, runs.start, end, over)
     replay = outages.replay(nodes, Holders(licence, run, copies[:, None], runs.start, end, over), runs.job)
-    return replace(case, cancelled=outages.cancelled, outages=outages, replay=replay)
+    pending = case.pending
+    if schedule.state is not None:
+        pending = np.append(codes_of(schedule.state, STATES) == PENDING, False)[case.line]
+    return replace(case, cancelled=outages.cancelled, pending=pending, outages=outages, replay=replay)
 
 
 def _lines(workload: Workload, schedule: Schedule | ScheduleColumns, report: Report) -> Ints:

@@ -1,21 +1,27 @@
-"""Partitions, qualities of service and limits: rules `partition`, `limit`, `queued`, read from the platform anew."""
+"""Rules `partition`, `whole`, `limit` and `queued`, of partitions, qualities of service and limits, read anew."""
+
+from dataclasses import replace
 
 import numpy as np
 
 from backfill.analysis.verify.capacity import Blocked, Sweep
-from backfill.analysis.verify.case import Case, Mask
+from backfill.analysis.verify.case import Case, Mask, demand_of
 from backfill.model.partitions import Limit, Partition, Rules
 from backfill.model.platform import Platform
-from backfill.model.workload import Ints, Workload
+from backfill.model.units import NEVER
+from backfill.model.workload import SPREAD, Ints, Workload
 
 UNKNOWN = "?"
 
 
 class Membership:
-    """The partition and quality of service of each job, and the rules of these that it breaks."""
+    """The partition and quality of service of each job, and the rules of these that it breaks.
 
-    def __init__(self, workload: Workload, platform: Platform) -> None:
-        self.workload, self.platform = workload, platform
+    place: by which rule jobs are placed whose partition does not say it.
+    """
+
+    def __init__(self, workload: Workload, platform: Platform, place: str = "power") -> None:
+        self.workload, self.platform, self.place = workload, platform, place
         self.partitions = {each.name: each for each in platform.partitions}
         self.qos = {each.name: each for each in platform.qos}
         self.masks: dict[str | None, Mask] = {}
@@ -60,6 +66,13 @@ class Membership:
             if isinstance(partition, Partition):
                 self.masks[name][partition.nodes] = True
         return self.masks[name]
+
+    def on_whole_nodes(self) -> Mask:
+        """The jobs that are placed on whole nodes, shape (jobs,)."""
+        if "exclusive" not in (self.place, *(each.place for each in self.platform.partitions)):
+            return np.zeros(len(self.workload), np.bool_)
+        places = {None: self.place} | {name: each.place or self.place for name, each in self.partitions.items()}
+        return np.array([places.get(self.name(row)) == "exclusive" for row in range(len(self.workload))], np.bool_)
 
     def _broken(self, rules: Rules, row: int) -> str:
         jobs = self.workload.jobs
@@ -107,8 +120,33 @@ class Membership:
         return whose or None
 
 
+def on_whole_nodes(case: Case, members: Membership) -> Case:
+    """The case in which each job on whole nodes asks for nodes, and holds all that the platform states of each."""
+    workload, platform = case.workload, case.platform
+    rows = np.flatnonzero(members.on_whole_nodes())
+    rows = rows[[bool(members.nodes(row).any()) for row in rows.tolist()]]
+    node = np.array([int(members.nodes(row).argmax()) for row in rows.tolist()], np.int64)  # they are all alike
+    asked, there = demand_of(workload, platform)[rows], platform.capacity[node]
+    fit = np.where(asked > 0, there // np.maximum(asked, 1), workload.jobs.tasks[rows, None]).min(axis=1, initial=NEVER)
+    one_node = workload.jobs.spread[rows] == SPREAD.index("node")
+    able = (fit > 0) & ((fit >= workload.jobs.tasks[rows]) | ~one_node)
+    rows, fit, there = rows[able], fit[able], there[able]
+    if not len(rows):
+        return case
+    names = (*workload.resources, *(name for name in platform.resources if name not in workload.resources))
+    demand = np.pad(workload.jobs.demand, ((0, 0), (0, len(names) - len(workload.resources))))
+    demand[rows[:, None], [names.index(name) for name in platform.resources]] = there
+    tasks = workload.jobs.tasks.copy()
+    tasks[rows] = -(-tasks[rows] // np.minimum(fit, tasks[rows]))
+    workload = replace(workload, jobs=workload.jobs.replace(demand=demand, tasks=tasks), resources=names)
+    mine = np.isin(case.seat_job, rows)
+    held = 1 if case.placed else tasks[case.seat_job]
+    return replace(case, workload=workload, seat_tasks=np.where(mine, held, case.seat_tasks))
+
+
 def check_rules(case: Case, until: Ints, members: Membership, full: Mask) -> None:
     """Each job ran where its partition has nodes and broke no rule, and no limit was ever exceeded."""
+    _check_whole_nodes(case, until, members.on_whole_nodes())
     if not case.platform.has_rules:
         return
     jobs, report = case.workload.jobs, case.report
@@ -123,27 +161,25 @@ def check_rules(case: Case, until: Ints, members: Membership, full: Mask) -> Non
         report.add("partition", jobs.job[job[i]], case.start[job[i]], text)
     for limit in case.platform.limits:
         _check_running(case, until, members, limit)
-    _check_whole_nodes(case, until, members)
     for row in report.each("queued", full & case.ran):
         report.add(
             "queued", jobs.job[row], case.start[row], "ran, although at its submit a limit on queued jobs was reached"
         )
 
 
-def _check_whole_nodes(case: Case, until: Ints, members: Membership) -> None:
-    """A job of a partition that places on whole nodes shares none of them."""
-    if all(each.place != "exclusive" for each in case.platform.partitions):
+def _check_whole_nodes(case: Case, until: Ints, alone: Mask) -> None:
+    """A job on whole nodes shares none of them; one that holds nothing anywhere counts as not there."""
+    if not alone.any():
         return
-    real = (case.seat_node >= 0) & case.placed
+    holds = demand_of(case.workload, case.platform).any(axis=1) | alone
+    real = (case.seat_node >= 0) & case.placed & holds[case.seat_job]
     run, node = case.seat_run[real], case.seat_node[real]
-    rules = [members.partition(row) for row in range(len(case.workload))]
-    alone = np.array([isinstance(each, Partition) and each.place == "exclusive" for each in rules], np.bool_)
     share = np.where(alone[case.runs.job[run]], len(run) + 1, 1)  # as much as all that share it
     most = np.full(len(case.platform.nodes), len(run) + 1)
     sweep = Sweep(node, case.runs.start[run], until[run], Blocked.none())
-    for seat, time, where, _, _ in sweep.above(0, share, most, case.report, "partition"):
+    for seat, time, where, _, _ in sweep.above(0, share, most, case.report, "whole"):
         text = f"shares node {case.platform.nodes[where]}, on which a job must be alone"
-        case.report.add("partition", case.workload.jobs.job[case.runs.job[run[seat]]], time, text)
+        case.report.add("whole", case.workload.jobs.job[case.runs.job[run[seat]]], time, text)
 
 
 def _check_running(case: Case, until: Ints, members: Membership, limit: Limit) -> None:
