@@ -86,11 +86,38 @@ def test_the_package_knows_its_names():
         bf.simulat  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: bf.verify(3), "result is int; expected a Result, such as that of simulate(log)"),
+        (lambda: bf.replay(3), "result is int; expected a Result, such as that of simulate(log)"),
+        (lambda: bf.quality("x.csv"), "workload is str; expected a Workload, such as that of read(file)"),
+        (lambda: bf.write("x.csv", "y.csv"), "workload is str; expected a Workload, such as that of read(file)"),
+        (lambda: bf.generate(3), "text is int; expected a model such as 'lublin?jobs=1000'"),
+        (lambda: bf.compare("lublin", policies="easy"), "policies is str; expected a list such as ['fcfs', 'easy']"),
+        (lambda: bf.Platform.pool("8"), "cpus is '8'; expected a whole number from 1 to 2^62"),
+        (lambda: bf.Events.of(3), "events is int; expected a list of dicts, a dict of columns or a DataFrame"),
+    ],
+)  # fmt: skip
+def test_a_wrong_type_is_a_sentence(call, sentence):
+    with pytest.raises(bf.UsageError) as caught:
+        call()
+    assert str(caught.value) == sentence
+
+
 def test_every_object_says_what_it_is_in_a_line(log):
     result = on4(log)
     found = [log, log.jobs, log.jobs.user, log.jobs.after, result.platform, result, result.schedule, result.simulation]
     found += [bf.compare(log, result.platform, ["fcfs", "easy"]), result.schedule.all_runs]
-    for each in found:
+    told = on4(log, explain="b").explain("b")
+    waited = bf.Workload.from_arrays({"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]})
+    events = bf.Events.of([{"time": 0, "event": "cancel", "job": "a"}])
+    shown = [log, result, bf.quality(log), told, events, bf.replay(bf.simulate(waited, bf.Platform.pool(1)))]
+    assert all(each._repr_html_().startswith(("<table>", "<pre>")) for each in shown)
+    assert repr(bf.quality(log)) == "<Quality of tiny: 4 of 4 jobs kept>"
+    assert repr(told).startswith("<Explanation under easy: Job b waited 1.65 min for cpus")
+    assert repr(events) == "<Events events: 1 event>"
+    for each in found + shown:
         assert len(repr(each)) < 300
         assert "\n" not in repr(each)
     assert repr(log).startswith("<Workload tiny: 4 jobs")
