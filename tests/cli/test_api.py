@@ -160,6 +160,16 @@ def test_frames_of_pandas_and_polars_are_workloads(log, tmp_path):
         assert found.jobs.runtime.tolist() == [60_000_000, 90_000_000]
     zoned = other.with_columns(pl.col("Sub").dt.replace_time_zone("Europe/Berlin"))
     assert bf.Workload.from_polars(zoned, names).jobs.submit[0] == 1772362800_000_000
+    aware = frame.assign(Sub=frame["Sub"].dt.tz_localize("Europe/Berlin"))
+    for found in (bf.Workload.from_pandas(aware, names), bf.Workload.from_polars(zoned, names)):
+        assert found.clock.zone == "Europe/Berlin"
+    assert bf.Workload.from_pandas(aware, names, timezone="Asia/Tokyo").clock.zone == "Asia/Tokyo"
+    fixed = frame.assign(Sub=frame["Sub"].dt.tz_localize("+01:00"))
+    assert bf.Workload.from_pandas(fixed, names).clock.zone == "UTC"
+    some = [90.0, float("nan")]
+    for gaps in (frame.assign(walltime=some), other.with_columns(walltime=pl.Series(some))):
+        read = bf.Workload.from_pandas if isinstance(gaps, pd.DataFrame) else bf.Workload.from_polars
+        assert read(gaps, names).jobs.requested.tolist() == [True, False]
     with pytest.raises(bf.WorkloadError, match="DataFrame"):
         bf.Workload.from_pandas(pd.DataFrame({"job": [1], "submit": ["x"], "runtime": [1]}))
     with pytest.raises(bf.UsageError, match="frame is dict; expected a pandas DataFrame"):
