@@ -21,7 +21,7 @@ from backfill.core.explain import NOT_YOURS
 from backfill.core.order import FCFS
 from backfill.core.policy import Policy, json_value
 from backfill.model import frames, notebook
-from backfill.model.errors import BackfillError, PolicyError, UsageError, at
+from backfill.model.errors import BackfillError, PolicyError, UsageError, at, wrong_type
 from backfill.model.events import Events, events_of
 from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
@@ -709,6 +709,8 @@ def verify(result: Result) -> list[Violation]:
     >>> bf.verify(result)
     []
     """
+    if not isinstance(result, Result):
+        raise wrong_type("result", result, "a Result, such as that of simulate(log)")
     return result.verify()
 
 

@@ -18,7 +18,7 @@ from backfill.analysis.replay import Replay, reality
 from backfill.api import SCHEMA, Result, check_inputs
 from backfill.executors import Executor, Processes, Progress, Where, held_back
 from backfill.model import frames, notebook
-from backfill.model.errors import BadArgument, UsageError
+from backfill.model.errors import BadArgument, UsageError, wrong_type
 from backfill.model.platform import Platform
 from backfill.model.spans import span
 from backfill.model.workload import Ints, Workload
@@ -371,6 +371,8 @@ def described(
             raise BadArgument(name, count, "a whole number >= 1")
     if replications > 1 and isinstance(log, Workload):
         raise UsageError("replications need a generated workload; expected a model, or a function of a seed")
+    if isinstance(policies, str):
+        raise wrong_type("policies", policies, f"a list such as ['fcfs', {policies!r}]")
     each = [policy if isinstance(policy, tuple) else (policy, None) for policy in policies]
     given = with_events(given)  # read once
     specs = [RunSpec.of(policy, params, **given) for policy, params in each]

@@ -375,6 +375,19 @@ def test_a_search_without_a_hit_stays_where_it_is_on_enter(page):
     assert page.evaluate(f"{CHART}.chosen") == -1
 
 
+def test_the_answer_to_a_search_is_in_sight_although_two_charts_fill_the_window(open_page, small):
+    page = open_page(small)
+    page.set_viewport_size({"width": 1280, "height": 600})
+    page.evaluate("document.getElementById('gantt').scrollIntoView()")
+    hidden = "(() => document.querySelector('output').getBoundingClientRect().bottom > innerHeight)()"
+    assert page.evaluate(hidden)
+    for text, answer in {"nobody": "No job or user is called nobody.", "job 257": "1 of 1: job 257; "}.items():
+        find(page, text)
+        page.locator("input[type=search]").press("Enter")
+        tells(page, answer)
+        assert not page.evaluate(hidden), text
+
+
 def test_enter_goes_to_what_was_typed_last_without_a_wait(page):
     field = page.locator("#gantt input[type=search]")
     field.fill("job 257")

@@ -86,11 +86,38 @@ def test_the_package_knows_its_names():
         bf.simulat  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: bf.verify(3), "result is int; expected a Result, such as that of simulate(log)"),
+        (lambda: bf.replay(3), "result is int; expected a Result, such as that of simulate(log)"),
+        (lambda: bf.quality("x.csv"), "workload is str; expected a Workload, such as that of read(file)"),
+        (lambda: bf.write("x.csv", "y.csv"), "workload is str; expected a Workload, such as that of read(file)"),
+        (lambda: bf.generate(3), "text is int; expected a model such as 'lublin?jobs=1000'"),
+        (lambda: bf.compare("lublin", policies="easy"), "policies is str; expected a list such as ['fcfs', 'easy']"),
+        (lambda: bf.Platform.pool("8"), "cpus is '8'; expected a whole number from 1 to 2^62"),
+        (lambda: bf.Events.of(3), "events is int; expected a list of dicts, a dict of columns or a DataFrame"),
+    ],
+)  # fmt: skip
+def test_a_wrong_type_is_a_sentence(call, sentence):
+    with pytest.raises(bf.UsageError) as caught:
+        call()
+    assert str(caught.value) == sentence
+
+
 def test_every_object_says_what_it_is_in_a_line(log):
     result = on4(log)
     found = [log, log.jobs, log.jobs.user, log.jobs.after, result.platform, result, result.schedule, result.simulation]
     found += [bf.compare(log, result.platform, ["fcfs", "easy"]), result.schedule.all_runs]
-    for each in found:
+    told = on4(log, explain="b").explain("b")
+    waited = bf.Workload.from_arrays({"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]})
+    events = bf.Events.of([{"time": 0, "event": "cancel", "job": "a"}])
+    shown = [log, result, bf.quality(log), told, events, bf.replay(bf.simulate(waited, bf.Platform.pool(1)))]
+    assert all(each._repr_html_().startswith(("<table>", "<pre>")) for each in shown)
+    assert repr(bf.quality(log)) == "<Quality of tiny: 4 of 4 jobs kept>"
+    assert repr(told).startswith("<Explanation under easy: Job b waited 1.65 min for cpus")
+    assert repr(events) == "<Events events: 1 event>"
+    for each in found + shown:
         assert len(repr(each)) < 300
         assert "\n" not in repr(each)
     assert repr(log).startswith("<Workload tiny: 4 jobs")
@@ -133,6 +160,16 @@ def test_frames_of_pandas_and_polars_are_workloads(log, tmp_path):
         assert found.jobs.runtime.tolist() == [60_000_000, 90_000_000]
     zoned = other.with_columns(pl.col("Sub").dt.replace_time_zone("Europe/Berlin"))
     assert bf.Workload.from_polars(zoned, names).jobs.submit[0] == 1772362800_000_000
+    aware = frame.assign(Sub=frame["Sub"].dt.tz_localize("Europe/Berlin"))
+    for found in (bf.Workload.from_pandas(aware, names), bf.Workload.from_polars(zoned, names)):
+        assert found.clock.zone == "Europe/Berlin"
+    assert bf.Workload.from_pandas(aware, names, timezone="Asia/Tokyo").clock.zone == "Asia/Tokyo"
+    fixed = frame.assign(Sub=frame["Sub"].dt.tz_localize("+01:00"))
+    assert bf.Workload.from_pandas(fixed, names).clock.zone == "UTC"
+    some = [90.0, float("nan")]
+    for gaps in (frame.assign(walltime=some), other.with_columns(walltime=pl.Series(some))):
+        read = bf.Workload.from_pandas if isinstance(gaps, pd.DataFrame) else bf.Workload.from_polars
+        assert read(gaps, names).jobs.requested.tolist() == [True, False]
     with pytest.raises(bf.WorkloadError, match="DataFrame"):
         bf.Workload.from_pandas(pd.DataFrame({"job": [1], "submit": ["x"], "runtime": [1]}))
     with pytest.raises(bf.UsageError, match="frame is dict; expected a pandas DataFrame"):

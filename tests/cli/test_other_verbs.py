@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill.cli import say
+from backfill.cli import main, say
 from backfill.policies import TABLE, get
 from backfill.traces.read import read
 
@@ -30,6 +30,19 @@ def test_demo_prints_a_table_and_writes_a_page(backfill, tmp_path):
     assert f"wrote {tmp_path / 'backfill-demo.html'}: open it in a browser\n" in done.err
     assert "112 processors are assumed" in done.err
     assert "112 processors are assumed" in page
+
+
+def test_the_next_command_is_found_by_the_shell(tmp_path, capsys, monkeypatch):
+    log, program = tmp_path / "tiny.csv", tmp_path / "a b" / "backfill"
+    log.write_text("job,submit,runtime\na,0,5\n")
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    for folders, called in {str(tmp_path): f"'{program}'", str(program.parent): "backfill"}.items():
+        monkeypatch.setenv("PATH", folders)
+        assert main(["import", "csv", str(log)]) == 0
+        assert capsys.readouterr().err.startswith(f"next: {called} compare {log} ")
 
 
 def test_demo_needs_a_folder(backfill):

@@ -185,7 +185,7 @@ def test_htcondor_history(log, text):
     found = log("htcondor", text)
     assert rows(found) == {
         "5.0": (1, 2, 2 * GIB, 0, 240),
-        "5.1": (2, 1, GIB, 0, 0),
+        "5.1": (1, 2, 2 * GIB, 0, 0),  # removed before it had a slot
         "5.2": (1, 2, 2 * GIB, 1, 240),
         "5.5": (1, 2, 2 * GIB, 0, 240),
         "5.6": (1, 2, 2 * GIB, 0, 240),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backfill.model.errors import WorkloadError
+from backfill.model.errors import UsageError, WorkloadError
 from backfill.model.units import SECOND
 from backfill.traces.broken import BrokenLines
 from backfill.traces.formats import Rules, import_log
@@ -51,8 +51,13 @@ def test_an_end_beside_a_start_tells_the_run_time():
 def test_columns_under_names_of_their_own():
     text = PLAIN.replace("runtime", "Elapsed").replace("procs", "NCPUS").encode()
     assert same(read_table(text, columns=[("runtime", "Elapsed"), ("procs", "NCPUS")]), read_table(PLAIN.encode()))
-    with pytest.raises(WorkloadError, match="no column procs; the columns are"):
+    assert same(read_table(text, columns=[("run", "Elapsed"), ("procs", "NCPUS")]), read_table(PLAIN.encode()))
+    with pytest.raises(WorkloadError, match="no column 'Ncpus' for procs; the columns are"):
         read_table(text, columns=[("runtime", "Elapsed"), ("procs", "Ncpus")])
+    with pytest.raises(WorkloadError, match="no column 'Limit' for runtime; the columns are"):
+        read_table(PLAIN.encode(), columns=[("runtime", "Limit")])  # although there is a runtime
+    with pytest.raises(UsageError, match="column is 'cores'; expected the name of a column, one of job, submit, "):
+        read_table(text, columns=[("cores", "NCPUS")])
 
 
 def test_broken_rows_are_counted_and_named_and_the_others_kept(tmp_path):

@@ -219,7 +219,10 @@ def test_a_circle_of_predecessors_is_refused():
 
 def test_what_is_not_a_workload_table_is_refused():
     assert refusal("") == " is empty"
-    assert refusal("job,submit", "a,1") == "1: no column runtime; the columns are 'job,submit'"
+    assert refusal("job,submit", "a,1") == (
+        "1: no column runtime; the columns are 'job,submit'; if it has another name, state it: "
+        "import csv --column runtime=NAME, in Python columns={'runtime': NAME}"
+    )
     assert refusal("job,submit,runtime", "a,1") == "2: 2 cells; expected 3, as in the header"
     assert refusal("job,submit,run,runtime", "a,1,1,1") == "1: column 'runtime' and column 'run' are the same"
     assert refusal("job,submit,runtime", 'a,"1,1') == "2: is not CSV: unexpected end of data"
@@ -326,7 +329,7 @@ def test_parquet_that_makes_no_sense_is_refused():
         "<bytes>: user holds Struct({'name': String}); expected texts or numbers"
     )
     assert complaint(parquet(**columns, submit=[None])).startswith("<bytes>: row 1: submit is ''; expected a number")
-    assert complaint(parquet(**columns)) == "<bytes>: no column submit; the columns are 'job,runtime'"
+    assert complaint(parquet(**columns)).startswith("<bytes>: no column submit; the columns are 'job,runtime'; ")
     assert complaint(parquet(**columns, submit=[1])[:-9]).startswith("<bytes>: cannot be read as Parquet: ")
     assert complaint(parquet(**columns, submit=[1], nested=[{"a": 1}])) is None
 

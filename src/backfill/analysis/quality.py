@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from backfill.analysis.recorded import Explained, explain
 from backfill.analysis.weeks import WEEK, Flurry, SubmitGap, Weeks, flurries, gaps
+from backfill.model import notebook
+from backfill.model.errors import wrong_type
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND, amount, counted
 from backfill.model.workload import Ints, Jobs, Labels, Workload
@@ -71,6 +73,18 @@ class Quality:
     gaps: tuple[SubmitGap, ...]
     flurries: tuple[Flurry, ...]
     explained: Explained | None  # whether the machine explains the recorded waits; None = no waits, or no machine
+
+    def __repr__(self) -> str:
+        machine = "" if self.cpus is None else f", {counted(self.cpus, 'cpu')}"
+        return f"<Quality of {self.name}: {self.kept:,} of {counted(self.read, 'job')} kept{machine}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [kind, what, f"{jobs:,}", "" if share is None else f"{share:.1%}", first]
+            for kind, what, jobs, share, first in self.rows()
+        ]
+        head = ["", "", "jobs", "share", "first"]
+        return notebook.table(self.name, head, rows) + notebook.paragraphs([*self.named(), *self.sentences()])
 
     @property
     def read(self) -> int:
@@ -164,6 +178,8 @@ def quality(workload: Workload, platform: Platform | None = None) -> Quality:
     >>> [finding.what for finding in bf.quality(bf.Workload.from_arrays(arrays)).findings]
     ['processors missing: taken as 1', 'run time longer than the walltime']
     """
+    if not isinstance(workload, Workload):
+        raise wrong_type("workload", workload, "a Workload, such as that of read(file)")
     jobs = workload.jobs
     if platform is None and isinstance(workload.platform, Platform):
         platform = workload.platform

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from backfill.analysis.groups import RUNS, SIZES, Codes, class_of
 from backfill.analysis.metrics import Trim, kept
 from backfill.analysis.recorded import Explained, Recorded, explain
+from backfill.model import notebook
+from backfill.model.errors import wrong_type
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.spans import times
@@ -70,6 +72,17 @@ class Replay:
     within: dict[int, float]  # seconds -> share of the jobs that start no farther than that from their real start
     classes: tuple[ClassError, ...]
     explained: Explained
+
+    def __repr__(self) -> str:
+        return f"<Replay of {self.sentence()}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [f"{by} {label}".strip(), f"{jobs:,}", *times([recorded, simulated]), "" if off is None else f"{off:+.0%}"]
+            for by, label, jobs, recorded, simulated, off in self.rows()
+        ]
+        head = ["class", "jobs", "mean wait in the log", "simulated", "error"]
+        return notebook.table(self.policy, head, rows) + notebook.paragraphs([self.sentence()])
 
     @property
     def relative(self) -> float | None:
@@ -133,6 +146,8 @@ def replay(result: Simulated) -> Replay | None:
     >>> bf.replay(result).relative
     0.0
     """
+    if not hasattr(result, "schedule"):
+        raise wrong_type("result", result, "a Result, such as that of simulate(log)")
     recorded = Recorded.of(result.workload)
     explained = explain(result.workload, result.platform)
     if recorded is None or explained is None:

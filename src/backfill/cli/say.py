@@ -1,12 +1,14 @@
 """Messages of a command while it works: on standard error, so that standard output carries only the result."""
 
 import shlex
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from backfill.model.errors import BadArgument
@@ -62,8 +64,15 @@ def note(text: str) -> None:
 
 
 def following(text: str) -> None:
-    """The command that is useful next."""
-    note(f"next: {text}")
+    """The command that is useful next, as the shell here finds it."""
+    note(f"next: {_program()}{text.removeprefix('backfill')}")
+
+
+def _program() -> str:
+    """`backfill`, or where it was started by its path because no folder of PATH has it, that path."""
+    started = sys.argv[0]
+    by_path = Path(started).stem == "backfill" and shutil.which("backfill") is None
+    return shlex.quote(started) if by_path else "backfill"
 
 
 def error(problem: BaseException) -> None:

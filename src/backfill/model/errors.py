@@ -157,6 +157,11 @@ class PolicyError(BackfillError):
     """
 
 
+def wrong_type(name: str, value: object, expected: str) -> UsageError:
+    """The error about an argument that is something else."""
+    return UsageError(f"{name} is {type(value).__name__}; expected {expected}")
+
+
 def quote(value: object) -> str:
     """Quote a value for a message: in quotes, control characters escaped, at most about sixty characters."""
     shown = repr(str(value)[: QUOTED + 1])

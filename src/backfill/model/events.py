@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from backfill.model import notebook
 from backfill.model.errors import EventsError, UsageError, at, printable, quote
 from backfill.model.platform import Platform
-from backfill.model.units import NEVER, SECOND, TIME_MAX, parse_seconds, parse_size, seconds_text
+from backfill.model.units import NEVER, SECOND, TIME_MAX, counted, parse_seconds, parse_size, seconds_text
 from backfill.model.workload import Floats, Ints, Ragged, Workload
 
 EVENTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "window")
@@ -141,7 +142,7 @@ class Events:
             columns = {str(name): list(table[name]) for name in table.columns}
         else:
             kind = type(table).__name__
-            raise UsageError(f"events is a {kind}; expected a list of dicts, a dict of columns or a DataFrame")
+            raise UsageError(f"events is {kind}; expected a list of dicts, a dict of columns or a DataFrame")
         file, lengths = where.get("file", "events"), {len(values) for values in columns.values()}
         if len(lengths) > 1:
             raise EventsError(
@@ -166,6 +167,13 @@ class Events:
 
     def __len__(self) -> int:
         return len(self.cells["event"])
+
+    def __repr__(self) -> str:
+        return f"<Events {self.name}: {counted(len(self), 'event')}>"
+
+    def _repr_html_(self) -> str:
+        kinds = self.cells["event"]
+        return notebook.table(self.name, [], [[kind, f"{kinds.count(kind):,}"] for kind in EVENTS if kind in kinds])
 
     def rows(self, rows: Sequence[int]) -> "Events":
         """The events of these rows, in this order. Name and hash stay, and messages number the rows as before.

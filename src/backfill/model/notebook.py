@@ -23,6 +23,11 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -
     return f"<table><caption>{shown(caption)}</caption>{top}<tbody>{lines}</tbody></table>"
 
 
+def text(lines: str) -> str:
+    """A text of several lines as it stands."""
+    return f"<pre>{escape(lines)}</pre>"
+
+
 def paragraphs(texts: Iterable[str]) -> str:
     """Sentences, each a paragraph."""
     return "".join(f"<p>{shown(text)}</p>" for text in texts)

@@ -126,7 +126,7 @@ class Platform:
         """
         total = {"cpus": cpus, **({} if memory is None else {"memory": memory}), **resources}
         for resource, each in total.items():
-            if not 1 <= each <= 2**62:
+            if not isinstance(each, int | np.integer) or not 1 <= each <= 2**62:
                 raise BadArgument(resource, each, "a whole number from 1 to 2^62")
             if not 1 <= nodes <= NODES_MAX or each % nodes:
                 share = f"{each} {resource}" if resource == "cpus" else f"a {resource} of {each}"

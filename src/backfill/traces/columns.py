@@ -73,11 +73,19 @@ class Columns:
         """All columns in the file's order."""
         return tuple(self._place)
 
-    def require(self, *names: str) -> None:
-        """Raise the error unless all these columns are there."""
+    def require(self, *names: str, hint: str = "") -> None:
+        """Raise the error unless all these columns are there. hint: its end, with {} for the name."""
         for name in names:
             if name not in self:
-                raise self._refused(1, f"no column {name}; the columns are {quote(','.join(self._called.values()))}")
+                there = quote(",".join(self._called.values()))
+                raise self._refused(1, f"no column {name}; the columns are {there}{hint.format(name)}")
+
+    def require_headers(self, wanted: Iterable[tuple[str, str]]) -> None:
+        """Raise the error unless these columns are there under these headers."""
+        for name, header in wanted:
+            if self._called.get(name) != header:
+                there = quote(",".join(self._called.values()))
+                raise self._refused(1, f"no column {quote(header)} for {name}; the columns are {there}")
 
     def texts(self, name: str) -> list[str]:
         """The cells without white space around them; all empty where there is no such column."""

@@ -15,7 +15,7 @@ from backfill.model.workload import Ints
 from backfill.traces.fixed import Texts, number
 
 EXPECTED = "a number of seconds or a date such as 2026-03-01T12:00:00 or 2026-03-01 12:00+01:00"
-ZONELESS = "dates without a zone are read as UTC; --timezone Europe/Berlin (for example) names the zone of the log"
+ZONELESS = "dates without a zone are read as UTC; import --timezone Europe/Berlin (for example) names the zone"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # `59:59` in microseconds: to look up the end of a date or of a span costs less than to take it apart.
 CLOCK = {f"{minute:02}:{second:02}": (minute * 60 + second) * SECOND for minute in range(60) for second in range(60)}

@@ -4,6 +4,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from zoneinfo import available_timezones
 
 import numpy as np
 
@@ -22,7 +23,8 @@ def from_pandas(frame: Any, columns: Names, resources: Sequence[str], timezone: 
         raise UsageError(f"frame is {type(frame).__name__}; expected a pandas DataFrame")
     spans = frame.select_dtypes("timedelta")
     plain = frame.assign(**{str(name): spans[name].dt.total_seconds() for name in spans})
-    return _read(plain.to_csv(index=False), "DataFrame", columns, resources, timezone)
+    zones = {str(kind.tz) for kind in frame.dtypes if getattr(kind, "tz", None) is not None}
+    return _read(plain.to_csv(index=False), "DataFrame", columns, resources, timezone or _zone(zones))
 
 
 def from_polars(frame: Any, columns: Names, resources: Sequence[str], timezone: str | None) -> Workload:
@@ -35,7 +37,9 @@ def from_polars(frame: Any, columns: Names, resources: Sequence[str], timezone: 
     plain = frame.with_columns(selectors.duration().dt.total_microseconds() / 1_000_000)
     dates = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime) and kind.time_zone]
     plain = plain.with_columns(pl.col(dates).dt.convert_time_zone("UTC").dt.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00"))
-    return _read(plain.write_csv(), "DataFrame", columns, resources, timezone)
+    zones = {frame.schema[name].time_zone for name in dates}
+    plain = plain.with_columns(selectors.float().fill_nan(None))  # a missing value, as in pandas
+    return _read(plain.write_csv(), "DataFrame", columns, resources, timezone or _zone(zones))
 
 
 def from_arrays(arrays: Any, columns: Names, resources: Sequence[str], timezone: str | None) -> Workload:
@@ -50,6 +54,11 @@ def from_arrays(arrays: Any, columns: Names, resources: Sequence[str], timezone:
     out = io.StringIO()
     write_rows(out, cells, zip(*cells.values(), strict=True))
     return _read(out.getvalue(), "arrays", columns, resources, timezone)
+
+
+def _zone(zones: set[str]) -> str | None:
+    """The zone in which the log shows its dates: that of all timestamps, if it is one and has a name."""
+    return zone if len(zones) == 1 and (zone := next(iter(zones))) in available_timezones() else None
 
 
 def _cells(values: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from backfill.model.clock import Clock
-from backfill.model.errors import MissingExtra, WorkloadError, at, in_file, quote
+from backfill.model.errors import BadArgument, MissingExtra, WorkloadError, at, in_file, quote
 from backfill.model.precedence import circle_text, circles
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND, parse_span, seconds_text
@@ -32,6 +32,7 @@ _EXCLUSIVE = (
 )
 _DATE = ", or a date such as 2026-03-01T12:00:00 or 2026-03-01 12:00+01:00"
 _SPAN = ", or a span such as 1h, 00:05:00 or 7-12:00:00"
+_RENAMED = "; if it has another name, state it: import csv --column {0}=NAME, in Python columns={{'{0}': NAME}}"
 _TASKS_MAX, _COPIES_MAX = 2**40, 2**40
 
 
@@ -55,9 +56,14 @@ def read_table(
     check_repeats(repeats)
     source = Source.of(source)
     instants = Instants(zone_of(zone))
+    columns = [(_ALIASES.get(name, name), header) for name, header in columns]
     table = Columns(source, WorkloadError, _ALIASES | {header: name for name, header in columns}, broken)
     ended = "runtime" not in table and "start" in table and "end" in table
-    table.require(*(name for name, _ in columns), "job", "submit", *(() if ended else ("runtime",)))
+    known = (*_KNOWN, "cpus", "gpus", *resources)
+    if unknown := next((name for name, _ in columns if name not in known), None):
+        raise BadArgument("column", unknown, f"the name of a column, one of {', '.join(dict.fromkeys(known))}")
+    table.require_headers(columns)
+    table.require("job", "submit", *(() if ended else ("runtime",)), hint=_RENAMED)
     for one, other, why in _EXCLUSIVE:
         if one in table and other in table:
             raise WorkloadError(at(table.file, 1, f"both columns {one} and {other}; {why}"))

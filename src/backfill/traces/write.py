@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from backfill.model.errors import BadArgument
+from backfill.model.errors import BadArgument, wrong_type
 from backfill.model.workload import Workload
 from backfill.traces.files import SUFFIXES, suffix_of
 from backfill.traces.swf import write_swf
@@ -17,6 +17,8 @@ def write(workload: Workload, path: str | Path) -> None:
     >>> import backfill as bf
     >>> bf.write(bf.generate("lublin?jobs=100&cpus=64"), "jobs.csv.gz")
     """
+    if not isinstance(workload, Workload):
+        raise wrong_type("workload", workload, "a Workload, such as that of read(file)")
     suffix = check_suffix(path)
     if suffix.startswith(".swf"):
         write_swf(workload, path)

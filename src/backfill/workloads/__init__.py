@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, get_args
 from urllib.parse import parse_qsl
 
-from backfill.model.errors import UsageError
+from backfill.model.errors import UsageError, wrong_type
 from backfill.model.workload import Workload
 
 # Name -> module:function, imported when asked for. A model is a function of plain arguments that returns a Workload;
@@ -40,6 +40,8 @@ def generate(text: str, more_seed: int = 0) -> Workload:
     >>> bf.generate("lublin?jobs=100&cpus=64&seed=1")
     <Workload lublin: 100 jobs in 19.4 h, 64 cpus>
     """
+    if not isinstance(text, str):
+        raise wrong_type("text", text, "a model such as 'lublin?jobs=1000'")
     name, _, query = text.removeprefix("model:").partition("?")
     function = model(name)
     known = inspect.signature(function, eval_str=True).parameters

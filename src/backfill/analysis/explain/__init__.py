@@ -25,6 +25,7 @@ from backfill.analysis.explain.holding import Rules, instants
 from backfill.analysis.explain.promised import Change, promised
 from backfill.analysis.explain.room import Record, Room
 from backfill.analysis.explain.spans import Cause, Span, before, causes_of, spans_of
+from backfill.model import notebook
 from backfill.model.clock import Clock
 from backfill.model.promises import Promises
 from backfill.model.spans import UNITS, unit_of
@@ -78,6 +79,12 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+    def __repr__(self) -> str:
+        return f"<Explanation under {self.policy}: {self.sentence.partition('. ')[0].rstrip('.')}>"
+
+    def _repr_html_(self) -> str:
+        return notebook.text(str(self))
 
     def as_dict(self) -> dict[str, Any]:
         """The explanation for JSON; docs/reference/files.md lists the fields."""

@@ -102,7 +102,7 @@ def _record(ad: dict[str, Any]) -> Record:
         start=start,
         end=end,
         walltime=NO_TIME if limit is None else int(ad[limit[0]] * limit[1]) * SECOND,
-        nodes=machines if host else 0,
+        nodes=machines,
         cpus=(_number(ad, "CpusProvisioned") or _number(ad, "RequestCpus") or 1) * machines,
         memory=requested * _MIB * machines,
         gpus=(_number(ad, "GPUsProvisioned") or _number(ad, "RequestGPUs")) * machines,
