@@ -89,6 +89,28 @@ def test_a_script_brings_its_options_and_is_kept_as_it_was(live):
     assert (live.folder / f"result-{number}-fit.txt").read_text() == "seven as at submit\n"
 
 
+def test_a_script_for_slurm_runs_with_the_options_that_are_known_here(live):
+    script = live.folder / "job.sh"
+    script.write_text('#!/bin/sh\n#SBATCH --partition=short -c 2\necho "$@"\n')
+    done = live.run("submit", "--parsable", "job.sh", "--help")
+    assert done.stderr == "backfill: job.sh: ignored options, which this queue does not have: --partition\n"
+    number = int(done.stdout)
+    live.run("wait", number)
+    assert live.job(number)["need"]["cpus"] == 2
+    assert live.run("log", number).stdout == "--help\n"
+
+
+def test_a_file_that_is_no_script_is_a_program_of_this_folder(live):
+    program = live.folder / "program"
+    program.symlink_to("/bin/echo")
+    number = live.submit("program", "here")
+    live.run("wait", number)
+    assert live.run("log", number).stdout == "here\n"
+    (live.folder / "notes").write_text("echo\n")
+    refused = live.run("submit", "notes", check=2)
+    assert refused.stderr == "backfill: notes is not a program; expected a script that begins with #!\n"
+
+
 def test_a_command_that_is_not_there_fails_and_says_so(live):
     number = live.submit("--", "no-such-command")
     live.run("wait", number, check=127)
