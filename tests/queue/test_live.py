@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -75,6 +77,14 @@ def test_holds_dependencies_and_arrays(live):
     assert (live.folder / "copy").read_text() == "3\n4\n5\n"
     assert (live.job(never)["state"], live.job(never)["reason"]) == ("CANCELLED", "DependencyNeverSatisfied")
     assert live.job(f"{array}_4")["label"] == f"{array}_4"
+
+
+def test_a_task_that_was_released_says_what_else_it_waits_for(live):
+    array = live.submit("-H", "-a", "1-2%1", "--wrap", "sleep 30")
+    live.run("release", array)
+    assert live.until(lambda: live.job(f"{array}_1")["state"] == "RUNNING")
+    assert live.job(f"{array}_2")["reason"] == "JobArrayTaskLimit"
+    live.run("cancel", array)
 
 
 def test_a_script_brings_its_options_and_is_kept_as_it_was(live):
@@ -236,6 +246,19 @@ def test_a_job_is_warned_before_its_walltime(live):
     assert live.run("log", number).stdout == "warned\n"
 
 
+def test_a_warning_for_the_script_alone_leaves_what_it_started_alone(live):
+    child = "trap 'echo child; exit' USR1; while :; do sleep 0.05; done"
+
+    def told(warning, then):
+        script = f"trap '{then}; echo shell; exit 0' USR1; sh -c {shlex.quote(child)} & wait"
+        number = live.submit("--time", "4s", "--signal", warning, "--wrap", script)
+        live.run("wait", number)
+        return [word for word in live.run("log", number).stdout.split() if word in ("child", "shell")]
+
+    assert told("B:USR1@2", "sleep 0.3") == ["shell"]
+    assert told("USR1@2", "wait") == ["child", "shell"]
+
+
 def test_another_policy_takes_over_with_the_jobs_that_are_there(live):
     running = live.submit("-c", 3, "--wrap", "touch on; while [ -e on ]; do sleep 0.05; done")
     live.until((live.folder / "on").exists)
@@ -264,6 +287,15 @@ def test_another_policy_takes_over_with_the_jobs_that_are_there(live):
     assert (live.folder / "order").read_text() == "small\nlarge\n"
     assert live.job(small)["why"] == "fit"
     assert "greedy" in live.run("queue").stdout
+
+
+def test_the_file_of_a_policy_is_found_from_where_one_is(live, tmp_path_factory):
+    here = tmp_path_factory.mktemp("here")
+    (here / "mine.py").write_text("import backfill as bf\n\n\n@bf.policy('idle')\ndef idle(state):\n    pass\n")
+    words = [sys.executable, "-m", "backfill", "serve", "--policy", "mine.py:idle"]
+    done = subprocess.run(words, env=live.env, capture_output=True, text=True, timeout=90, cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"policy .*mine-\w+\.py:idle", live.run("queue").stdout)
 
 
 def test_a_policy_that_fails_is_replaced_and_the_queue_says_so(live):

@@ -324,7 +324,7 @@ class Book:
         job.reason = job.held
 
     def _release(self, job: Job, event: Event) -> None:
-        job.held, job.failures = "", 0
+        job.held, job.reason, job.failures = "", "", 0
         self.review.add(job.id)
 
     def _edit(self, job: Job, event: Event) -> None:

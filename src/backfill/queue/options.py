@@ -51,14 +51,14 @@ def _priority(given: str) -> int:
 def _signal(given: str) -> list[Any]:
     import signal
 
-    match = re.fullmatch(r"(?:B:)?([A-Za-z0-9]+)(?:@(\d+))?", given)
+    match = re.fullmatch(r"(B:)?([A-Za-z0-9]+)(?:@(\d+))?", given)
     if match:
-        number = int(match[1]) if match[1].isdecimal() else None
+        number = int(match[2]) if match[2].isdecimal() else None
         if number is None:
-            name = match[1].upper()
+            name = match[2].upper()
             number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
         if number is not None:
-            return [int(number), int(match[2] or 60)]
+            return [int(number), int(match[3] or 60), match[1] is not None]
     raise Unreadable(f"{given!r} is not a signal; expected for instance USR1@300")
 
 
@@ -90,7 +90,8 @@ SUBMIT = (
     Option("--priority", "priority", _priority, "Higher goes first, if the policy uses it.", "N"),
     Option("-A --account --project", "project", text, "Project.", "NAME"),
     Option("--requeue", "requeue", None, "Run again if the machine goes down meanwhile. A job may then run twice."),
-    Option("--signal", "warn", _signal, "Signal before the walltime ends: USR1@300.", "NAME@S"),
+    Option("--signal", "warn", _signal, "Signal before the walltime ends: USR1@300; B:USR1@300 for "
+           "the first process alone.", "NAME@S"),
     Option("--grace", "grace", parse_time, "Time between TERM and KILL at the walltime. [default: 30s]", "TIME"),
     Option("-o --output", "output", text, "File for its output; %j is its number, %x its name.", "FILE"),
     Option("-e --error", "error", text, "File for its errors. [default: with the output]", "FILE"),
