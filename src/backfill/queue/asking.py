@@ -182,7 +182,7 @@ def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[
     else:
         yield f"{name} waits: {found['reason']}"
     for one in found["after"]:
-        yield f"  {one['kind']} {one['id']}, which is {one['state']}" + (" and held" if one["held"] else "")
+        yield f"  {one['kind']} {one['label']}, which is {one['state']}" + (" and held" if one["held"] else "")
 
 
 def _reservation(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
