@@ -83,10 +83,15 @@ def test_what_keeps_a_job_from_the_queue_of_the_policy_is_told(tmp_path):
     queue = Virtual(tmp_path, "easy")
     running = queue.submit(4, 600)
     after = queue.submit(1, after=[["afterok", running]])
+    array = queue.submit(1, array=[7, 8], held=True)
+    clean_up = queue.submit(1, after=[["afternotok", array]])
     held = queue.submit(1, held=True)
     begin = queue.submit(1, begin=queue.t + 60 * SECOND)
     said = [*explained(explain(queue, after, "Dependency"))]
     assert said == [f"job {after} waits for other jobs", f"  afterok {running}, which is STARTING"]
+    assert [*explained(explain(queue, clean_up, "Dependency"))][1:] == [
+        f"  afternotok {array}_{index}, which is PENDING and held" for index in (7, 8)
+    ]
     assert [*explained(explain(queue, held, "JobHeldUser"))][-1] == f"next: backfill release {held}"
     assert next(explained(explain(queue, begin, "BeginTime"))).startswith(f"job {begin} waits for its begin time, ")
     assert [*explained(explain(queue, running))] == [f"job {running} is being started: it waits for nothing"]

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -77,6 +79,14 @@ def test_holds_dependencies_and_arrays(live):
     assert live.job(f"{array}_4")["label"] == f"{array}_4"
 
 
+def test_a_task_that_was_released_says_what_else_it_waits_for(live):
+    array = live.submit("-H", "-a", "1-2%1", "--wrap", "sleep 30")
+    live.run("release", array)
+    assert live.until(lambda: live.job(f"{array}_1")["state"] == "RUNNING")
+    assert live.job(f"{array}_2")["reason"] == "JobArrayTaskLimit"
+    live.run("cancel", array)
+
+
 def test_a_script_brings_its_options_and_is_kept_as_it_was(live):
     script = live.folder / "job.sh"
     script.write_text("#!/bin/sh\n#SBATCH --job-name=fit --time=0:30\n#BACKFILL -o result-%j-%x.txt\necho $1 $X\n")
@@ -87,6 +97,28 @@ def test_a_script_brings_its_options_and_is_kept_as_it_was(live):
     job = live.job(number)
     assert (job["name"], job["limit_s"], job["need"]["cpus"]) == ("fit", 30, 2)
     assert (live.folder / f"result-{number}-fit.txt").read_text() == "seven as at submit\n"
+
+
+def test_a_script_for_slurm_runs_with_the_options_that_are_known_here(live):
+    script = live.folder / "job.sh"
+    script.write_text('#!/bin/sh\n#SBATCH --partition=short -c 2\necho "$@"\n')
+    done = live.run("submit", "--parsable", "job.sh", "--help")
+    assert done.stderr == "backfill: job.sh: ignored options, which this queue does not have: --partition\n"
+    number = int(done.stdout)
+    live.run("wait", number)
+    assert live.job(number)["need"]["cpus"] == 2
+    assert live.run("log", number).stdout == "--help\n"
+
+
+def test_a_file_that_is_no_script_is_a_program_of_this_folder(live):
+    program = live.folder / "program"
+    program.symlink_to("/bin/echo")
+    number = live.submit("program", "here")
+    live.run("wait", number)
+    assert live.run("log", number).stdout == "here\n"
+    (live.folder / "notes").write_text("echo\n")
+    refused = live.run("submit", "notes", check=2)
+    assert refused.stderr == "backfill: notes is not a program; expected a script that begins with #!\n"
 
 
 def test_a_command_that_is_not_there_fails_and_says_so(live):
@@ -214,6 +246,19 @@ def test_a_job_is_warned_before_its_walltime(live):
     assert live.run("log", number).stdout == "warned\n"
 
 
+def test_a_warning_for_the_script_alone_leaves_what_it_started_alone(live):
+    child = "trap 'echo child; exit' USR1; while :; do sleep 0.05; done"
+
+    def told(warning, then):
+        script = f"trap '{then}; echo shell; exit 0' USR1; sh -c {shlex.quote(child)} & wait"
+        number = live.submit("--time", "4s", "--signal", warning, "--wrap", script)
+        live.run("wait", number)
+        return [word for word in live.run("log", number).stdout.split() if word in ("child", "shell")]
+
+    assert told("B:USR1@2", "sleep 0.3") == ["shell"]
+    assert told("USR1@2", "wait") == ["child", "shell"]
+
+
 def test_another_policy_takes_over_with_the_jobs_that_are_there(live):
     running = live.submit("-c", 3, "--wrap", "touch on; while [ -e on ]; do sleep 0.05; done")
     live.until((live.folder / "on").exists)
@@ -242,6 +287,15 @@ def test_another_policy_takes_over_with_the_jobs_that_are_there(live):
     assert (live.folder / "order").read_text() == "small\nlarge\n"
     assert live.job(small)["why"] == "fit"
     assert "greedy" in live.run("queue").stdout
+
+
+def test_the_file_of_a_policy_is_found_from_where_one_is(live, tmp_path_factory):
+    here = tmp_path_factory.mktemp("here")
+    (here / "mine.py").write_text("import backfill as bf\n\n\n@bf.policy('idle')\ndef idle(state):\n    pass\n")
+    words = [sys.executable, "-m", "backfill", "serve", "--policy", "mine.py:idle"]
+    done = subprocess.run(words, env=live.env, capture_output=True, text=True, timeout=90, cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"policy .*mine-\w+\.py:idle", live.run("queue").stdout)
 
 
 def test_a_policy_that_fails_is_replaced_and_the_queue_says_so(live):

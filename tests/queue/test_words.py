@@ -1,9 +1,11 @@
 """Times, sizes and lists as Slurm's users write them."""
 
+import re
+
 import pytest
 
 from backfill.queue import words
-from backfill.queue.options import directives, parse
+from backfill.queue.options import of_script, parse, wants_help
 from backfill.queue.words import Unreadable
 
 SECOND = 1_000_000
@@ -69,7 +71,28 @@ def test_options_may_be_joined_cut_short_and_end_at_the_command():
 
 def test_options_of_a_script_stand_before_its_first_command():
     script = "#!/bin/sh\n# a comment\n#SBATCH --time=5 -J 'my job'\n\n#BACKFILL -c 2\necho\n#SBATCH -c 9\n"
-    assert directives(script) == ["--time=5", "-J", "my job", "-c", "2"]
+    assert of_script(script) == ({"walltime": 300 * SECOND, "name": "my job", "cpus": 2}, [])
+
+
+def test_lines_for_slurm_may_have_options_that_this_queue_does_not_have():
+    script = "#!/bin/sh\n#SBATCH -p short -c 3 --exclusive -n 2\n#SBATCH --mail-type=END --nodes 1\n"
+    assert of_script(script) == ({"cpus": 3, "tasks": 2}, ["-p", "--exclusive", "--mail-type", "--nodes"])
+    for line, said in (
+        ("#BACKFILL -p short", "#BACKFILL -p short: unknown option -p; see backfill submit --help"),
+        ("#SBATCH --time soon", "#SBATCH --time soon: --time: 'soon' is not a time"),
+        ("#SBATCH --hold yes", "#SBATCH --hold yes: 'yes' is not an option"),
+        ("#SBATCH -J 'open", "#SBATCH -J 'open: No closing quotation"),
+    ):
+        with pytest.raises(Unreadable, match=re.escape(said)):
+            of_script(f"#!/bin/sh\n{line}\n")
+
+
+def test_help_is_asked_for_before_the_command_alone():
+    assert wants_help("submit", ["-h"])
+    assert wants_help("submit", ["--time", "5", "--help"])
+    assert wants_help("show", ["12", "-h"])
+    for command in (["fit.sh", "-h"], ["-t", "5", "fit.sh", "--help"], ["--", "ls", "-h"], ["-J", "-h", "fit.sh"]):
+        assert not wants_help("submit", command)
 
 
 def test_spans_and_sizes_for_people():

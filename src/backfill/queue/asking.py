@@ -1,6 +1,7 @@
 """The verbs that ask what will come: `eta`, and its kin."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -181,7 +182,7 @@ def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[
     else:
         yield f"{name} waits: {found['reason']}"
     for one in found["after"]:
-        yield f"  {one['kind']} {one['id']}, which is {one['state']}" + (" and held" if one["held"] else "")
+        yield f"  {one['kind']} {one['label']}, which is {one['state']}" + (" and held" if one["held"] else "")
 
 
 def _reservation(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
@@ -313,7 +314,7 @@ def _when(row: Facts, now: int) -> str:
 
 def switch(given: Facts) -> int:
     """Let another policy take over, or tell what that would change."""
-    policy, dry = given["policy"], bool(given.get("dry"))
+    policy, dry = _from_here(given["policy"]), bool(given.get("dry"))
     found = question("switch", policy=policy)
     fall, stays = found["fall"], not dry and bool(found["fall"]) and not given.get("drop")
     if given.get("json"):
@@ -329,6 +330,12 @@ def switch(given: Facts) -> int:
         if not given.get("json"):
             print(f"policy {found['to']} takes over from {found['from']}, until config.toml names another one")
     return 0
+
+
+def _from_here(policy: str) -> str:
+    """A policy whose file is named from the folder that one is in, which the daemon does not know."""
+    path, dot, more = policy.partition(".py")
+    return f"{os.path.abspath(path)}{dot}{more}" if dot and more[:1] in ("", ":") else policy
 
 
 def _say_switch(found: Facts) -> None:

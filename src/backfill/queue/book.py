@@ -12,6 +12,7 @@ from typing import Any
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 
 Facts = dict[str, Any]
+ONE_FAILED = "afternotok-one"  # afternotok of a whole array: all its tasks over, one of them not COMPLETED
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
 
 
@@ -324,7 +325,7 @@ class Book:
         job.reason = job.held
 
     def _release(self, job: Job, event: Event) -> None:
-        job.held, job.failures = "", 0
+        job.held, job.reason, job.failures = "", "", 0
         self.review.add(job.id)
 
     def _edit(self, job: Job, event: Event) -> None:
@@ -402,6 +403,8 @@ class Book:
         good = job.state == COMPLETED
         for kind, met in (("after", True), ("afterok", good), ("afternotok", not good), ("afterany", True)):
             self._met(kind, job, met)
+        if job.array:
+            self._met_by_task(job, good)
         self._forget(job)
         self.over[job.id] = job
 
@@ -418,6 +421,22 @@ class Book:
                     later.after = []
             else:
                 later.never = later.never or not met
+            self.touched.add(other)
+            self.review.add(other)
+
+    def _met_by_task(self, job: Job, good: bool) -> None:
+        """Jobs that wait for a failure in an array: once there is one, they wait for the ends of the other tasks."""
+        for other in sorted(self.dependants.get(job.id, ())):
+            later = self.jobs.get(other)
+            if later is None or [ONE_FAILED, job.id] not in later.after:
+                continue
+            later.after.remove([ONE_FAILED, job.id])
+            rest = [on for kind, on in later.after if kind == ONE_FAILED and self.jobs[on].array == job.array]
+            if good:
+                later.never = later.never or not rest
+            else:
+                later.after = [pair for pair in later.after if pair[0] != ONE_FAILED or pair[1] not in rest]
+                later.after += [["afterany", on] for on in rest if ["afterany", on] not in later.after]
             self.touched.add(other)
             self.review.add(other)
 

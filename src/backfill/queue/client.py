@@ -10,7 +10,7 @@ import time
 from importlib import import_module
 
 from backfill.queue.home import SOCKET, home
-from backfill.queue.options import SUBMIT, VERBS, directives, help_text, parse
+from backfill.queue.options import VERBS, help_text, of_script, parse, wants_help
 from backfill.queue.words import (
     Unreadable,
     bound_text,
@@ -166,11 +166,16 @@ def submit(words: Sequence[str]) -> int:
         argv = left
     else:
         argv, script = left, _script(left[0])
-        if script is not None:
-            in_script, rest, _ = parse("show", directives(script), SUBMIT)
-            if rest:
-                raise Unreadable(f"{left[0]}: {rest[0]!r} is not an option")
+        if script is None:  # a program in this folder, not one of that name elsewhere
+            argv = [os.path.abspath(left[0]), *left[1:]]
+        else:
+            try:
+                in_script, unknown = of_script(script)
+            except Unreadable as error:
+                raise Unreadable(f"{left[0]}: {error}") from None
             given = {**in_script, **given}
+            if unknown and not given.get("quiet"):
+                _note(f"{left[0]}: ignored options, which this queue does not have: {', '.join(unknown)}")
     request = request_of(given, argv, script)
     if given.get("test"):
         from backfill.queue.asking import test
@@ -276,6 +281,8 @@ def _script(path: str) -> str | None:
         with open(path, "rb") as file:
             begin = file.read(2)
             if begin != b"#!":
+                if not os.access(path, os.X_OK):
+                    raise Unreadable(f"{path} is not a program; expected a script that begins with #!")
                 return None
             return (begin + file.read()).decode()
     except OSError as error:
@@ -544,8 +551,7 @@ def table(lines: list[list[str]], right: Sequence[int]) -> None:
 def main(words: Sequence[str]) -> int:
     """One command line, its first word a verb of VERBS; returns its exit code."""
     verb, *rest = words
-    own = rest[: rest.index("--")] if "--" in rest else rest
-    if "--help" in own or "-h" in own:
+    if wants_help(verb, rest):
         print(help_text(verb), end="")
         return 0
     if sys.platform != "linux":  # the keeper adopts orphans and looks into /proc
@@ -571,9 +577,13 @@ def main(words: Sequence[str]) -> int:
 
 
 def _complain(what: str, code: int) -> int:
+    _note(what)
+    return code
+
+
+def _note(what: str) -> None:
     sys.stdout.flush()
     print(f"backfill: {safe(what)}", file=sys.stderr)
-    return code
 
 
 __all__ = ["VERBS", "Queue", "main"]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill.queue.book import PREEMPT, Book, Event, Facts, Job
+from backfill.queue.book import ONE_FAILED, PREEMPT, Book, Event, Facts, Job
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING
 from backfill.queue.words import AFTER
 
@@ -212,17 +212,24 @@ def _indexes(asked: Facts) -> list[int | None]:
 def _dependencies(asked: Facts, given: Context) -> tuple[list[tuple[str, Job]], bool]:
     """What a job waits for, as (kind, job) for each task of what was named; and whether one of them is enough."""
     found: list[tuple[str, Job]] = []
+    any_of = bool(asked.get("any_of", False))
     for entry in asked.get("after", []):
         if not (isinstance(entry, list) and len(entry) == 2 and entry[0] in AFTER):
             raise Refused(f"a dependency is one of {', '.join(AFTER)} and a job", field="dependency")
-        found += [(entry[0], job) for job in _meant(entry[1], given)]
-    return found, bool(asked.get("any_of", False))
+        some = _meant(entry[1], given)
+        whole = entry[0] == "afternotok" and len(some) > 1 and not any_of
+        found += [(ONE_FAILED if whole else entry[0], job) for job in some]
+    return found, any_of
 
 
 def _own_part(after: list[tuple[str, Job]], index: int | None, any_of: bool) -> tuple[list[list[Any]], bool]:
     """The dependencies of one task that are still open, and whether they can never be met."""
     open_ones, met, failed = [], 0, 0
+    arrays: dict[int, list[Job]] = {}  # those in which a failure is waited for
     for kind, on in after:
+        if kind == ONE_FAILED:
+            arrays.setdefault(on.array, []).append(on)
+            continue
         if kind == "aftercorr":
             if on.index is not None and index is not None and on.index != index:
                 continue
@@ -234,6 +241,11 @@ def _own_part(after: list[tuple[str, Job]], index: int | None, any_of: bool) -> 
             met += 1
         elif [kind, on.id] not in open_ones:
             open_ones.append([kind, on.id])
+    for tasks in arrays.values():
+        bad = any(on.state in OVER and on.state != COMPLETED for on in tasks)
+        rest = [["afterany" if bad else ONE_FAILED, on.id] for on in tasks if on.state not in OVER]
+        open_ones += [pair for pair in rest if pair not in open_ones]
+        failed += not bad and not rest
     if any_of:
         return ([], False) if met else (open_ones, bool(failed) and not open_ones)
     return open_ones, failed > 0

@@ -11,7 +11,7 @@ from backfill.core.runs import RUNNING
 from backfill.model.schedule import REASONS
 from backfill.queue import feed
 from backfill.queue.asked import Queue, seconds
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import ONE_FAILED, Facts, Job
 
 SHOWN = 5  # holders, jobs that went first, holders that are thought away
 AHEAD = 8  # jobs that are thought away to find the one that is in the way
@@ -58,13 +58,19 @@ def _after(queue: Queue, job: Job) -> list[Facts]:
     found = []
     for kind, number in job.after:
         other = queue.jobs.get(number) or queue.store.job(number)
-        found.append(
-            {"kind": kind, "id": number, "state": other.state if other else "", "held": bool(other and other.held)}
-        )
+        label = other.label if other else str(number)
+        found.append({"kind": "afternotok" if kind == ONE_FAILED else kind, "id": number, "label": label,
+                      "state": other.state if other else "", "held": bool(other and other.held)})  # fmt: skip
     if job.singleton:
         mates = [one.id for one in queue.jobs.values() if (one.user, one.name) == (job.user, job.name)]
         found += [
-            {"kind": "singleton", "id": one, "state": queue.jobs[one].state, "held": bool(queue.jobs[one].held)}
+            {
+                "kind": "singleton",
+                "id": one,
+                "label": queue.jobs[one].label,
+                "state": queue.jobs[one].state,
+                "held": bool(queue.jobs[one].held),
+            }
             for one in mates
             if one < job.id
         ]

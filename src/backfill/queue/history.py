@@ -12,11 +12,11 @@ from backfill.model.events import Events
 from backfill.model.platform import Platform
 from backfill.model.units import seconds_text
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
-from backfill.queue.book import Facts, Job, whole
+from backfill.queue.book import ONE_FAILED, Facts, Job, whole
 from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
 
-AT_ENDS = ("afterok", "afternotok", "afterany", "aftercorr")  # dependencies that an end meets
+AT_ENDS = ("afterok", "afternotok", "afterany", "aftercorr", ONE_FAILED)  # dependencies that an end meets
 AGAIN = "waited more than once: it was held, lost or not launched"
 LONGER = "ran longer before they were preempted than in the end; they are simulated with their last run times"
 ALONE = "ended by themselves when they were preempted; they are simulated as if they had not been"

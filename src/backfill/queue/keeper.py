@@ -352,7 +352,7 @@ class Supervisor:
                 poll.register(fd, select.POLLIN)
         spec = self.spec
         end = self.since + spec["walltime_s"]
-        warn = spec.get("warn")  # [signal, seconds before the limit]
+        warn = spec.get("warn")  # [signal, seconds before the limit, whether for the first process alone]
         while True:
             now = time.monotonic()
             stop = read_json(self.path("stop"))
@@ -361,7 +361,7 @@ class Supervisor:
             if self.cause is None and stop and self.may_end(stop):
                 self.begin_end(stop.get("cause", "cancel"), now)
             if warn and now >= end - warn[1]:
-                send_group(self.pid, warn[0])
+                (send if warn[2:] == [True] else send_group)(self.pid, warn[0])
                 warn = None
             if self.kill_at is not None and now >= self.kill_at:
                 self.kill_all()

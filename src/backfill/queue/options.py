@@ -51,14 +51,14 @@ def _priority(given: str) -> int:
 def _signal(given: str) -> list[Any]:
     import signal
 
-    match = re.fullmatch(r"(?:B:)?([A-Za-z0-9]+)(?:@(\d+))?", given)
+    match = re.fullmatch(r"(B:)?([A-Za-z0-9]+)(?:@(\d+))?", given)
     if match:
-        number = int(match[1]) if match[1].isdecimal() else None
+        number = int(match[2]) if match[2].isdecimal() else None
         if number is None:
-            name = match[1].upper()
+            name = match[2].upper()
             number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
         if number is not None:
-            return [int(number), int(match[2] or 60)]
+            return [int(number), int(match[3] or 60), match[1] is not None]
     raise Unreadable(f"{given!r} is not a signal; expected for instance USR1@300")
 
 
@@ -90,7 +90,8 @@ SUBMIT = (
     Option("--priority", "priority", _priority, "Higher goes first, if the policy uses it.", "N"),
     Option("-A --account --project", "project", text, "Project.", "NAME"),
     Option("--requeue", "requeue", None, "Run again if the machine goes down meanwhile. A job may then run twice."),
-    Option("--signal", "warn", _signal, "Signal before the walltime ends: USR1@300.", "NAME@S"),
+    Option("--signal", "warn", _signal, "Signal before the walltime ends: USR1@300; B:USR1@300 for "
+           "the first process alone.", "NAME@S"),
     Option("--grace", "grace", parse_time, "Time between TERM and KILL at the walltime. [default: 30s]", "TIME"),
     Option("-o --output", "output", text, "File for its output; %j is its number, %x its name.", "FILE"),
     Option("-e --error", "error", text, "File for its errors. [default: with the output]", "FILE"),
@@ -164,12 +165,10 @@ VERBS = {
 }  # fmt: skip
 
 
-def parse(
-    verb: str, words: Sequence[str], known: Sequence[Option] | None = None
-) -> tuple[dict[str, Any], list[str], bool]:
+def parse(verb: str, words: Sequence[str], unknown: list[str] | None = None) -> tuple[dict[str, Any], list[str], bool]:
     """Options by key, what is left, and whether `--` stood before that. Options end at the first other word of
-    `submit`. Raises Unreadable."""
-    table = {name: option for option in known or VERBS[verb].options for name in option.each}
+    `submit`. Options that nobody knows are added to `unknown`, if it is there. Raises Unreadable."""
+    table = {name: option for option in VERBS[verb].options for name in option.each}
     found: dict[str, Any] = {}
     left: list[str] = []
     todo = [*words]
@@ -182,8 +181,13 @@ def parse(
             if verb == "submit":
                 return found, left + todo, False
             continue
-        name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+        name, equals, value = _split(word)
         option = table.get(name) or _begun(name, table)
+        if option is None and unknown is not None:
+            unknown.append(name)
+            if not equals and todo and not todo[0].startswith("-"):
+                todo.pop(0)  # its value
+            continue
         if option is None:
             raise Unreadable(f"unknown option {name}; see backfill {verb} --help")
         if option.read is None:
@@ -202,24 +206,54 @@ def parse(
     return found, left, False
 
 
+def wants_help(verb: str, words: Sequence[str]) -> bool:
+    """Whether -h or --help is among the options; behind the command of `submit` it is a word of that command."""
+    table = {name: option for option in VERBS[verb].options for name in option.each}
+    todo = [*words]
+    while todo and todo[0] != "--" and not (verb == "submit" and not todo[0].startswith("-")):
+        word = todo.pop(0)
+        if word in ("-h", "--help"):
+            return True
+        name, equals, _ = _split(word)
+        option = table.get(name) or _begun(name, table)
+        if option is not None and option.read is not None and not equals:
+            todo = todo[1:]  # its value
+    return False
+
+
+def _split(word: str) -> tuple[str, str, str]:
+    """An option's name, something if a value follows at once, and that value."""
+    return word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+
+
 def _begun(name: str, table: dict[str, Option]) -> Option | None:
     """An option that was cut short, where only one begins so."""
     some = {id(option): option for full, option in table.items() if name.startswith("--") and full.startswith(name)}
     return next(iter(some.values())) if len(some) == 1 else None
 
 
-def directives(script: str) -> list[str]:
-    """The options in the first comment block of a script: lines that begin with #SBATCH or #BACKFILL."""
+def of_script(script: str) -> tuple[dict[str, Any], list[str]]:
+    """The options in the first comment block of a script, in lines that begin with #SBATCH or #BACKFILL; and the names
+    of those in lines for Slurm that this queue does not have. Raises Unreadable."""
     import shlex
 
-    found: list[str] = []
+    found: dict[str, Any] = {}
+    unknown: list[str] = []
     for line in script[: 32 << 10].splitlines():
         if not line.startswith("#") and line.strip():
             break
-        match = re.match(r"#(?:SBATCH|BACKFILL)\s+(.*)", line)
-        if match:
-            found += shlex.split(match[1], comments=True)
-    return found
+        match = re.match(r"#(SBATCH|BACKFILL)\s+(.*)", line)
+        if not match:
+            continue
+        theirs = unknown if match[1] == "SBATCH" else None
+        try:
+            given, left, _ = parse("submit", shlex.split(match[2], comments=True), theirs)
+        except ValueError as error:  # Unreadable is one
+            raise Unreadable(f"{line.strip()}: {error}") from None
+        if left:
+            raise Unreadable(f"{line.strip()}: {left[0]!r} is not an option")
+        found |= given
+    return found, unknown
 
 
 def help_text(verb: str) -> str:

@@ -1,0 +1,77 @@
+"""What a job waits for in a whole array, whenever it is submitted."""
+
+import itertools
+
+import pytest
+
+from backfill.queue import commands
+from backfill.queue.book import Book, Event
+
+TASKS = 3
+
+
+class Queue:
+    """A book, and those jobs that are over; each job starts and ends when it is told to."""
+
+    def __init__(self):
+        self.book, self.over = Book(capacity={"cpus": 8}), {}
+
+    def find(self, number):
+        return self.book.jobs.get(number) or self.over.get(number)
+
+    def submit(self, token, **job):
+        known = [*self.over.values(), *self.book.jobs.values()]
+        given = commands.Context(
+            self.book, 0, self.find, lambda array: sorted((job for job in known if job.array == array), key=number_of),
+            lambda token: None, lambda spec: 1, {"walltime": 1}, {},
+        )  # fmt: skip
+        asked = {"token": token, "user": "ana", "job": {"need": {}, **job}, "spec": {"argv": ["true"]}}
+        done = commands.submit(asked, given)
+        self.book.apply(done.events)
+        return done.answer["id"]
+
+    def end(self, number, state):
+        start = {"attempt": 1, "start": 0, "why": "head", "cpu_ids": [], "gpu_ids": []}
+        self.book.apply([Event("start", number, start), Event("end", number, {"state": state})])
+        self.over |= self.book.over
+
+
+def number_of(job):
+    return job.id
+
+
+def fate(queue, number):
+    """Of a job that waits: it may run, never can, or waits."""
+    job = queue.book.jobs[number]
+    return "never" if job.never else "waits" if job.after else "runs"
+
+
+@pytest.mark.parametrize("submitted", range(TASKS + 1))
+@pytest.mark.parametrize("states", [*itertools.product(["COMPLETED", "FAILED"], repeat=TASKS)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_a_whole_array_has_failed_when_it_is_over_and_one_task_failed(submitted, states, order):
+    """As Slurm has it: afternotok goes by the highest exit code of the tasks; afterok needs all to be good."""
+    queue, later = Queue(), {}
+    array = queue.submit("array", array=[*range(TASKS)])
+    for done in range(TASKS + 1):
+        if done == submitted:
+            for kind in ("afternotok", "afterok", "afterany"):
+                later[kind] = queue.submit(kind, after=[[kind, array]])
+            later["both"] = queue.submit("both", after=[["afternotok", array], ["afterany", array]])
+        if done < TASKS:
+            queue.end(array + order[done], states[order[done]])
+        if later and done + 1 < TASKS:
+            assert fate(queue, later["afternotok"]) == fate(queue, later["both"]) == "waits"
+    failed = "FAILED" in states
+    assert fate(queue, later["afterany"]) == "runs"
+    assert fate(queue, later["afternotok"]) == fate(queue, later["both"]) == ("runs" if failed else "never")
+    assert fate(queue, later["afterok"]) == ("never" if failed else "runs")
+
+
+def test_a_task_of_an_array_and_one_of_several_jobs_count_by_themselves():
+    queue = Queue()
+    array = queue.submit("array", array=[1, 2])
+    task = queue.submit("task", after=[["afternotok", [array, 1]]])
+    either = queue.submit("either", after=[["afternotok", array]], any_of=True)
+    queue.end(array, "FAILED")
+    assert (fate(queue, task), fate(queue, either)) == ("runs", "runs")
