@@ -130,7 +130,7 @@ def test_the_machines_of_a_log_are_written_beside_its_copy(backfill, tmp_path):
     assert (done.code, done.err.splitlines()) == (
         0,
         [
-            "wrote a.csv: 1 jobs",
+            "wrote a.csv: 1 job",
             "wrote a.toml: 2 nodes",
             "next: backfill compare a.csv --policy easy --policy conservative --platform a.toml",
         ],
@@ -139,7 +139,7 @@ def test_the_machines_of_a_log_are_written_beside_its_copy(backfill, tmp_path):
     platforms = [json.loads(each.out)["platform"] for each in ran]
     assert platforms[0]["cpus"] == platforms[1]["cpus"] == 160
     own = backfill("import", "mwf", "pbs.swf", "--cpus", "64", "--out", "b.csv")
-    assert own.err.splitlines()[0] == "wrote b.csv: 1 jobs"
+    assert own.err.splitlines()[0] == "wrote b.csv: 1 job"
     assert not (tmp_path / "b.toml").exists()  # another machine was named
     assert (
         backfill("import", "mwf", "pbs.swf").err

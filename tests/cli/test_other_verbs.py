@@ -42,7 +42,9 @@ def test_the_next_command_is_found_by_the_shell(tmp_path, capsys, monkeypatch):
     for folders, called in {str(tmp_path): f"'{program}'", str(program.parent): "backfill"}.items():
         monkeypatch.setenv("PATH", folders)
         assert main(["import", "csv", str(log)]) == 0
-        assert capsys.readouterr().err.startswith(f"next: {called} compare {log} ")
+        printed = capsys.readouterr()
+        assert printed.out.startswith("tiny: 1 job in 1 week\n")
+        assert printed.err.startswith(f"next: {called} compare {log} ")
 
 
 def test_demo_needs_a_folder(backfill):

@@ -14,6 +14,7 @@ from backfill.cli.options import Cpus, Json, PlatformFile, Quiet, Verbose, ZeroR
 from backfill.cli.output import print_json, print_lines
 from backfill.cli.platforms import beside, write_platform
 from backfill.model.errors import BadArgument, UsageError, printable
+from backfill.model.units import counted
 from backfill.traces.files import suffix_of
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def import_log(
     else:
         _print(judged)
     if out is not None:
-        say.note(f"wrote {out}: {len(workload):,} jobs")
+        say.note(f"wrote {out}: {counted(len(workload), 'job')}")
     if nodes is not None and brought is not None:
         write_platform(brought, nodes)
     as_it_is = machines is None and suffix_of(file).startswith(".swf" if format == "mwf" else f".{format}")
@@ -143,7 +144,7 @@ def _print(log: "Quality") -> None:
     weeks = f"{len(log.weeks):,} {'week' if len(log.weeks) == 1 else 'weeks'}"
     users = f" of {log.users:,} {'user' if log.users == 1 else 'users'}" if log.users else ""
     machine = "" if log.cpus is None else f" on {log.cpus:,} cpus"
-    _line(f"{log.name}: {log.kept:,} jobs{users} in {weeks}{machine}")
+    _line(f"{log.name}: {counted(log.kept, 'job')}{users} in {weeks}{machine}")
     print()
     print_lines(_table(log))
     print()
