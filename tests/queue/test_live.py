@@ -128,6 +128,10 @@ def test_a_command_that_is_not_there_fails_and_says_so(live):
     unwritable = live.submit("-o", "no/such/folder/file", "--", "true")
     live.run("wait", unwritable, check=126)
     assert live.job(unwritable)["reason"] == "Output"
+    assert re.search(r"detail=.*no/such/folder/file: No such file", live.run("show", unwritable).stdout)
+    nowhere = live.submit("-D", "no/such/folder", "--", "true")
+    live.run("wait", nowhere, check=126)
+    assert re.search(r"detail=working directory .*no/such/folder: No such file", live.run("show", nowhere).stdout)
 
 
 def test_licences_are_never_used_beyond_their_copies(live):
