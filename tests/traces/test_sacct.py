@@ -48,6 +48,14 @@ def label(log, name):
     return {job: labels[row] for row, job in enumerate(log.jobs.job.tolist())}
 
 
+def test_of_several_partitions_the_first_is_taken(dump):
+    log = dump(
+        HEAD + "|Partition", ONE + "|gpu", ONE.replace("1|", "2|", 1) + "|main,gpu", ONE.replace("1|", "3|", 1) + "|"
+    )
+    assert label(log, "partition") == {"1": "gpu", "2": "main", "3": ""}
+    assert log.assumed["list of partitions: the job is taken to be in the first"] == 1
+
+
 def test_a_line_is_a_job_of_equal_tasks_one_per_node(dump):
     log = dump(HEAD, ONE)
     jobs = log.jobs

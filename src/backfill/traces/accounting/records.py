@@ -88,8 +88,9 @@ def workload_of(
     times, of_times = _times(table, before)
     after, think, of_after = _after(table, before)
     constraint, of_constraint = _constraint(table)
+    table.labels["partition"], of_partition = _first_partition(table.labels["partition"])
     licences, names = _licences(table.labels["licences"])
-    missing = {**of_times, **of_shape, **of_after, **of_constraint}
+    missing = {**of_times, **of_shape, **of_after, **of_constraint, **of_partition}
     missing["whole nodes: only what was asked for of them is held"] = table.flags["exclusive"]
     assumed = counted(missing)
     labels: dict[str, Any] = {name: table.labels[name] for name in LABELS if name not in _OWN}
@@ -248,6 +249,15 @@ def _shape(table: Stays) -> tuple[Ints, Ints, tuple[str, ...], dict[str, Mask]]:
         "heterogeneous job: its components are taken as one job of equal tasks": table.flags["heterogeneous"],
         "memory missing: taken as 0": (memory == 0) & bool(memory.any()),
     }  # fmt: skip
+
+
+def _first_partition(partitions: Labels) -> tuple[Labels, dict[str, Mask]]:
+    """One partition for each job: a job that may run in several states all of them until it starts in one."""
+    several = np.array([*("," in name for name in partitions.names), False])[partitions.codes]
+    if not several.any():
+        return partitions, {}
+    first = Labels.of([partitions[job].partition(",")[0] for job in range(len(partitions))])
+    return first, {"list of partitions: the job is taken to be in the first": several}
 
 
 def _times(table: Stays, before: Ints) -> tuple[dict[str, Any], dict[str, Mask]]:
