@@ -86,6 +86,18 @@ def test_the_package_knows_its_names():
         bf.simulat  # noqa: B018
 
 
+def small(**options):
+    return bf.simulate(bf.generate("lublin?jobs=20&cpus=64"), policy="easy", **options)
+
+
+def test_long_tables_are_short_in_a_notebook():
+    result = small()
+    jobs, schedule = result.workload.jobs._repr_html_(), result.schedule._repr_html_()
+    assert jobs.count("<tr>") == schedule.count("<tr>") == 9
+    assert "<p><bdi>and 12 more</bdi></p>" in jobs
+    assert "COMPLETED" in schedule
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -94,6 +106,13 @@ def test_the_package_knows_its_names():
         (lambda: bf.quality("x.csv"), "workload is str; expected a Workload, such as that of read(file)"),
         (lambda: bf.write("x.csv", "y.csv"), "workload is str; expected a Workload, such as that of read(file)"),
         (lambda: bf.generate(3), "text is int; expected a model such as 'lublin?jobs=1000'"),
+        (lambda: bf.read(3), "path is int; expected a path"),
+        (lambda: bf.read_platform(3), "path is int; expected a path"),
+        (lambda: bf.import_log("sacct", 3), "file is int; expected a path"),
+        (lambda: small().report(3), "path is int; expected a path"),
+        (lambda: small().save(3), "folder is int; expected a path"),
+        (lambda: small(seed="a"), "seed is 'a'; expected a whole number from 0 to 2^64 - 1"),
+        (lambda: small(seed=1.5), "seed is 1.5; expected a whole number from 0 to 2^64 - 1"),
         (lambda: bf.compare("lublin", policies="easy"), "policies is str; expected a list such as ['fcfs', 'easy']"),
         (lambda: bf.Platform.pool("8"), "cpus is '8'; expected a whole number from 1 to 2^62"),
         (lambda: bf.Events.of(3), "events is int; expected a list of dicts, a dict of columns or a DataFrame"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from os import PathLike
 from typing import Any
 
 QUOTED = 60  # characters of a bad value that a message shows
@@ -160,6 +161,12 @@ class PolicyError(BackfillError):
 def wrong_type(name: str, value: object, expected: str) -> UsageError:
     """The error about an argument that is something else."""
     return UsageError(f"{name} is {type(value).__name__}; expected {expected}")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise UsageError unless an argument is a path; a number would be taken for an open file."""
+    if not isinstance(value, str | PathLike):
+        raise wrong_type(name, value, "a path")
 
 
 def quote(value: object) -> str:

@@ -1,9 +1,10 @@
 """Shows values in a notebook as small tables of HTML, with every text from outside escaped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 NAME_MAX = 200  # characters of a text that is shown
+ROWS_MAX = 8  # of a long table
 
 
 def shown(text: object) -> str:
@@ -21,6 +22,13 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -
     )
     top = f"<thead><tr>{heads}</tr></thead>" if head else ""
     return f"<table><caption>{shown(caption)}</caption>{top}<tbody>{lines}</tbody></table>"
+
+
+def first_rows(caption: str, head: Sequence[str], rows: Callable[[int], Sequence[object]], count: int) -> str:
+    """The first rows of a long table, and how many more there are. rows: the cells of one of the `count` rows."""
+    shown_rows = [rows(row) for row in range(min(count, ROWS_MAX))]
+    more = [f"and {count - ROWS_MAX:,} more"] if count > ROWS_MAX else []
+    return table(caption, head, shown_rows) + paragraphs(more)
 
 
 def text(lines: str) -> str:

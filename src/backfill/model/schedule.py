@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.model import frames
-from backfill.model.units import LATEST, counted
+from backfill.model import frames, notebook
+from backfill.model.units import LATEST, counted, seconds_text
 from backfill.model.workload import Ints, Jobs, Ragged
 
 STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED", "PENDING")
@@ -121,6 +121,16 @@ class Schedule:
     def __repr__(self) -> str:
         several = f", {counted(len(self.runs), 'run')}" if self.runs is not None else ""
         return f"<Schedule: {counted(len(self), 'job')}{several} on {counted(len(self.nodes), 'node')}>"
+
+    def _repr_html_(self) -> str:
+        def cells(row: int) -> list[object]:
+            times = (self.submit[row], self.start[row], self.end[row])
+            instants = ["" if t == NO_TIME else seconds_text(int(t)) for t in times]
+            return [self.job[row], STATES[self.state[row]], *instants]
+
+        head = ["job", "state", "submit (s)", "start (s)", "end (s)"]
+        caption = f"{counted(len(self), 'job')} on {counted(len(self.nodes), 'node')}"
+        return notebook.first_rows(caption, head, cells, len(self))
 
     def __len__(self) -> int:
         return len(self.job)

@@ -11,7 +11,7 @@ from backfill.model import frames, notebook
 from backfill.model.clock import Clock
 from backfill.model.constraint import alternatives
 from backfill.model.errors import BadArgument, WorkloadError, printable
-from backfill.model.units import NEVER, TIME_MAX, counted, span_text
+from backfill.model.units import NEVER, TIME_MAX, counted, seconds_text, span_text
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -226,6 +226,14 @@ class Jobs:
 
     def __repr__(self) -> str:
         return f"<Jobs: {counted(len(self), 'job')}; columns {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        def cells(row: int) -> list[object]:
+            spans = [span_text(int(column[row])) for column in (self.runtime, self.walltime)]
+            return [self.job[row], self.user[row], f"{self.procs[row]:,}", seconds_text(int(self.submit[row])), *spans]
+
+        head = ["job", "user", "procs", "submit (s)", "run time", "walltime"]
+        return notebook.first_rows(counted(len(self), "job"), head, cells, len(self))
 
     def __len__(self) -> int:
         return len(self.job)

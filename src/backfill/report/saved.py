@@ -18,7 +18,7 @@ import numpy as np
 
 from backfill.analysis.metrics import Trim
 from backfill.model.clock import Clock
-from backfill.model.errors import InputError, at, quote
+from backfill.model.errors import InputError, at, check_path, quote
 from backfill.model.platform import Platform
 from backfill.model.precedence import in_order
 from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Runs, Schedule
@@ -42,6 +42,7 @@ class SavedError(InputError):
 
 def save(folder: str | Path, outcome: Outcome) -> None:
     """Write an outcome with its details into a folder. `result.json` comes last."""
+    check_path("folder", folder)
     details = outcome.details
     assert details is not None
     with filled_folder(folder) as inside:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill.analysis.metrics import Metrics
+from backfill.model.errors import check_path
 from backfill.model.schedule import Schedule
 from backfill.model.units import counted
 from backfill.model.workload import remarks
@@ -22,6 +23,7 @@ NO_WAITS = "the log records no waits, so these policies cannot be compared with 
 
 def write_report(path: str | Path, outcome: Outcome) -> None:
     """Write an outcome as one HTML page, whole or not at all."""
+    check_path("path", path)
     write_page(path, page_of(outcome))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from backfill.model.errors import BadArgument, UsageError, WorkloadError, quote
+from backfill.model.errors import BadArgument, UsageError, WorkloadError, check_path, quote
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.accounting.htcondor import read_htcondor
@@ -131,6 +131,7 @@ def import_log(
     <Workload jobs.txt: 1 job>
     """
     check_format(format)
+    check_path("file", file)
     return FORMATS[format](replace(Source.of(file), progress=progress), rules or Rules())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from backfill.data import PREFIX, SAMPLES
-from backfill.model.errors import UsageError, WorkloadError, at
+from backfill.model.errors import UsageError, WorkloadError, at, check_path
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.files import SUFFIXES, Source, suffix_of
@@ -42,6 +42,7 @@ def read(
     >>> bf.read("jobs.swf")
     <Workload jobs: 100 jobs in 21.9 h, 64 cpus>
     """
+    check_path("path", path)
     check_zero_run(zero_run)
     check_cancelled(cancelled, zero_run)
     if str(path).startswith(PREFIX):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import Any, TypedDict
 
 from backfill.model.errors import BadArgument, UsageError
@@ -47,7 +48,7 @@ class Options:
         for name, known in (("ties", TIES), ("overrun", OVERRUN), ("lost", LOST)):
             if getattr(self, name) not in known:
                 raise BadArgument(name, getattr(self, name), " or ".join(known))
-        if not 0 <= self.seed <= SEED_MAX:
+        if not isinstance(self.seed, Integral) or not 0 <= self.seed <= SEED_MAX:
             raise BadArgument("seed", self.seed, "a whole number from 0 to 2^64 - 1")
         if self.ties == "step" and self.overrun == "extend":
             raise UsageError(

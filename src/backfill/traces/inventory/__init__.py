@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from backfill.model.errors import PlatformError, at
+from backfill.model.errors import PlatformError, at, check_path
 from backfill.model.platform import Platform
 from backfill.traces.classads import ads_of
 from backfill.traces.files import Source
@@ -35,6 +35,7 @@ def read_platform(path: str | Path) -> Platform:
     >>> bf.read_platform("nodes.txt").cpus
     64
     """
+    check_path("path", path)
     if is_toml(path):
         return Platform.read(path)
     source = Source.of(path, PlatformError)
