@@ -109,7 +109,7 @@ SUBMIT = (
 )  # fmt: skip
 JSON = Option("--json", "json", None, "Print one JSON object.")
 ALL = Option("--all", "all", None, "All jobs that have not ended.")
-NAMED = Option("--name", "name", text, "All jobs of this name.", "NAME")
+NAMED = Option("--name", "name", text, "All jobs of this name that have not ended.", "NAME")
 
 
 class Verb:
