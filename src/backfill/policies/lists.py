@@ -1,4 +1,4 @@
-"""Doubly linked lists in the memory of a policy.
+"""Linked lists in the memory of a policy; most know both neighbours of an item.
 
 They hold numbers that are greater by 1, since memory begins as 0: 0 is nobody.
 """
@@ -28,3 +28,14 @@ def unlink(previous, following, first, last, which, item):
         previous[following[item] - 1] = previous[item]
     else:
         last[which] = previous[item]
+
+
+@kernel()
+def unlink_behind(following, first, last, which, before, item):
+    """Take an item out of a list that knows only the following one of each. before: the one in front of it, -1 none."""
+    if before < 0:
+        first[which] = following[item]
+    else:
+        following[before] = following[item]
+    if last[which] == item + 1:
+        last[which] = before + 1

@@ -11,6 +11,7 @@ from backfill.core.kernel import kernel
 from backfill.core.profile import FUTURE
 from backfill.core.random import pick
 from backfill.core.verbs import is_open, place_on, start
+from backfill.policies.lists import unlink_behind
 
 # Where a waiting job is, in own.where; above 0 it is in the queue of processor where - 1.
 NOWHERE, AT_GRID, BOUND, MEMBER = np.int64(0), np.int64(-1), np.int64(-2), np.int64(-3)
@@ -137,12 +138,7 @@ def wait_at(state, job, node):
 def leave_queue(state, job, before, node):
     """A local job waits at a processor no more. before: the one in front of it, -1 none."""
     own = state.own
-    if before < 0:
-        own.first[node] = own.after[job]
-    else:
-        own.after[before] = own.after[job]
-    if own.last[node] == job + 1:
-        own.last[node] = before + 1
+    unlink_behind(own.after, own.first, own.last, node, before, job)
     own.length[node] -= 1
     own.where[job] = NOWHERE
     if own.length[node] == 0 and own.gang[node] == 0:
@@ -300,12 +296,7 @@ def leave_grid(state, gang):
     before, other = NONE, own.oldest[size] - 1
     while other != gang:
         before, other = other, own.after[other] - 1
-    if before < 0:
-        own.oldest[size] = own.after[gang]
-    else:
-        own.after[before] = own.after[gang]
-    if own.youngest[size] == gang + 1:
-        own.youngest[size] = before + 1
+    unlink_behind(own.after, own.oldest, own.youngest, size, before, gang)
     own.gangs[0] -= 1
     own.gangs[1] -= own.wide[gang]
     own.where[gang] = NOWHERE
