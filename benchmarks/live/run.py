@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import feed, keeper
+from backfill.queue import feed, processes
 from backfill.queue.book import Event, Job
 from backfill.queue.planner import Planner, answer
 from backfill.queue.questions import answer as answer_question
@@ -105,7 +105,7 @@ class Queue:
         self.sock.close()
         subprocess.run([*BACKFILL, "serve", "--stop"], env=self.env, check=True)
         for pid in found["keeper"]:
-            keeper.send(pid, signal.SIGKILL)
+            processes.send(pid, signal.SIGKILL)
 
 
 def _is_keeper(entry: Path, folder: bytes) -> bool:

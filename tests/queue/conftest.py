@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill.queue import client, keeper
+from backfill.queue import client, processes
 
 PYTHON = [sys.executable, "-m", "backfill"]
 
@@ -91,11 +91,11 @@ class Live:
             pid = int((self.folder / "lock").read_text() or 0)
         except (OSError, ValueError):
             return 0
-        return pid if pid and keeper.begun(pid) else 0
+        return pid if pid and processes.begun(pid) else 0
 
     def kill(self, *pids):
         for pid in pids:
-            keeper.send(pid, signal.SIGKILL)
+            processes.send(pid, signal.SIGKILL)
 
     def keepers(self):
         """The keeper and the supervisors, by their command line."""
@@ -112,10 +112,10 @@ class Live:
 
     def end(self):
         pid = self.daemon()
-        for one in [*keeper.descendants(pid), pid] if pid else []:
+        for one in [*processes.descendants(pid), pid] if pid else []:
             self.kill(one)
         for one in self.keepers():
-            for child in keeper.descendants(one):
+            for child in processes.descendants(one):
                 self.kill(child)
             self.kill(one)
 

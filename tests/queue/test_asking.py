@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from backfill.queue import keeper, questions
+from backfill.queue import processes, questions
 from tests.queue.conftest import PYTHON
 
 
@@ -92,7 +92,7 @@ def test_a_copy_that_is_killed_harms_nobody(live):
     live.until(lambda: live.ask({"do": "ping"})["planner"]["ready"])
     (planner,) = live.ask({"do": "ping"})["planner"]["pids"].values()
     asking = subprocess.Popen([*PYTHON, "eta"], env=live.env, stderr=subprocess.PIPE, text=True)
-    (copy, *_) = live.until(lambda: keeper.descendants(planner))
+    (copy, *_) = live.until(lambda: processes.descendants(planner))
     live.kill(copy)
     assert asking.communicate(timeout=60)[1] == "backfill: there is no answer: see daemon.log\n"
     assert asking.returncode == 1
@@ -132,7 +132,7 @@ def test_a_planner_that_is_given_up_takes_its_copies_along(live):
     live.until(lambda: live.ask({"do": "ping"})["planner"]["ready"])
     (planner,) = live.ask({"do": "ping"})["planner"]["pids"].values()
     asking = subprocess.Popen([*PYTHON, "eta"], env=live.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    (copy, *_) = live.until(lambda: keeper.descendants(planner))
+    (copy, *_) = live.until(lambda: processes.descendants(planner))
     live.run("serve", "--stop")
     live.until(lambda: not os.path.exists(f"/proc/{copy}"))
     asking.wait()

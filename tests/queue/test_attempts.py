@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from backfill.queue import attempts, keeper
+from backfill.queue import attempts, processes, supervisor
 
-BOOT = keeper.boot_id()
-HERE = {"boot": BOOT, "pid": os.getpid(), "begun": keeper.begun(os.getpid())}
+BOOT = processes.boot_id()
+HERE = {"boot": BOOT, "pid": os.getpid(), "begun": processes.begun(os.getpid())}
 GONE = {"boot": BOOT, "pid": os.getpid(), "begun": 1}  # another process had this number
-BEFORE = {"boot": "another boot", "pid": os.getpid(), "begun": keeper.begun(os.getpid())}
+BEFORE = {"boot": "another boot", "pid": os.getpid(), "begun": processes.begun(os.getpid())}
 END = {"status": 0}
 FAILED = {"launch": True}
 
@@ -63,13 +63,13 @@ def test_a_job_that_ended_before_it_was_told_to_make_way_has_just_ended(tmp_path
         attempts.prepare(tmp_path, number, 1, spec)
         pid = os.fork()
         if pid == 0:
-            keeper.Supervisor(str(tmp_path), str(run)).work()
+            supervisor.Supervisor(str(tmp_path), str(run)).work()
             os._exit(0)
         while not (run / "released").exists():
             time.sleep(0.0005)
         time.sleep(0.024 + 0.0003 * number)
         attempts.ask_to_stop(run, "preempt", if_alive=True)
-        keeper.send(pid, signal.SIGUSR1)
+        processes.send(pid, signal.SIGUSR1)
         os.waitpid(pid, 0)
         verdict = attempts.settle(run)
         assert verdict.kind == "ended"
@@ -86,7 +86,7 @@ def test_an_orphan_is_told_to_make_way_once_it_stands_still(tmp_path):
     try:
         assert attempts.may_end(tmp_path, job.pid)
         assert (tmp_path / "told").exists()
-        assert keeper.stands_still(job.pid)
+        assert processes.stands_still(job.pid)
         (tmp_path / "told").unlink()
     finally:
         job.kill()
@@ -101,7 +101,7 @@ def test_a_revoked_attempt_can_never_be_run(tmp_path):
     (run / "spec.json").write_text("{}")
     pid = os.fork()
     if pid == 0:
-        keeper.Supervisor(str(tmp_path), str(run)).work()
+        supervisor.Supervisor(str(tmp_path), str(run)).work()
         os._exit(0)
     os.waitpid(pid, 0)
     assert not (run / "proc.json").exists()

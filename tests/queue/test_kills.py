@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from backfill.queue import keeper
+from backfill.queue import processes
 from backfill.queue.deep import check_deep
 
 KILLS = int(os.environ.get("BACKFILL_KILLS", "0"))
@@ -132,7 +132,7 @@ def test_an_orphan_is_ended_at_its_limit_by_the_daemon(live):
     known = json.loads((live.folder / "run" / f"{number}.1" / "proc.json").read_text())
     live.kill(known["supervisor"])
     live.run("wait", number, check=None)
-    assert not keeper.begun(known["pid"])
+    assert not processes.begun(known["pid"])
     assert live.job(number)["state"] == "TIMEOUT"
 
 
@@ -229,13 +229,13 @@ def test_a_cancel_that_was_committed_just_before_the_daemon_died_is_carried_out(
 def victims(live, who, chance):
     """The processes of one kind, or all; of the supervisors one."""
     daemon, some = live.daemon(), live.keepers()
-    supervisors = sorted({*some} & {child for pid in some for child in keeper.children(pid)})
+    supervisors = sorted({*some} & {child for pid in some for child in processes.children(pid)})
     keepers = sorted({*some} - {*supervisors})  # and supervisors that have lost theirs
     found = {
         "daemon": [daemon],
         "keeper": keepers,
         "supervisor": [chance.choice(supervisors)] if supervisors else [],
-        "planner": keeper.children(daemon) if daemon else [],
+        "planner": processes.children(daemon) if daemon else [],
         "all": [daemon, *some],
     }[who]
     return [pid for pid in found if pid]

@@ -9,6 +9,8 @@ book       what the log of events says: jobs, what they hold, who waits for whom
 commands   requests of clients, checked and turned into events
 feed       what a planner is told of the events
 store      the log on disk
+processes  processes, signals and small files
+supervisor starts one attempt, ends it, and writes down how it ended
 keeper     a script that starts jobs and outlives the daemon
 attempts   folders in which jobs run, and what is true of one
 ends       what the end of an attempt means for its job

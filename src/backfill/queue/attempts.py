@@ -1,4 +1,9 @@
-"""Run folders: what an attempt is to do, and what is true of it. The files are described in keeper.py.
+"""Run folders: what an attempt is to do, and what is true of it.
+
+Files of a run folder: spec.json (what to run), lock, claim (made once; who made it may run the job), proc.json (the
+processes), released (made just before the job is; it tells nothing after a boot), unreleased (the job's process ended
+before it became the job), stop (the daemon wants it ended, and why), told (it was alive and stood still just before it
+was told to end; only where `stop` says if_alive), exit.json (how it ended).
 
 `settle` reads the truth off locks and files, never off a process id alone: whoever holds the lock of a folder lives; a
 claim is made once; a process is the one that was written down if it began at the same tick of the same boot.
@@ -13,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.keeper import (
-    STAND_STILL_S,
+from backfill.queue.processes import (
     begun,
     boot_id,
     note_told,
@@ -24,6 +28,7 @@ from backfill.queue.keeper import (
     sync,
     write_whole,
 )
+from backfill.queue.supervisor import STAND_STILL_S
 
 LOOKS = 20  # at an orphan that has to stand still, in one sweep
 

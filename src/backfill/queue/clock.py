@@ -6,7 +6,7 @@ Spans are its differences, whatever the calendar does. `wall` is the calendar, f
 import time
 from typing import Any
 
-from backfill.queue.keeper import boot_id, boot_us, wall_us
+from backfill.queue.processes import boot_id, boot_us, wall_us
 
 Facts = dict[str, Any]
 

@@ -25,10 +25,10 @@ from backfill.queue.connection import Connection
 from backfill.queue.engine import Engine
 from backfill.queue.foreseen import Foreseen
 from backfill.queue.home import SOCKET, home, network_type
-from backfill.queue.keeper import read_json
 from backfill.queue.launcher import LocalLauncher, attempt_spec, near, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
+from backfill.queue.processes import read_json
 from backfill.queue.shown import on_calendar, queue_rows, row, story
 from backfill.queue.states import ENDING, HOLDING, PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode

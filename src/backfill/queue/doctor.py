@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from backfill.model.errors import BackfillError
-from backfill.queue import attempts, keeper
+from backfill.queue import attempts, processes
 from backfill.queue.book import Facts, Job
 from backfill.queue.client import FAILED, Problem, Queue, safe
 from backfill.queue.config import Config
@@ -209,7 +209,7 @@ def daemon(machine: Machine) -> Iterator[Finding]:
     pid = 0
     with contextlib.suppress(OSError, ValueError):
         pid = int(lock.read_text())
-    alive = bool(pid) and bool(keeper.begun(pid)) and _locked(lock)
+    alive = bool(pid) and bool(processes.begun(pid)) and _locked(lock)
     if machine.daemon is not None:
         queue, planner = machine.daemon["queue"], machine.daemon["planner"]
         yield Finding(OK, "daemon", f"process {machine.daemon['pid']}")

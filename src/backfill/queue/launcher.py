@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import attempts, keeper
+from backfill.queue import attempts, keeper, processes
 from backfill.queue.attempts import Verdict
 from backfill.queue.book import PREEMPT, Job
 from backfill.queue.states import ENDING, STARTING
@@ -52,9 +52,9 @@ class LocalLauncher:
         """Ask an attempt to end, now and whenever it is looked at."""
         run = self._run(job.id, job.attempt)
         attempts.ask_to_stop(run, job.cause, job.cause == PREEMPT)
-        known = keeper.read_json(str(run / "proc.json"))
-        if known and keeper.begun(known["supervisor"]) == known["supervisor_begun"] != 0:
-            keeper.send(known["supervisor"], signal.SIGUSR1)
+        known = processes.read_json(str(run / "proc.json"))
+        if known and processes.begun(known["supervisor"]) == known["supervisor_begun"] != 0:
+            processes.send(known["supervisor"], signal.SIGUSR1)
 
     def sweep(self, jobs: Iterable[Job]) -> None:
         """Look at attempts that nobody tells us about: just launched, orphaned, or left from an earlier daemon."""
@@ -99,8 +99,8 @@ class LocalLauncher:
         kill_at = self._kill_at.setdefault(key, time.monotonic() + job.grace / 1e6)
         number = signal.SIGKILL if time.monotonic() >= kill_at else signal.SIGTERM
         if first or number == signal.SIGKILL:
-            keeper.send_group(verdict.record["pid"], number)
-            keeper.send(verdict.record["pid"], signal.SIGCONT)
+            processes.send_group(verdict.record["pid"], number)
+            processes.send(verdict.record["pid"], signal.SIGCONT)
 
     def close(self) -> None:
         """Let go of everything; jobs go on."""
@@ -119,7 +119,7 @@ class LocalLauncher:
             fd = os.pidfd_open(known["supervisor"])
         except OSError:
             return
-        if keeper.begun(known["supervisor"]) != known["supervisor_begun"]:
+        if processes.begun(known["supervisor"]) != known["supervisor_begun"]:
             os.close(fd)
             return
         self._watched[key] = fd

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill.queue.book import Book, Event, Job
-from backfill.queue.keeper import sync
+from backfill.queue.processes import sync
 from backfill.queue.states import OVER
 
 encode = json.JSONEncoder(separators=(",", ":")).encode

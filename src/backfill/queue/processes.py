@@ -1,0 +1,186 @@
+"""Processes, signals and small files: what the keeper, its supervisors and the daemon have in common.
+
+Every supervisor holds these modules in memory, so they use little of the standard library and nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is not imported costs nothing
+    from typing import Any
+
+    Record = dict[str, Any]
+
+SUBREAPER = 36  # prctl
+FAULT = os.environ.get("BACKFILL_FAULT", "")  # kills this process at a named point, for tests
+
+
+def fault(point: str) -> None:
+    """Die here if a test wants that."""
+    if point == FAULT:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def become_subreaper() -> None:
+    """Descendants whose parent dies become children of this process."""
+    if LIBC is not None:
+        LIBC.prctl(SUBREAPER, 1, 0, 0, 0)
+
+
+def boot_id() -> str:
+    """What identifies this boot of the machine."""
+    return BOOT
+
+
+def boot_us() -> int:
+    """Microseconds since the boot, suspends included."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
+
+
+def wall_us() -> int:
+    """Microseconds since 1970, as the machine believes now."""
+    return time.time_ns() // 1000
+
+
+def instant() -> Record:
+    """Now: by the clock of this boot, which nobody sets, and by the calendar for who reads it after another boot."""
+    return {"boot": boot_id(), "boottime": boot_us(), "wall": wall_us()}
+
+
+def _read_boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+# Read here once: what a fork finds in its memory costs it nothing.
+BOOT = _read_boot_id()
+LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def begun(pid: int) -> int:
+    """When a process began, in clock ticks since the boot; 0 if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        pass
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process, theirs, and so on."""
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        some = children(todo.pop())
+        found += some
+        todo += some
+    return found
+
+
+def send(pid: int, number: int) -> None:
+    """Send a signal to a process, which may be gone."""
+    with suppress(OSError):
+        os.kill(pid, number)
+
+
+def send_group(pid: int, number: int) -> None:
+    """Send a signal to a process group, which may be gone."""
+    with suppress(OSError):
+        os.killpg(pid, number)
+
+
+def sync(path: str) -> None:
+    """What a file holds, or which files a folder has, is on the disk."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_whole(path: str, record: Record, durable: bool = True) -> None:
+    """Write a JSON file that is there whole or not at all; over a `.tmp` that may have room set aside for it. One that
+    need not be durable yet is so after `sync` of it and of its folder."""
+    text = json.dumps(record).encode()
+    fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.pwrite(fd, text, 0)
+        os.ftruncate(fd, len(text))
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(path + ".tmp", path)
+    if durable:
+        sync(os.path.dirname(path))
+
+
+def read_json(path: str) -> Any:
+    """A JSON file; None if it is not there."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return json.loads(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def note_told(run: str) -> None:
+    """Write down that a job, which stands still, is told to end: from now on its end is not its own."""
+    os.close(os.open(os.path.join(run, "told"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    sync(run)
+
+
+def stands_still(pid: int) -> bool:
+    """Whether a process was stopped: each of its threads, but for those that are over."""
+    states: list[bytes] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", "rb", buffering=0) as file:
+                states.append(file.read().rpartition(b")")[2].split()[0])
+    except (OSError, IndexError):
+        return False
+    return any(state in b"Tt" for state in states) and all(state in b"TtZX" for state in states)
+
+
+def tell(home: str, run: str) -> None:
+    """Hint to the daemon that something about a run has changed. It would find out by itself."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+            sock.setblocking(False)
+            os.chdir(home)
+            sock.sendto(os.path.basename(run).encode(), "hint.sock")
+    except OSError:
+        pass
+
+
+def wake_pipe(*numbers: int) -> int:
+    """A descriptor that becomes readable at a signal."""
+    read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    return read
