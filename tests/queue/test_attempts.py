@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from backfill.queue import attempts, processes, supervisor
+from backfill.queue import attempts, processes, supervisor, witness
 
 BOOT = processes.boot_id()
 HERE = {"boot": BOOT, "pid": os.getpid(), "begun": processes.begun(os.getpid())}
@@ -33,24 +33,38 @@ FAILED = {"launch": True}
         ({"claim": 0, "proc.json": GONE, "released": 0, "told": 0}, "unknown", GONE | {"told": True}),
         ({"claim": 0, "proc.json": BEFORE, "released": 0, "told": 0}, "unknown", BEFORE | {"told": True}),
         ({"claim": 0, "proc.json": BEFORE, "released": 0}, "unknown", BEFORE),
-        ({"claim": 0, "proc.json": BEFORE}, "unknown", BEFORE),  # the mark of its release may not have reached the disk
+        ({"claim": 0, "proc.json": BEFORE}, "unstarted", FAILED),  # the witness was told nothing
+        ({"claim": 0, "witness": BEFORE}, "unknown", BEFORE),
+        ({"witness": GONE}, "unknown", GONE),
+        ({"witness": HERE}, "orphan", HERE),
+        ({"witness": GONE, "unreleased": 0}, "unstarted", FAILED),
+        ({"witness": GONE, "exit.json": END}, "ended", END),
         ({"claim": 0, "proc.json": GONE, "released": 0, "exit.json": END}, "ended", END),
         ({"claim": 0, "proc.json": BEFORE, "released": 0, "exit.json": END}, "ended", END),
     ],
 )
 def test_a_folder_without_a_supervisor(tmp_path, files, kind, record):
+    run = tmp_path / "run" / "3.1"
+    run.mkdir(parents=True)
     for name, content in files.items():
-        (tmp_path / name).write_text(json.dumps(content))
-    verdict = attempts.settle(tmp_path)
+        if name == "witness":
+            witness.write(str(tmp_path), witness.line("began", "3.1", content))
+        else:
+            (run / name).write_text(json.dumps(content))
+    verdict = attempts.settle(run)
     assert (verdict.kind, verdict.record) == (kind, record)
 
 
 def test_whoever_holds_the_lock_lives(tmp_path):
-    lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    run = tmp_path / "run" / "3.1"
+    run.mkdir(parents=True)
+    lock = os.open(run / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    assert attempts.settle(tmp_path) == attempts.Verdict("alive", {})
-    (tmp_path / "proc.json").write_text(json.dumps(HERE))
-    assert attempts.settle(tmp_path) == attempts.Verdict("alive", HERE)
+    assert attempts.settle(run) == attempts.Verdict("alive", {})
+    (run / "proc.json").write_text(json.dumps(HERE))
+    assert attempts.settle(run) == attempts.Verdict("alive", {})  # not released yet
+    (run / "released").touch()
+    assert attempts.settle(run) == attempts.Verdict("alive", HERE)
     os.close(lock)
 
 

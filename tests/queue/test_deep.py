@@ -6,7 +6,7 @@ import pytest
 
 from backfill.queue import deep
 from backfill.queue.book import Event
-from backfill.queue.deep import check_deep, judge
+from backfill.queue.deep import check_deep, compare_with_witness, judge
 from backfill.queue.store import Store, StoreError, StoreLost
 from tests.queue.test_store import filled, submitted
 from tests.queue.virtual import Virtual
@@ -55,6 +55,27 @@ def test_a_log_that_breaks_a_promise_is_found(events, said):
     jobs = [submitted(1), submitted(2), submitted(3, requeue=True)]
     found = judge([THERE, *jobs, *events])
     assert said in found[0] if said else found == []
+
+
+def test_a_run_that_was_seen_and_is_said_to_have_never_begun_is_found():
+    log = [THERE, submitted(1), start(1, 5, 0), Event("spawned", 1, t=6), end(1, 7, "unstarted")]
+    assert judge(log) == ["event 0 says that job 1 never started, and it was seen running"]
+
+
+def test_what_the_witness_knows_and_the_log_does_not_is_found():
+    def begins(number, attempt, kind="start"):
+        facts = {"attempt": attempt}
+        return Event(kind, number, facts if kind == "start" else {"job": facts})
+
+    log = [submitted(1), begins(1, 1), begins(1, 2), submitted(2), begins(2, 1, "adopted"), submitted(3)]
+    log += [begins(3, 1), Event("unstarted", 3, {"launch": False})]
+    assert compare_with_witness(log, ["1.1", "1.2", "2.1"]) == []
+    said = compare_with_witness(log, ["1.1", "1.1", "3.1", "4.1", "2.2"])
+    assert [line.partition(",")[0] for line in said] == [
+        "attempt 1.1 began twice", "attempt 3.1 began", "attempt 4.1 began", "attempt 2.2 began",
+    ]  # fmt: skip
+    restored = [*log, Event("up", 0, {"last_job": 1003})]  # a copy of the store has lost job 4
+    assert len(compare_with_witness(restored, ["4.1"])) == 0
 
 
 def test_a_sound_store_and_one_with_another_table(tmp_path):

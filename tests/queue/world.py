@@ -93,6 +93,7 @@ class Attempt:
     alive: bool = False  # the job's process
     stop: str = ""
     told: bool = False  # it was alive, and was told to end since it is preempted
+    swept: bool = False  # somebody removed its run folder
     executed: int = 0
 
 
@@ -118,6 +119,8 @@ class Machine:
                 one.claim, one.step = True, "claimed"
         elif one.step == "claimed" and one.supervisor:
             one.known, one.step = True, "known"
+        elif one.step == "known" and one.supervisor and one.swept:  # its claim is gone, so it is not released
+            one.supervisor, one.step = False, "lost"
         elif one.step == "known" and one.supervisor:
             self.execute(key, one)
         elif one.step == "running":
@@ -160,16 +163,19 @@ class Machine:
     def settle(self, key):
         """As attempts.settle reads it off files."""
         one = self.attempts.setdefault(key, Attempt({}, step="lost", supervisor=False))
+        began = {"known": 1} if one.executed else {}
         if one.supervisor and one.step != "asked":
-            return Verdict("alive", {"known": 1} if one.known else {})
+            return Verdict("alive", began)
         if one.record:
             return Verdict("ended", one.record)
-        if not one.claim:
-            one.claim = True
-            return Verdict("unstarted")
-        if not one.known or not one.executed:
-            return Verdict("unstarted", {"launch": True})
-        return Verdict("orphan", {"known": 1}) if one.alive else Verdict("unknown", {"told": one.told})
+        if began:
+            return Verdict("orphan", began) if one.alive else Verdict("unknown", {"told": one.told and not one.swept})
+        claimed, one.claim = one.claim, True
+        return Verdict("unstarted", {"launch": True} if claimed else {})
+
+    def sweep(self, one):
+        """Remove a run folder; the witness, which knows whether the attempt has begun, stays."""
+        one.claim, one.record, one.swept = False, None, True
 
 
 class Launcher:
@@ -378,8 +384,9 @@ class World:
                 "sync",
                 "capacity",
                 "switch",
+                "sweep",
             ],
-            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3, 0.5, 0.5],
+            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3, 0.5, 0.5, 0.5],
         )[0]
         if what == "submit":
             self.submit(*self.new_job())
@@ -404,6 +411,8 @@ class World:
                 one = random.choice(some)
                 one.keeper = what == "kill"
                 self.machine.kill_supervisor(one)
+        elif what == "sweep" and self.machine.attempts:
+            self.machine.sweep(random.choice([*self.machine.attempts.values()]))
         elif what == "planner" and engine.asked is not None:
             self.link.answer = None
             engine.failed("it died")
@@ -502,7 +511,7 @@ class World:
         for job in self.store.jobs():
             assert job.state in OVER
             one = self.machine.attempts.get((job.id, job.attempt))
-            if one is not None and one.told:
+            if one is not None and one.told and not one.swept:
                 assert job.state != "NODE_FAIL" or job.cause == "cancel", f"job {job.id} was preempted, and is lost"
             if one is not None and one.record is not None and job.state != "NODE_FAIL" and not one.told:
                 assert job.end == one.record["at"], (

@@ -10,6 +10,7 @@ commands   requests of clients, checked and turned into events
 feed       what a planner is told of the events
 store      the log on disk
 processes  processes, signals and small files
+witness    which attempts began, and job numbers: outlives run folders and backups
 supervisor starts one attempt, ends it, and writes down how it ended
 keeper     a script that starts jobs and outlives the daemon
 attempts   folders in which jobs run, and what is true of one
@@ -32,10 +33,12 @@ config     settings, and what the machine has
 shown      the queue and its jobs, as clients are shown them
 connection one client of the daemon
 backups    copies of the store
+recovery   what happened while no daemon was there
 daemon     sockets, clock and processes around the engine
 words      times, sizes and lists as users write them
 options    the options of the verbs
 client     the verbs
+restoring  `serve --restore`
 asking     the verbs that ask what will come
 top        the queue on a screen
 deep       whether a record is sound, judged by itself

@@ -1,12 +1,13 @@
 """Run folders: what an attempt is to do, and what is true of it.
 
 Files of a run folder: spec.json (what to run), lock, claim (made once; who made it may run the job), proc.json (the
-processes), released (made just before the job is; it tells nothing after a boot), unreleased (the job's process ended
-before it became the job), stop (the daemon wants it ended, and why), told (it was alive and stood still just before it
-was told to end; only where `stop` says if_alive), exit.json (how it ended).
+processes), released (made after the witness was told that the job begins, and just before it does), unreleased (the
+job's process ended before it became the job), stop (the daemon wants it ended, and why), told (it was alive and stood
+still just before it was told to end; only where `stop` says if_alive), exit.json (how it ended).
 
-`settle` reads the truth off locks and files, never off a process id alone: whoever holds the lock of a folder lives; a
-claim is made once; a process is the one that was written down if it began at the same tick of the same boot.
+`settle` never trusts a process id alone: whoever holds the lock of a folder lives, and a process is the one that was
+written down if it began at the same tick of the same boot. A job may remove or change any file of its folder, so the
+folder alone never decides that an attempt has not run: see `witness.py`.
 """
 
 import fcntl
@@ -18,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from backfill.queue import witness
 from backfill.queue.processes import (
-    begun,
     boot_id,
+    lives,
     note_told,
     read_json,
     send,
@@ -37,17 +39,21 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is true of an attempt.
+    """The state of an attempt on this machine.
 
-    alive: its supervisor lives; the record is that of its processes, if there is one
+    alive: its supervisor lives; the record is that of its processes, once the job was released
     ended: the record says how
-    unstarted: it never ran and never will; the record says if it was the launch that failed
+    unstarted: it never ran and never will; the record says if the launch failed
     orphan: its supervisor is gone and its job runs; the record is that of its processes
-    unknown: it ran, and nobody wrote down how it ended; the record says whether it was told to, while it was alive
+    unknown: it may have run, and nobody wrote down how it ended; the record has its processes, if they are known, and
+    says whether it was told to end while it was alive
     """
 
     kind: str
     record: Record = field(default_factory=dict)
+
+
+FAILED = Verdict("unstarted", {"launch": True})
 
 
 def name(job: int, attempt: int) -> str:
@@ -70,7 +76,8 @@ def prepare(home: Path, job: int, attempt: int, spec: Record) -> None:
 
 def ask_to_stop(run: Path, cause: str, if_alive: bool = False) -> None:
     """Ask the supervisor of an attempt to end it. if_alive: one that ends by itself before it is told to just ended."""
-    if run.is_dir() and not (run / "stop").exists():
+    if not (run / "stop").exists():
+        run.mkdir(mode=0o700, parents=True, exist_ok=True)  # the job may have removed it
         write_whole(str(run / "stop"), {"cause": cause, "if_alive": if_alive})
 
 
@@ -88,56 +95,71 @@ def may_end(run: Path, pid: int) -> bool:
     return False
 
 
-def settle(run: Path) -> Verdict:
-    """What is true of an attempt. One that never ran, and has nobody to run it, never will from now on."""
+def settle(run: Path, known: Record | None = None, launched: bool = False) -> Verdict:
+    """Find out what became of an attempt, by its run folder, the witness and its processes.
+
+    known: its processes, if it was seen running. launched: it was handed to the keeper, and the witness that could tell
+    whether it began was lost. Either way it is never called unstarted, whatever has happened to its files. An attempt
+    that is called unstarted will never run from now on.
+    """
     how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(run / "lock", how, 0o600)
     try:
-        lock = os.open(run / "lock", how, 0o600)
-    except FileNotFoundError:
-        run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(run / "lock", how, 0o600)
-    try:
+        began = known or _began(run)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            return Verdict("alive", read_json(str(run / "proc.json")) or {})
-        return _settle_left(run)
+            return Verdict("alive", began or {})
+        if began and lives(began, "supervisor"):  # the lock that it holds was removed
+            return Verdict("alive", began)
+        return _settle_left(run, began, launched)
     finally:
         os.close(lock)
 
 
-def _settle_left(run: Path) -> Verdict:
-    """Of an attempt that has no supervisor, or not yet; nobody gets the lock meanwhile."""
+def _began(run: Path) -> Record | None:
+    """Return the processes of an attempt whose job was released, as its folder or the witness has them."""
+    if (run / "released").exists():
+        found: Record | None = read_json(str(run / "proc.json"))
+        if found:
+            return found
+    return witness.began(str(run.parents[1]), run.name)
+
+
+def _settle_left(run: Path, began: Record | None, launched: bool) -> Verdict:
+    """Judge an attempt that has no supervisor, or none yet; nobody gets the lock of its folder meanwhile."""
     record = read_json(str(run / "exit.json"))
     if record:
         return Verdict("ended", record)
-    if _revoke(run):
-        return Verdict("unstarted")
-    known, failed = read_json(str(run / "proc.json")), Verdict("unstarted", {"launch": True})
-    if not known:
-        return failed
-    unknown = Verdict("unknown", known | ({"told": True} if (run / "told").exists() else {}))
-    if known["boot"] != boot_id():
-        return unknown
-    if not (run / "released").exists():
-        return failed
-    if begun(known["pid"]) == known["begun"] != 0:
-        return Verdict("orphan", known)
-    # It is gone now. What was written of it, by itself or by the keeper, was written before.
-    if (run / "unreleased").exists():
-        return failed
-    record = read_json(str(run / "exit.json"))
-    return Verdict("ended", record) if record else unknown
+    if began is None and launched:
+        return Verdict("unknown")
+    if began is None:
+        return _revoke(run)
+    if began["boot"] == boot_id():
+        if lives(began):
+            return Verdict("orphan", began)
+        # It is gone now. What was written of it, by itself or by the keeper, was written before.
+        if (run / "unreleased").exists():
+            return FAILED
+        record = read_json(str(run / "exit.json"))
+        if record:
+            return Verdict("ended", record)
+    return Verdict("unknown", began | ({"told": True} if (run / "told").exists() else {}))
 
 
-def _revoke(run: Path) -> bool:
-    """Make the claim ourselves, if nobody has; then nobody ever can."""
-    try:
-        os.close(os.open(run / "claim", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return False
+def _revoke(run: Path) -> Verdict:
+    """Make sure that an attempt never begins, by a claim of our own; it may have begun until the witness is ours."""
+    with witness.Locked(str(run.parents[1])) as file:
+        began = file.began(run.name)
+        if began is not None:
+            return Verdict("alive", began)
+        claim = run / "claim"
+        claimed = claim.exists()
+        claim.unlink(missing_ok=True)
+        os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     sync(str(run))
-    return True
+    return FAILED if claimed else Verdict("unstarted")
 
 
 def folders(home: Path) -> list[tuple[int, int]]:
@@ -150,5 +172,6 @@ def folders(home: Path) -> list[tuple[int, int]]:
 
 
 def forget(home: Path, job: int, attempt: int) -> None:
-    """Remove a run folder. Only of one whose end is in the store itself."""
-    shutil.rmtree(home / "run" / name(job, attempt), ignore_errors=True)
+    """Remove the run folder and the script of an attempt whose end is in the store itself and in the witness."""
+    for folder in ("run", "script"):
+        shutil.rmtree(home / folder / name(job, attempt), ignore_errors=True)

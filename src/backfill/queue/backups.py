@@ -2,11 +2,15 @@
 
 import asyncio
 import os
+import shutil
+import sqlite3
 import time
 from pathlib import Path
 
+from backfill.queue.home import alone
 from backfill.queue.launcher import note
-from backfill.queue.store import Store, StoreError
+from backfill.queue.processes import sync
+from backfill.queue.store import Store, StoreError, examine, mark_as_backup
 
 FIRST_S, LOOK_S, DAY_S = 60.0, 3600.0, 86_400.0
 KEPT = 7
@@ -25,6 +29,42 @@ def back_up(home: str, file: str) -> str:
     except StoreError as error:
         return str(error)
     return ""
+
+
+def restore(home: str, file: str) -> str:
+    """Put a backup in the place of the store of a queue that no daemon serves. Returns the name under which the old
+    store is kept; empty if there was none. The next daemon enters what began since the backup. Raises StoreError.
+    """
+    folder, backup = Path(home), Path(file).absolute()
+    store, half = folder / "store.db", folder / "store.db.tmp"
+    examine(backup)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = alone(folder)
+    if lock < 0:
+        raise StoreError(f"process {(folder / 'lock').read_text().strip()} serves {folder}; stop it first")
+    kept = ""
+    try:
+        shutil.copyfile(backup, half)
+        half.chmod(0o600)
+        copy = sqlite3.connect(half, isolation_level=None)
+        try:
+            mark_as_backup(copy)
+        finally:
+            copy.close()
+        sync(str(half))
+        if store.exists():
+            kept = f"store-replaced-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.db"
+            for end in ("-wal", "-shm", ""):  # together they are what the store was
+                if Path(f"{store}{end}").exists():
+                    os.rename(f"{store}{end}", f"{folder / kept}{end}")
+        half.rename(store)
+        sync(str(folder))
+    except (sqlite3.Error, OSError) as error:
+        half.unlink(missing_ok=True)
+        raise StoreError(f"{store}: {error}") from error
+    finally:
+        os.close(lock)
+    return kept
 
 
 async def keep_backups(home: Path) -> None:

@@ -62,12 +62,14 @@ class Job:
     preempted_for: int = 0  # the job for which the last one did
     attempt: int = 0
     failures: int = 0  # attempts in a row that could not be launched
+    withdrawn: int = 0  # attempts in a row that never began, for whatever reason
     restarts: int = 0
     why: str = ""  # why it was started, in the policy's words
     promise: int | None = None  # the first start that the policy promised
     promised: int = 0  # when it did
     start: int | None = None
     spawned: int | None = None
+    processes: Facts = field(default_factory=dict)  # of the attempt, once they were seen
     end: int | None = None
     cpu_ids: list[int] = field(default_factory=list)
     gpu_ids: list[int] = field(default_factory=list)
@@ -195,6 +197,7 @@ class Book:
     def _look_up(self, event: Event) -> None:
         """The daemon was away, the machine slept, or somebody set its clock."""
         self.skew = event.data.get("skew", self.skew)
+        self.last_job = max(self.last_job, event.data.get("last_job", 0))
         if event.data.get("trouble"):
             self._trouble(event.t, event.data["trouble"])
 
@@ -325,7 +328,7 @@ class Book:
         job.reason = job.held
 
     def _release(self, job: Job, event: Event) -> None:
-        job.held, job.reason, job.failures = "", "", 0
+        job.held, job.reason, job.failures, job.withdrawn = "", "", 0, 0
         self.review.add(job.id)
 
     def _edit(self, job: Job, event: Event) -> None:
@@ -365,12 +368,14 @@ class Book:
         job.waits, job.due, job.reason, job.attempt = False, None, "", data["attempt"]
         job.start, job.why, job.slip = data["start"], data["why"], data.get("slip", "")
         job.spawned = job.end = job.exit = job.signal = None
+        job.processes = {}
         job.cpu_ids, job.gpu_ids = list(data["cpu_ids"]), list(data["gpu_ids"])
         self._take(job)
         self._met("after", job, True)
 
     def _spawned(self, job: Job, event: Event) -> None:
-        job.spawned, job.failures = event.t, 0
+        job.spawned, job.failures, job.withdrawn = event.t, 0, 0
+        job.processes = event.data.get("processes", {})
 
     def _stop(self, job: Job, event: Event) -> None:
         job.cause, job.waits, job.due = event.data["cause"], False, None
@@ -378,6 +383,7 @@ class Book:
     def _unstarted(self, job: Job, event: Event) -> None:
         self._give_back(job)
         job.start, job.why, job.cause = None, "", ""
+        job.withdrawn += 1
         if event.data.get("launch"):
             job.failures += 1
             self._trouble(event.t, "launch-failed")

@@ -9,7 +9,7 @@ import sys
 import time
 from importlib import import_module
 
-from backfill.queue.home import SOCKET, home
+from backfill.queue.home import SOCKET, home, near
 from backfill.queue.options import VERBS, help_text, of_script, parse, wants_help
 from backfill.queue.words import (
     Unreadable,
@@ -77,20 +77,14 @@ class Queue:
 
     def _connected(self) -> socket.socket | None:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        path, folder = os.path.join(self.folder, SOCKET), -1
+        path = os.path.join(self.folder, SOCKET)
         try:
-            if len(path.encode()) > 100:  # too long for the kernel: by way of its folder
-                folder = os.open(self.folder, os.O_RDONLY)
-                path = f"/proc/self/fd/{folder}/{SOCKET}"
-            sock.connect(path)
+            sock.connect(near(path))
         except (FileNotFoundError, ConnectionRefusedError):
             sock.close()
             return None
         except OSError as error:
             raise Problem(f"{path}: {error.strerror}", UNREACHABLE) from None
-        finally:
-            if folder >= 0:
-                os.close(folder)
         return sock
 
     def _start(self) -> socket.socket:
@@ -104,6 +98,8 @@ class Queue:
         except OSError as error:
             raise Problem(f"{error.filename}: {error.strerror}", UNREACHABLE) from None
         begin, size = time.monotonic(), os.fstat(log).st_size
+        if os.environ.get("BACKFILL_JOB_ID") and os.environ.get("BACKFILL_HOME") == self.folder:
+            return self._start_outside(log)
         made = subprocess.Popen(
             [sys.executable, "-m", "backfill.queue.daemon"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
@@ -124,6 +120,23 @@ class Queue:
                 raise Problem(f"the daemon does not start: {why}", UNREACHABLE)
             time.sleep(0.005)
         raise Problem(f"the daemon does not start; see {said_in}", UNREACHABLE)
+
+    def _start_outside(self, log: int) -> socket.socket:
+        """Have the keeper start the daemon: one that this job itself started would end with the job."""
+        os.close(log)
+        end = time.monotonic() + START_S
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+            try:
+                door.connect(near(os.path.join(self.folder, "keeper.sock")))
+                door.send(b"serve")
+            except OSError:
+                raise Problem("no daemon serves this queue, and a job cannot start one", UNREACHABLE) from None
+            while time.monotonic() < end:
+                sock = self._connected()
+                if sock is not None:
+                    return sock
+                time.sleep(0.005)
+        raise Problem(f"the daemon does not start; see {os.path.join(self.folder, 'daemon.log')}", UNREACHABLE)
 
 
 def _python_path() -> str:
@@ -501,10 +514,7 @@ def serve(words: Sequence[str]) -> int:
     if given.get("dry") or given.get("drop"):
         raise Unreadable("--dry-run and --drop-promises belong to --policy")
     if given.get("stop"):
-        pid = Queue(home(), start=False).ask("stop")["pid"]
-        end = time.monotonic() + START_S
-        while time.monotonic() < end and os.path.exists(f"/proc/{pid}"):
-            time.sleep(0.02)
+        stop(home())
         return 0
     if "backup" in given:
         from backfill.queue.backups import back_up
@@ -513,12 +523,24 @@ def serve(words: Sequence[str]) -> int:
         if told:
             raise Problem(told, FAILED)
         return 0
+    if "restore" in given:
+        from backfill.queue.restoring import restore
+
+        return restore(given["restore"])
     if given.get("detach"):
         Queue(home()).ask("ping")
         return 0
     from backfill.queue.daemon import main as work
 
     return work()
+
+
+def stop(folder: str) -> None:
+    """Stop the daemon and wait until it is gone; running jobs go on. Raises Problem if there is none."""
+    pid = Queue(folder, start=False).ask("stop")["pid"]
+    end = time.monotonic() + START_S
+    while time.monotonic() < end and os.path.exists(f"/proc/{pid}"):
+        time.sleep(0.02)
 
 
 def ids_of(given: Facts, left: Sequence[str]) -> list[Any]:

@@ -1,7 +1,6 @@
 """The daemon: sockets, clock and processes around the engine. One for each queue, and the only writer of its store."""
 
 import asyncio
-import fcntl
 import json
 import os
 import signal
@@ -14,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from backfill.queue import attempts, commands, feed
+from backfill.queue import attempts, commands, feed, witness
 from backfill.queue.attempts import Verdict
 from backfill.queue.backups import keep_backups
 from backfill.queue.book import PREEMPT, Facts
@@ -24,13 +23,13 @@ from backfill.queue.config import Config, kept, program
 from backfill.queue.connection import Connection
 from backfill.queue.engine import Engine
 from backfill.queue.foreseen import Foreseen
-from backfill.queue.home import SOCKET, home, network_type
-from backfill.queue.launcher import LocalLauncher, attempt_spec, near, note
+from backfill.queue.home import SOCKET, alone, home, near, network_type
+from backfill.queue.launcher import LocalLauncher, attempt_spec, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
-from backfill.queue.processes import read_json
+from backfill.queue.recovery import Numbers, is_behind, last_number, over_line, recover
 from backfill.queue.shown import on_calendar, queue_rows, row, story
-from backfill.queue.states import ENDING, HOLDING, PENDING
+from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode
 from backfill.queue.words import Unreadable
 
@@ -53,7 +52,14 @@ class Daemon:
             folder, self._settled, self.config.pinned, {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
         )
         self.engine = Engine(
-            self.store, self.clock, self.launcher, self.link, self.config.defaults, self._fault, encode
+            self.store,
+            self.clock,
+            self.launcher,
+            self.link,
+            self.config.defaults,
+            self._fault,
+            encode,
+            Numbers(folder),
         )
         self.link.engine, self.link.told = self.engine, self.poke
         self._poked = False
@@ -70,13 +76,16 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
         self._open_hints(loop)
+        behind = is_behind(self.store, self.folder)
+        if behind:
+            self.engine.book.last_job = max(self.engine.book.last_job, last_number(self.folder))
         self.engine.open(self._capacity(), self.config.policy, program())
-        self._recover()
+        self._kept += recover(self.engine, self.store, self.launcher, self.folder, behind)
         self._flush()
         path = self.folder / SOCKET
         with suppress(FileNotFoundError):
             path.unlink()
-        server = await loop.create_unix_server(lambda: Connection(self), near(path))
+        server = await loop.create_unix_server(lambda: Connection(self), near(str(path)))
         path.chmod(0o600)
         workers = [loop.create_task(self._sweep()), loop.create_task(keep_backups(self.folder))]
         for licence in self.config.synced:
@@ -156,28 +165,12 @@ class Daemon:
             self._kept.append((job, attempt))
         self.poke()
 
-    def _recover(self) -> None:
-        """What run folders say, where the store does not know it or an earlier daemon did not see it."""
-        for job, attempt in attempts.folders(self.folder):
-            known = self.engine.book.jobs.get(job) or self.store.job(job)
-            if known is None or known.attempt < attempt:
-                spec = read_json(str(self.folder / "run" / attempts.name(job, attempt) / "spec.json"))
-                if spec:
-                    self.engine.adopt(spec["job"], spec["spec"])
-            elif known.end is not None or known.attempt > attempt:
-                self._kept.append((job, attempt))
-        for found in [*self.engine.book.jobs.values()]:
-            if found.state in HOLDING:
-                self.launcher.look(found.id, found.attempt)
-            if found.state == ENDING:  # an earlier daemon may have died before it asked for that
-                self.launcher.stop(found)
-
     def _open_hints(self, loop: asyncio.AbstractEventLoop) -> None:
         path = self.folder / "hint.sock"
         with suppress(FileNotFoundError):
             path.unlink()
         hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        hints.bind(near(path))
+        hints.bind(near(str(path)))
         hints.setblocking(False)
         path.chmod(0o600)
 
@@ -205,6 +198,11 @@ class Daemon:
                 self._stopped.set()
                 return
             try:
+                if self.store.removed():
+                    self._write_store_anew()
+            except StoreLost as error:
+                _lose(error)
+            try:
                 some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
                 self.launcher.sweep(some)
                 for job in some:
@@ -217,6 +215,15 @@ class Daemon:
                     self._forget()
             except OSError as error:  # a full disk, for instance: look again
                 note(f"{error.filename}: {error.strerror}")
+
+    def _write_store_anew(self) -> NoReturn:
+        """Save what only this process still has after somebody removed the store, for the next daemon to go on with."""
+        note(f"{self.store.path} was removed; it is written anew")
+        try:
+            self.store.write_anew()
+        except (StoreError, OSError) as error:
+            note(str(error))
+        os._exit(1)
 
     async def _sync(self, licence: Licence) -> None:
         """Follow what the server of a licence says."""
@@ -241,6 +248,9 @@ class Daemon:
         if not self.store.checkpoint():
             self._kept = over
             return
+        if over:  # what began outlives its folder: a backup that is restored later does not know it
+            lines = [over_line(self.store, *key) for key in over]
+            witness.write(str(self.folder), *lines, f"log {self.store.seq}")
         for key in over:
             attempts.forget(self.folder, *key)
 
@@ -425,19 +435,6 @@ def _ended(worker: asyncio.Task[None]) -> None:
     if not worker.cancelled() and worker.exception() is not None:
         note("".join(traceback.format_exception(worker.exception())))
         os._exit(1)
-
-
-def alone(folder: Path) -> int:
-    """Become the only daemon of a folder. Returns the lock, which is held for life; -1 if there is another one."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return -1
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    return lock
 
 
 def main() -> int:

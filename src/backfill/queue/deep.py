@@ -7,6 +7,7 @@ events alone.
 from collections.abc import Iterable
 from pathlib import Path
 
+from backfill.queue import witness
 from backfill.queue.book import Event, Facts, whole
 from backfill.queue.store import Store, StoreError
 
@@ -16,13 +17,15 @@ SHOWN = 20  # problems of one kind
 def check_deep(home: Path) -> list[str]:
     """What is wrong with the record of a queue, a line each; nothing in a sound one. Raises StoreError if there is no
     store that can be read."""
+    began = [name for kind, name, _ in witness.read(str(home)) if kind == "began"]  # before the log, which is ahead
     store = Store(home / "store.db", readonly=True)
     try:
         with store.still():  # a daemon may be at work
             damage = store.damage()
             if damage:
                 return damage[:SHOWN]
-            return [*judge(store.events())[:SHOWN], *store.differences()[:SHOWN]]
+            wrong = [*judge(store.events())[:SHOWN], *store.differences()[:SHOWN]]
+            return wrong + compare_with_witness(store.events(), began)[:SHOWN]
     except StoreError as error:
         return [str(error)]
     except (ValueError, KeyError, TypeError, AssertionError) as error:
@@ -39,6 +42,7 @@ def judge(log: Iterable[Event]) -> list[str]:
     running: dict[int, Facts] = {}  # the `start` of each job that holds something
     runs: dict[int, int] = {}  # attempts that may have run
     preempted: set[int] = set()  # by the policy, while they run
+    spawned: set[int] = set()  # seen running
     there: Facts = {}
     last = 0
     for event in log:
@@ -62,6 +66,8 @@ def judge(log: Iterable[Event]) -> list[str]:
             runs[number] = runs.get(number, 0) + 1
             if runs[number] > 1 and not jobs[number]["requeue"]:
                 wrong.append(f"job {number} is started again at event {event.seq} and may have run before")
+        elif kind == "spawned":
+            spawned.add(number)
         elif kind == "preempt":
             preempted.add(number)
         elif kind in ("end", "requeue", "unstarted", "preempted"):
@@ -69,8 +75,11 @@ def judge(log: Iterable[Event]) -> list[str]:
                 wrong.append(f"event {event.seq} ends job {number}, which holds nothing")
             if kind == "preempted" and number not in preempted and not data.get("found"):
                 wrong.append(f"event {event.seq} says that job {number} was preempted, which no policy decided")
-            if kind in ("unstarted", "preempted"):
+            if kind == "unstarted" and number in spawned:
+                wrong.append(f"event {event.seq} says that job {number} never started, and it was seen running")
+            elif kind in ("unstarted", "preempted"):
                 runs[number] -= 1
+            spawned.discard(number)
             preempted.discard(number)
     return wrong
 
@@ -91,4 +100,39 @@ def _begins(event: Event, facts: Facts, jobs: dict[int, Facts], running: dict[in
         used = {one for other in running.values() for one in other[ids]}
         if there and used & {*facts[ids]}:
             wrong.append(f"{ids} {sorted(used & {*facts[ids]})} are given twice at event {event.seq}")
+    return wrong
+
+
+def compare_with_witness(log: Iterable[Event], began: Iterable[str]) -> list[str]:
+    """Return where the log and the witness disagree about attempts: they began twice, or without a start in the log, or
+    the log says that they never began. Those that a restore has lost are left out."""
+    started: dict[str, str] = {}  # attempt -> the last event that says whether it ran
+    current: dict[int, str] = {}
+    gaps: list[tuple[int, int]] = []  # numbers of jobs that a restore has lost
+    last = 0
+    for event in log:
+        if event.kind in ("submit", "adopted"):
+            last = max(last, event.job)
+        if event.kind in ("start", "adopted"):
+            facts = event.data if event.kind == "start" else event.data["job"]
+            current[event.job] = f"{event.job}.{facts['attempt']}"
+            started[current[event.job]] = event.kind
+        elif event.kind == "unstarted" and not event.data.get("launch"):
+            started[current[event.job]] = event.kind
+        elif event.kind == "up":
+            if event.data.get("last_job", 0) > last:
+                gaps.append((last, event.data["last_job"]))
+            last = max(last, event.data.get("last_job", 0))
+    wrong, seen = [], set()
+    for name in began:
+        number = int(name.partition(".")[0])
+        if any(low < number <= high for low, high in gaps):
+            continue
+        if name in seen:
+            wrong.append(f"attempt {name} began twice, says the witness")
+        elif name not in started:
+            wrong.append(f"attempt {name} began, says the witness, and the log knows nothing of it")
+        elif started[name] == "unstarted":
+            wrong.append(f"attempt {name} began, says the witness, and the log says that it never did")
+        seen.add(name)
     return wrong

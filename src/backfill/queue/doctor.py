@@ -23,8 +23,7 @@ from backfill.queue.book import Facts, Job
 from backfill.queue.client import FAILED, Problem, Queue, safe
 from backfill.queue.config import Config
 from backfill.queue.deep import check_deep
-from backfill.queue.home import SOCKET, home, network_type
-from backfill.queue.launcher import near
+from backfill.queue.home import SOCKET, home, near, network_type
 from backfill.queue.options import parse
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
@@ -312,7 +311,7 @@ def _keeper(folder: Path) -> int:
     """The process that answers at the keeper's door; 0 if none does."""
     door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        door.connect(near(folder / "keeper.sock"))
+        door.connect(near(str(folder / "keeper.sock")))
         told = door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", told)[0])
     except (OSError, AttributeError):

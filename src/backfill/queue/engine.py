@@ -26,6 +26,7 @@ Reply = Callable[[Facts], None]
 SECOND = 1_000_000
 STEP = 2 * SECOND  # by which clocks may differ before somebody has set them
 LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
+WITHDRAWALS = 20  # attempts in a row that never began, until a job is held
 COMPACT = 10_000  # passes after which an epoch may end when nobody waits
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
 
@@ -71,7 +72,8 @@ class Link(Protocol):
 
 
 class Engine:
-    """See above. fault: is told each point at which a crash is tested."""
+    """See above. fault: is told each point at which a crash is tested; number: the last number that a job is about to
+    get, before it has it. The latter may raise OSError."""
 
     def __init__(
         self,
@@ -82,9 +84,10 @@ class Engine:
         defaults: Facts,
         fault: Callable[[str], None] = lambda point: None,
         encode: Callable[[Facts], str] = str,
+        number: Callable[[int], None] = lambda last: None,
     ) -> None:
         self.store, self.clock, self.launcher, self.link = store, clock, launcher, link
-        self.defaults, self.fault, self.encode = defaults, fault, encode
+        self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
         self.book = store.load()
         self.most: dict[str, int] = {}  # see Context
         self.plan: dict[int, int] = {}  # the starts that the policy has in mind for waiting jobs
@@ -116,7 +119,8 @@ class Engine:
     def open(self, capacity: Facts, policy: str, program: str) -> None:
         """Begin to work: what the machine has, the policy of the configuration, and what identifies its code."""
         self._opened = (capacity, policy, program)
-        self._happen(Event("up", 0, {"trouble": "daemon-down", **self.clock.facts, "skew": self._skew()}))
+        facts = {"trouble": "daemon-down", **self.clock.facts, "skew": self._skew(), "last_job": self.book.last_job}
+        self._happen(Event("up", 0, facts))
         book = self.book
         if {"resources": book.capacity, "cpu_ids": book.cpu_ids, "gpu_ids": book.gpu_ids} != capacity:
             self._happen(Event("capacity", 0, capacity))
@@ -219,9 +223,11 @@ class Engine:
         job = self.book.jobs.get(number)
         if job is None or job.attempt != attempt or job.state not in HOLDING:
             return
+        if verdict.kind == "unstarted" and job.spawned is not None:  # it was seen running, whatever is left of it
+            verdict = Verdict("unknown")
         if verdict.kind in ("alive", "orphan"):
             if verdict.record and job.spawned is None:
-                self._happen(Event("spawned", number))
+                self._happen(Event("spawned", number, {"processes": verdict.record}))
         elif job.cause != "cancel" and made_way(job, verdict):
             facts: Facts = {"leaves": True} if not job.yields else {}
             facts |= {"found": True} if job.cause != PREEMPT else {}  # the log has lost that it was preempted
@@ -236,7 +242,7 @@ class Engine:
             self._happen(Event("end", number, {"state": CANCELLED, "reason": "Cancelled"}))
         elif verdict.kind == "unstarted":
             self._happen(Event("unstarted", number, {"launch": bool(verdict.record)}))
-            if job.failures >= LAUNCHES:
+            if job.failures >= LAUNCHES or job.withdrawn >= WITHDRAWALS:
                 self._happen(Event("hold", number, {"why": "LaunchFailed"}))
         elif job.requeue and job.restarts < RESTARTS and job.state != ENDING:
             self._happen(Event("requeue", number))
@@ -253,6 +259,18 @@ class Engine:
         self.notes.append(f"job {facts['id']} was found in its run folder: the end of the log was lost")
         if not self._wanted:
             self._again("adopted")
+
+    def ended_before(self, number: int, attempt: int, end: Facts) -> None:
+        """Enter the end of an attempt as the witness has it, whose log and run folder are lost."""
+        job = self.book.jobs.get(number)
+        if job is None or job.attempt != attempt or job.state not in HOLDING:
+            return
+        facts: Facts = {name: end.get(name) for name in ("exit", "signal", "maxrss", "cpu", "ended") if name in end}
+        self._happen(Event("end", number, {"state": end["state"], "reason": end.get("reason", ""), **facts}))
+
+    def restored(self, facts: Facts) -> None:
+        """Write down that the log is older than what has happened, and what was found of the rest."""
+        self._happen(Event("restored", 0, facts))
 
     def begun(self, answer: Facts) -> None:
         """A planner is there. What it decided of old must be what was decided then."""
@@ -393,6 +411,7 @@ class Engine:
         if self._events:
             try:
                 self.fault("before-commit")
+                self._number()
                 self.store.commit(self._events, self._dirty(), self.clock.wall())
             except StoreLost:
                 raise
@@ -408,6 +427,14 @@ class Engine:
             self._disturbed.clear()
             self.link.ask(asks, messages)
             self.fault("asked")
+
+    def _number(self) -> None:
+        """Have the numbers of new jobs written down apart from the log, so that they never come back."""
+        if self.book.fresh:
+            try:
+                self.number(self.book.last_job)
+            except OSError as error:
+                raise StoreError(f"{error.filename}: {error.strerror}") from error
 
     def _dirty(self) -> list[Job]:
         book = self.book

@@ -18,12 +18,14 @@ from contextlib import suppress
 if __name__ == "__main__":  # without the paths of an installation: name the folder of the package
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
+from backfill.queue import witness
 from backfill.queue.processes import (
     FAULT,
     become_subreaper,
-    begun,
+    end_attempt,
     fault,
     instant,
+    lives,
     read_json,
     send_group,
     tell,
@@ -36,6 +38,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
     from typing import Any
 
+    from backfill.queue.processes import Record
+
+SERVE = "serve"  # a request for a daemon, in place of the name of an attempt
 IDLE_S = 20.0  # without jobs and without a daemon a keeper goes away
 
 
@@ -47,6 +52,7 @@ class Keeper:
         self.runs: dict[int, str] = {}  # supervisor -> its run folder
         self.orphans: dict[int, str] = {}  # job whose supervisor is gone -> run folder
         self.daemons: dict[int, socket.socket] = {}  # connections
+        self.kept: set[int] = set()  # daemons that were started for a client inside a job
 
     def work(self) -> None:
         """Serve until nobody needs it."""
@@ -98,6 +104,9 @@ class Keeper:
             self.daemons.pop(fd).close()
             return
         name = asked.decode()
+        if name == SERVE:
+            self.serve()
+            return
         fault("asked-to-launch")
         try:
             if FAULT == "no-fork":
@@ -120,6 +129,19 @@ class Keeper:
         finally:
             os._exit(0)
 
+    def serve(self) -> None:
+        """Start a daemon for a client inside a job: one that the job itself started would end with it."""
+        log = os.open("daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        command = [sys.executable, "-m", "backfill.queue.daemon"]
+        with suppress(OSError):
+            self.kept.add(
+                os.posix_spawn(
+                    sys.executable, command, {**os.environ, "BACKFILL_HOME": self.home}, setsid=True,
+                    file_actions=[(os.POSIX_SPAWN_DUP2, log, 1), (os.POSIX_SPAWN_DUP2, log, 2)],
+                )
+            )  # fmt: skip
+        os.close(log)
+
     def reap(self) -> None:
         """Look after children that ended: supervisors, and what killed ones left to us."""
         while True:
@@ -130,13 +152,14 @@ class Keeper:
             if found is None:
                 return
             pid = found.si_pid
+            self.kept.discard(pid)
             if pid in self.runs:
                 self.lose_supervisor(self.runs.pop(pid))
                 os.waitpid(pid, 0)
                 continue
             run = self.orphans.pop(pid, None) or self.run_of(pid)
             if run is not None:
-                send_group(pid, signal.SIGKILL)  # what is left of its session
+                self.end_rest(pid, run)
                 self.write_end(run, found)
                 os.waitpid(pid, 0)
                 tell(self.home, run)
@@ -144,33 +167,45 @@ class Keeper:
                 os.waitpid(pid, 0)
 
     def lose_supervisor(self, run: str) -> None:
-        """A supervisor is gone. If its job is not over, that is ours now."""
-        known = read_json(os.path.join(run, "proc.json"))
+        """Take over the job of a supervisor that is gone, if that job is not over."""
+        known = processes_of(self.home, run)
         over = os.path.exists(os.path.join(run, "exit.json"))
-        if known and not over and begun(known["pid"]) == known["begun"]:
+        if known and not over and lives(known):
             self.orphans[known["pid"]] = run
         tell(self.home, run)
 
     def run_of(self, pid: int) -> str | None:
         """The run of a job that ended before we saw that its supervisor is gone."""
         for run in self.runs.values():
-            known = read_json(os.path.join(run, "proc.json"))
+            known = processes_of(self.home, run)
             if known and known["pid"] == pid:
                 return run
         return None
 
+    def end_rest(self, pid: int, run: str) -> None:
+        """End what an orphan left behind, before its end is known and its cpus are given to others."""
+        send_group(pid, signal.SIGKILL)
+        if not (read_json(os.path.join(run, "spec.json")) or {}).get("keep_descendants"):
+            end_attempt(self.home, os.path.basename(run))
+
     def write_end(self, run: str, found: Any) -> None:
         """Write down how an orphan ended; before it is reaped, so that nobody finds it gone without a record."""
-        names = ("released", "unreleased", "exit.json", "told")
-        there = {name: os.path.exists(os.path.join(run, name)) for name in names}
-        if not there["released"] or there["unreleased"] or there["exit.json"]:
+        there = {name: os.path.exists(os.path.join(run, name)) for name in ("unreleased", "exit.json", "told")}
+        began = witness.began(self.home, os.path.basename(run))
+        if began is None or there["unreleased"] or there["exit.json"]:
             return
         status = found.si_status << 8 if found.si_code == os.CLD_EXITED else found.si_status
         stop = read_json(os.path.join(run, "stop")) or {}
         cause = stop.get("cause") if there["told"] or not stop.get("if_alive") else None
         record = {"status": status, "cause": cause, "detail": None, "by": "keeper", **instant(),
                   "maxrss": None, "cpu": None}  # fmt: skip
+        os.makedirs(run, mode=0o700, exist_ok=True)  # the job may have removed it
         write_whole(os.path.join(run, "exit.json"), record)
+
+
+def processes_of(home: str, run: str) -> Record | None:
+    """Return the processes of an attempt, as its folder or the witness has them."""
+    return read_json(os.path.join(run, "proc.json")) or witness.began(home, os.path.basename(run))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import attempts, keeper, processes
+from backfill.queue import attempts, keeper, processes, witness
 from backfill.queue.attempts import Verdict
-from backfill.queue.book import PREEMPT, Job
+from backfill.queue.book import PREEMPT, Facts, Job
+from backfill.queue.home import near
 from backfill.queue.states import ENDING, STARTING
 
 START_S = 5.0  # for a keeper to come up; so long an attempt may take to claim its folder, too
@@ -34,6 +35,25 @@ class LocalLauncher:
         self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
         self._launched: dict[tuple[int, int], float] = {}
         self._kill_at: dict[tuple[int, int], float] = {}  # of orphans that were asked to end
+        self._known: dict[tuple[int, int], Facts] = {}  # processes of attempts that were seen running
+        self._unproven: set[tuple[int, int]] = set()  # launched before the witness was lost
+        self._witness = witness.identity(str(home))
+
+    def know(self, key: tuple[int, int], processes: Facts) -> None:
+        """Learn of the processes of an attempt that was seen running."""
+        self._known[key] = processes
+
+    def open(self, jobs: Iterable[Job]) -> None:
+        """Learn of the attempts that an earlier daemon launched."""
+        for job in jobs:
+            key = (job.id, job.attempt)
+            if job.processes:
+                self.know(key, job.processes)
+            if not self._witness:
+                self._unproven.add(key)
+        if not self._witness:
+            witness.write(str(self.home))
+            self._witness = witness.identity(str(self.home))
 
     def launch(self, job: Job, spec: dict[str, Any]) -> None:
         """Hand an attempt to the keeper. If that fails, `sweep` finds out."""
@@ -52,12 +72,13 @@ class LocalLauncher:
         """Ask an attempt to end, now and whenever it is looked at."""
         run = self._run(job.id, job.attempt)
         attempts.ask_to_stop(run, job.cause, job.cause == PREEMPT)
-        known = processes.read_json(str(run / "proc.json"))
-        if known and processes.begun(known["supervisor"]) == known["supervisor_begun"] != 0:
+        known = self._known.get((job.id, job.attempt)) or processes.read_json(str(run / "proc.json"))
+        if known and processes.lives(known, "supervisor"):
             processes.send(known["supervisor"], signal.SIGUSR1)
 
     def sweep(self, jobs: Iterable[Job]) -> None:
         """Look at attempts that nobody tells us about: just launched, orphaned, or left from an earlier daemon."""
+        self._look_at_witness()
         for job in jobs:
             key = (job.id, job.attempt)
             since = self._launched.get(key)
@@ -68,17 +89,46 @@ class LocalLauncher:
                 self.stop(job)
 
     def look(self, job: int, attempt: int) -> None:
-        """Find out what is true of an attempt."""
+        """Find out what became of an attempt."""
         key = (job, attempt)
-        verdict = attempts.settle(self._run(*key))
+        verdict = self._settle(key)
+        if verdict.kind in ("alive", "orphan") and verdict.record:
+            self._known[key] = verdict.record
         if verdict.kind == "alive" and verdict.record:
             self._watch(key, verdict.record)
         elif verdict.kind != "alive":
             self._unwatch(key)
             if verdict.kind != "orphan":
+                if not self._end_rest(key, verdict):
+                    return  # the sweep looks again
                 self._launched.pop(key, None)
                 self._kill_at.pop(key, None)
+                self._known.pop(key, None)
+                self._unproven.discard(key)
         self.settled(job, attempt, verdict)
+
+    def _settle(self, key: tuple[int, int]) -> Verdict:
+        self._look_at_witness()
+        return attempts.settle(self._run(*key), self._known.get(key), key in self._unproven)
+
+    def _look_at_witness(self) -> None:
+        """Take every attempt for one that may have begun, if the witness that could deny it is gone."""
+        found = witness.identity(str(self.home))
+        if found == self._witness:
+            return
+        note(f"{self.home / witness.FILE} was removed; it is made anew")
+        self._unproven.update(self._launched)
+        if not found:
+            witness.write(str(self.home))
+            found = witness.identity(str(self.home))
+        self._witness = found
+
+    def _end_rest(self, key: tuple[int, int], verdict: Verdict) -> bool:
+        """End what is left of an attempt that is over and had no supervisor; return whether nothing is left of it."""
+        if verdict.kind == "unstarted" or verdict.record.get("by") == "supervisor":
+            return True
+        spec = processes.read_json(str(self._run(*key) / "spec.json")) or {}
+        return bool(spec.get("keep_descendants")) or processes.end_attempt(str(self.home), attempts.name(*key))
 
     def guard(self, job: Job) -> None:
         """An orphan has no supervisor that ends it at its limit or on request: the daemon does, by the same clock."""
@@ -86,7 +136,7 @@ class LocalLauncher:
         run = self._run(*key)
         if key in self._watched or job.state == STARTING:
             return
-        verdict = attempts.settle(run)
+        verdict = self._settle(key)
         if verdict.kind != "orphan":
             return
         late = time.monotonic() > verdict.record["since"] + job.walltime / 1e6
@@ -119,7 +169,7 @@ class LocalLauncher:
             fd = os.pidfd_open(known["supervisor"])
         except OSError:
             return
-        if processes.begun(known["supervisor"]) != known["supervisor_begun"]:
+        if not processes.lives(known, "supervisor"):
             os.close(fd)
             return
         self._watched[key] = fd
@@ -174,7 +224,7 @@ class LocalLauncher:
     def _connected(self) -> socket.socket | None:
         door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            door.connect(near(self.home / "keeper.sock"))
+            door.connect(near(str(self.home / "keeper.sock")))
         except OSError:
             door.close()
             return None
@@ -188,22 +238,12 @@ def note(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def near(path: Path) -> str:
-    """A path of a socket, short enough for the kernel: by a descriptor of its folder where it is long."""
-    text = str(path)
-    if len(text.encode()) <= 100:
-        return text
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)  # stays open: the name is good for as long
-    return f"/proc/self/fd/{folder}/{path.name}"
-
-
 def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
     """What a supervisor has to know. The whole job is in it: the folder is a second witness beside the store."""
-    run = home / "run" / attempts.name(job.id, job.attempt)
     argv = list(spec["argv"])
-    if spec.get("script"):
-        run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        script = run / "script"
+    if spec.get("script"):  # apart from the run folder: scripts remove the folder that they find themselves in
+        script = home / "script" / attempts.name(job.id, job.attempt) / script_name(argv[0])
+        script.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         script.write_text(spec["script"], encoding="utf-8")
         script.chmod(0o700)
         argv = [str(script), *argv[1:]]
@@ -216,9 +256,8 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
     walltime = job.walltime / 1e6
     env = {
         **spec.get("env", {}),
-        "BACKFILL_JOB_ID": str(job.id),
+        **processes.marks(str(home), attempts.name(job.id, job.attempt)),
         "BACKFILL_JOB_NAME": job.name,
-        "BACKFILL_ATTEMPT": str(job.attempt),
         "BACKFILL_CPUS": str(job.need["cpus"]),
         "BACKFILL_WALLTIME_S": f"{walltime:g}",
         "BACKFILL_END_TIME": str(int(time.time() + walltime)),
@@ -247,6 +286,12 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         "warn": spec.get("warn"),
         "keep_descendants": spec.get("keep_descendants", False),
     }
+
+
+def script_name(word: str) -> str:
+    """Return the file name under which the script of a job runs: the one that it was submitted with."""
+    name = os.path.basename(word)[:64]
+    return name if name not in ("", ".", "..") else "script"
 
 
 def named(pattern: str, job: Job) -> str:

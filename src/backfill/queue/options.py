@@ -155,6 +155,8 @@ VERBS = {
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
         Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
         Option("--backup", "backup", text, "Copy the store, as it is now, to this file.", "FILE"),
+        Option("--restore", "restore", text, "Go on from a copy of the store; nothing that began since runs again.",
+               "FILE"),
         Option("--detach", "detach", None, "Run it in the background."),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),

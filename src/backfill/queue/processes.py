@@ -78,6 +78,54 @@ def begun(pid: int) -> int:
         return 0
 
 
+def lives(record: Record, who: str = "pid") -> bool:
+    """Return whether a process of an attempt's record (pid, or supervisor) is there, reaped or not."""
+    ticks = record.get("begun" if who == "pid" else f"{who}_begun", 0)
+    return record.get("boot") == boot_id() and begun(record.get(who, 0)) == ticks != 0
+
+
+def belonging(marks: dict[str, str]) -> list[int]:
+    """Return the processes that have all these variables in their environment, zombies left out.
+
+    A process of another user, or one that has made itself unreadable, is not found.
+    """
+    wanted = [f"{name}={value}".encode() for name, value in marks.items()]
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal() and int(entry) != os.getpid():
+            try:
+                with open(f"/proc/{entry}/environ", "rb", buffering=0) as file:
+                    own = file.read().split(b"\0")
+            except OSError:
+                continue
+            if all(mark in own for mark in wanted):  # that of a zombie is empty
+                found.append(int(entry))
+    return found
+
+
+def marks(home: str, name: str) -> dict[str, str]:
+    """Return the variables by which the processes of an attempt are known, `name` being JOB.ATTEMPT."""
+    job, _, attempt = name.partition(".")
+    return {"BACKFILL_HOME": home, "BACKFILL_JOB_ID": job, "BACKFILL_ATTEMPT": attempt}
+
+
+def end_attempt(home: str, name: str, patience_s: float = 0.2) -> bool:
+    """Kill every process of an attempt, wherever it has gone to; return whether none is left.
+
+    Those that may not be killed are not counted.
+    """
+    end = time.monotonic() + patience_s
+    while True:
+        left = 0
+        for pid in belonging(marks(home, name)):
+            with suppress(PermissionError, ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                left += 1
+        if not left or time.monotonic() > end:
+            return not left
+        time.sleep(0.002)
+
+
 def children(pid: int) -> list[int]:
     """The children of a process."""
     found: list[int] = []
@@ -150,6 +198,7 @@ def read_json(path: str) -> Any:
 
 def note_told(run: str) -> None:
     """Write down that a job, which stands still, is told to end: from now on its end is not its own."""
+    os.makedirs(run, mode=0o700, exist_ok=True)  # the job may have removed it
     os.close(os.open(os.path.join(run, "told"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     sync(run)
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,9 @@ WRITE_JOB = (
 )
 
 
+BACKUP = "backup"  # the last event of a copy
+
+
 class StoreError(Exception):
     """The store cannot be opened or written; nothing of the transaction is there."""
 
@@ -61,7 +65,8 @@ class Store:
         self.path, self.batch, self._seq = path, 0, 0
         try:
             if readonly:
-                self._db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=5)
+                uri = f"{path.absolute().as_uri()}?mode=ro"  # which quotes #, ? and %
+                self._db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5)
             else:
                 self._db = sqlite3.connect(path, isolation_level=None, timeout=5)
             self._open(readonly)
@@ -77,6 +82,7 @@ class Store:
         if version > len(SCHEMA):
             known = f"this backfill reads up to {len(SCHEMA)}; install a newer one"
             raise StoreError(f"{self.path} has schema version {version}; {known}")
+        self.schema = int(version)
         run("PRAGMA trusted_schema=OFF")
         if readonly:
             return
@@ -90,6 +96,25 @@ class Store:
                 f"BEGIN; {step} PRAGMA user_version={number}; PRAGMA application_id={APPLICATION}; COMMIT;"
             )
         self.batch, self._seq = self._last("batch"), self._last("seq")
+        self._inode = self.path.stat().st_ino if self.path.exists() else 0  # there is no file in memory
+
+    def removed(self) -> bool:
+        """Return whether somebody removed the file. Raises StoreLost if another one is in its place."""
+        try:
+            if self._inode and self.path.stat().st_ino != self._inode:
+                raise StoreLost(f"{self.path}: another file was put in its place")
+        except FileNotFoundError:
+            return True
+        return False
+
+    def write_anew(self) -> None:
+        """Write a removed store again, from what this connection still has; it must not be used any more."""
+        half = self.path.with_name("store.db.anew")
+        self.backup(half)
+        for end in ("-wal", "-shm"):  # they belong to the file that was removed
+            Path(f"{self.path}{end}").unlink(missing_ok=True)
+        half.rename(self.path)
+        sync(str(self.path.parent))
 
     def close(self) -> None:
         """Give the file back."""
@@ -216,7 +241,8 @@ class Store:
         """The book as the tables have it: the fold of the log, without reading all of that."""
         book, run = Book(), self._read
         book.last_t = self.last_t()
-        ((book.last_job,),) = run("SELECT coalesce(max(id), 0) FROM job")
+        ((last_job,),) = run("SELECT coalesce(max(id), 0) FROM job")
+        book.last_job = max(last_job, self.clock().get("last_job", 0))  # a restore leaves a gap
         for kind in ("capacity", "epoch"):
             for seq, t, data in run(
                 f"SELECT seq, t_us, data FROM event WHERE kind = '{kind}' ORDER BY seq DESC LIMIT 1"
@@ -260,23 +286,42 @@ class Store:
         ]
 
     def backup(self, path: Path) -> None:
-        """Copy the store as it is now, while it is in use, to a file that is there whole or not at all."""
+        """Copy the store as it is now, while it is in use, to a file that is there whole or not at all.
+
+        The last event of the copy is a `backup`, by which a daemon knows that it works on one. Raises StoreError, also
+        if the copy cannot be read back with everything in it.
+        """
         half = path.with_name(path.name + ".tmp")
         try:
             half.unlink(missing_ok=True)
             os.close(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            copy = sqlite3.connect(half)
+            copy = sqlite3.connect(half, isolation_level=None)
             try:
-                self._db.backup(copy)
+                with self.still():
+                    counts = _counts(self._db)
+                    self._db.backup(copy)
                 copy.execute("PRAGMA journal_mode=DELETE")
+                mark_as_backup(copy)
             finally:
                 copy.close()
             sync(str(half))
+            if examine(half) != (counts[0] + 1, counts[1]):
+                raise StoreError(f"{path}: the copy does not hold what the store holds")
             half.rename(path)
             sync(str(path.parent))
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, StoreError) as error:
             half.unlink(missing_ok=True)
             raise StoreError(f"{path}: {error}") from error
+
+    @property
+    def seq(self) -> int:
+        """The number of events in the log."""
+        return self._last("seq")
+
+    def last_kind(self) -> str:
+        """Return the kind of the last event; empty if there is none."""
+        found = [*self._read("SELECT kind FROM event ORDER BY seq DESC LIMIT 1")]
+        return str(found[0][0]) if found else ""
 
     def damage(self) -> list[str]:
         """What is wrong with the file itself; nothing in a sound store."""
@@ -290,3 +335,29 @@ class Store:
         except sqlite3.Error:
             return False
         return int(busy) == 0
+
+
+def _counts(db: sqlite3.Connection) -> tuple[int, int]:
+    """Return the number of events and of jobs."""
+    ((events, jobs),) = db.execute("SELECT (SELECT count(*) FROM event), (SELECT count(*) FROM job)").fetchall()
+    return int(events), int(jobs)
+
+
+def mark_as_backup(copy: sqlite3.Connection) -> None:
+    """Append an event to the log of a copy by which a daemon knows that it works on a copy."""
+    (seq, batch, t), *_ = [*copy.execute("SELECT seq, batch, t_us FROM event ORDER BY seq DESC LIMIT 1"), (0, 0, 0)]
+    copy.execute(INSERT_EVENT, (seq + 1, batch + 1, t, time.time_ns() // 1000, BACKUP, 0, "{}"))
+
+
+def examine(path: Path) -> tuple[int, int]:
+    """Return the number of events and of jobs of a store that nobody uses. Raises StoreError if it is not sound."""
+    store = Store(path, readonly=True)
+    try:
+        (told,) = next(iter(store._read("PRAGMA quick_check(1)")))
+        if told != "ok":
+            raise StoreError(f"{path} is damaged: {told}")
+        if store.schema == 0:
+            raise StoreError(f"{path} is not a store of backfill")
+        return _counts(store._db)
+    finally:
+        store.close()

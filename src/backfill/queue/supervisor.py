@@ -15,10 +15,10 @@ import select
 import signal
 import time
 
+from backfill.queue import witness
 from backfill.queue.processes import (
     become_subreaper,
     begun,
-    boot_id,
     children,
     descendants,
     fault,
@@ -62,6 +62,8 @@ def become_job(spec: Record, go: int, errors: int) -> None:
         _fail(errors, "exec", f"{error.filename or spec['argv'][0]}: {error.strerror}", 126)
     except BaseException as error:
         _fail(errors, "exec", repr(error), 126)
+    finally:
+        os._exit(126)  # nobody may take this process for a supervisor, whatever went wrong
 
 
 def _set_up(spec: Record, errors: int) -> None:
@@ -134,9 +136,10 @@ class Supervisor:
         lock = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.close(os.open(self.path("claim"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            claim = os.open(self.path("claim"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError:  # another one has it
             return
+        self.claim = claim  # stays open, so that no other file gets its inode number
         fault("claimed")
         with open(self.path("exit.json.tmp"), "wb") as file:
             if hasattr(os, "posix_fallocate"):
@@ -144,19 +147,24 @@ class Supervisor:
         self.spec = read_json(self.path("spec.json"))
         self.spec["run"] = self.run
         self.wakes = wake_pipe(signal.SIGUSR1)
-        self.start()
+        if not self.start():
+            return
         status, used = self.watch()
         ended = instant()
         self.reap()
         fault("before-exit-record")
         record = {"status": status, "cause": self.cause, "detail": self.detail, "by": "supervisor", **ended,
                   "maxrss": used.ru_maxrss * 1024, "cpu": int((used.ru_utime + used.ru_stime) * 1e6)}  # fmt: skip
+        os.makedirs(self.run, mode=0o700, exist_ok=True)  # the job may have removed it
         write_whole(self.path("exit.json"), record)
         fault("after-exit-record")
         tell(self.home, self.run)
 
-    def start(self) -> None:
-        """Fork the job, write down who it is, release it; not before all that the folder says so far is on the disk."""
+    def start(self) -> bool:
+        """Fork the job, write down its processes, and release it once all of that is on the disk.
+
+        Returns False if the attempt was revoked meanwhile; then the job never begins.
+        """
         go, release = os.pipe2(os.O_CLOEXEC)
         self.errors, errors = os.pipe2(os.O_CLOEXEC)
         self.pid = os.fork()
@@ -165,19 +173,30 @@ class Supervisor:
             become_job(self.spec, go, errors)
         os.close(go)
         os.close(errors)
-        record = {"boot": boot_id(), "pid": self.pid, "begun": begun(self.pid),
+        record = {**instant(), "pid": self.pid, "begun": begun(self.pid),
                   "supervisor": os.getpid(), "supervisor_begun": begun(os.getpid()),
                   "since": time.monotonic()}  # fmt: skip
         sync(self.path("spec.json"))
-        write_whole(self.path("proc.json"), record)
+        write_whole(self.path("proc.json"), record, durable=False)
+        sync(self.run)
         sync(os.path.dirname(self.run))
         fault("processes-known")
+        if not witness.release(self.home, os.path.basename(self.run), record, self.unrevoked):
+            return False
         os.close(os.open(self.path("released"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         os.write(release, b"g")
         os.close(release)
         fault("released")
         self.since = time.monotonic()
         tell(self.home, self.run)
+        return True
+
+    def unrevoked(self) -> bool:
+        """Return whether the claim of this run folder is still ours: nobody has revoked the attempt or removed it."""
+        try:
+            return os.path.samestat(os.stat(self.path("claim")), os.fstat(self.claim))
+        except OSError:
+            return False
 
     def watch(self) -> tuple[int, resource.struct_rusage]:
         """Wait for the end of the job, and bring it about at the limit or on request."""
