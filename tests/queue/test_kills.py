@@ -175,6 +175,60 @@ def test_kills_at_random(live, seed, policy):
     print(f"{policy} {seed}: {kills}, {len(states)} jobs, {unknown} with an unknown end")
 
 
+REMOVALS = (
+    "rm -rf $BACKFILL_HOME/run/$BACKFILL_JOB_ID.$BACKFILL_ATTEMPT",
+    "rm -rf $BACKFILL_HOME/run/*",
+    "rm -rf $BACKFILL_HOME/script $BACKFILL_HOME/run/*/lock",
+    "rm -f $BACKFILL_HOME/witness",
+    "setsid sleep 60 &",
+)
+
+
+@pytest.mark.parametrize("seed", range(KILLS // ROUNDS // 2 or 1))
+def test_kills_at_random_among_scripts_that_clean_up_and_copies_that_are_restored(live, seed):
+    """The same with jobs that remove run folders or leave processes behind, and a queue that goes back to a copy."""
+    chance = random.Random(seed)
+    numbers, stored, copied, killed, restores = [], [], [], 0, 0
+    for round_ in range(ROUNDS):
+        for _ in range(3):
+            clean = chance.choice(REMOVALS) if chance.random() < 0.5 else ":"
+            script = SCRIPT.replace("exec sleep {}", f"{clean}\nsleep {chance.choice([0, 0.1, 0.5, 2])}")
+            numbers.append(live.submit_quickly("/bin/sh", "-c", script, cpus=chance.choice([1, 1, 2])))
+            stored.append(numbers[-1])
+        if round_ % 4 == 1:
+            live.run("serve", "--backup", f"copy.{round_}.db")
+            copied = [*stored]
+        elif round_ % 4 == 3:
+            live.run("serve", "--restore", f"copy.{round_ - 2}.db")
+            stored = [*copied]  # what was submitted since then is lost, but for what runs
+            restores += 1
+        time.sleep(chance.random() * 0.3)
+        some = victims(live, chance.choices(VICTIMS, WEIGHTS)[0], chance)
+        killed += len(some)
+        live.kill(*some)
+    assert len({*numbers}) == len(numbers), "a number was given twice"
+
+    def all_over():
+        jobs = live.request("queue", ended=1000)["jobs"]
+        for job in jobs:
+            if job["reason"] == "LaunchFailed":
+                live.request("release", ids=[job["id"]])
+        states = {job["id"]: job["state"] for job in jobs}
+        assert {*stored} <= {*states}, "an acknowledged job is lost"
+        return states if all(state in OVER for state in states.values()) else None
+
+    states = live.until(all_over, 120)
+    counts = {number: ran(live).count(number) for number in numbers}
+    for name in ("twice", "beyond"):
+        assert not (live.folder / name).exists(), f"{name}: {(live.folder / name).read_text()}"
+    assert max(counts.values()) == 1, counts
+    assert all(counts[number] == 1 for number, state in states.items() if state == "COMPLETED")
+    live.run("serve", "--stop")
+    assert [line for line in check_deep(live.folder) if "witness" not in line] == []  # some jobs remove that
+    unknown = sum(state == "NODE_FAIL" for state in states.values())
+    print(f"{seed}: {killed} kills, {restores} restores, {len(numbers)} jobs, {unknown} with an unknown end")
+
+
 def preempted_one(live, **env):
     """A job in whose way another one is preempted. Returns both."""
     live.configure("preemptive")

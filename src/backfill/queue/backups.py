@@ -10,6 +10,7 @@ from pathlib import Path
 from backfill.queue.home import alone
 from backfill.queue.launcher import note
 from backfill.queue.processes import sync
+from backfill.queue.recovery import merge
 from backfill.queue.store import Store, StoreError, examine, mark_as_backup
 
 FIRST_S, LOOK_S, DAY_S = 60.0, 3600.0, 86_400.0
@@ -46,6 +47,7 @@ def restore(home: str, file: str) -> str:
     try:
         shutil.copyfile(backup, half)
         half.chmod(0o600)
+        _merge(folder, store, half)
         copy = sqlite3.connect(half, isolation_level=None)
         try:
             mark_as_backup(copy)
@@ -65,6 +67,22 @@ def restore(home: str, file: str) -> str:
     finally:
         os.close(lock)
     return kept
+
+
+def _merge(folder: Path, store: Path, copy: Path) -> None:
+    """Save what the store that is replaced knows of attempts and numbers; one that is damaged knows nothing."""
+    try:
+        stores = [Store(path, readonly=True) for path in (store, copy) if path.exists()]
+    except StoreError:
+        return
+    try:
+        if len(stores) == 2:
+            merge(folder, *stores)
+    except (StoreError, ValueError) as error:
+        note(f"{store}: {error}")
+    finally:
+        for one in stores:
+            one.close()
 
 
 async def keep_backups(home: Path) -> None:

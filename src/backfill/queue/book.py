@@ -3,6 +3,7 @@
 Times are microseconds of the queue clock, memory is in bytes. Only jobs that are not over stay in the book.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -121,8 +122,8 @@ class Book:
     cpu_ids: list[int] = field(default_factory=list)  # those that jobs may have
     gpu_ids: list[int] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
-    busy_cpus: set[int] = field(default_factory=set)
-    busy_gpus: set[int] = field(default_factory=set)
+    busy_cpus: Counter[int] = field(default_factory=Counter)  # holders of each; two only after a restore
+    busy_gpus: Counter[int] = field(default_factory=Counter)
     epoch: Facts = field(default_factory=dict)  # policy and platform since the last `epoch`
     epoch_seq: int = 0
     passes: int = 0  # since then
@@ -167,8 +168,8 @@ class Book:
 
     def placement(self, job: Job) -> tuple[list[int], list[int]]:
         """The cpus and the gpus that a job would get: the lowest free ones."""
-        cpus = [one for one in self.cpu_ids if one not in self.busy_cpus]
-        gpus = [one for one in self.gpu_ids if one not in self.busy_gpus]
+        cpus = [one for one in self.cpu_ids if not self.busy_cpus[one]]
+        gpus = [one for one in self.gpu_ids if not self.busy_gpus[one]]
         return cpus[: job.need.get("cpus", 0)], gpus[: job.need.get("gpus", 0)]
 
     def apply(self, events: Iterable[Event]) -> None:
@@ -316,8 +317,8 @@ class Book:
     def _give_back(self, job: Job) -> None:
         for name, amount in job.need.items():
             self.held[name] -= amount
-        self.busy_cpus.difference_update(job.cpu_ids)
-        self.busy_gpus.difference_update(job.gpu_ids)
+        self.busy_cpus.subtract(job.cpu_ids)
+        self.busy_gpus.subtract(job.gpu_ids)
         job.cpu_ids, job.gpu_ids = [], []
 
     def _wait(self, job: Job, event: Event) -> None:

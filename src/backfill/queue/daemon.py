@@ -27,7 +27,7 @@ from backfill.queue.home import SOCKET, alone, home, near, network_type
 from backfill.queue.launcher import LocalLauncher, attempt_spec, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
-from backfill.queue.recovery import Numbers, is_behind, last_number, over_line, recover
+from backfill.queue.recovery import Numbers, first_lines, is_behind, last_number, over_line, recover
 from backfill.queue.shown import on_calendar, queue_rows, row, story
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode
@@ -49,7 +49,11 @@ class Daemon:
         self.store = Store(folder / "store.db")
         self.clock = QueueClock(self.store.last_t(), self.store.clock())
         self.launcher = LocalLauncher(
-            folder, self._settled, self.config.pinned, {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
+            folder,
+            self._settled,
+            self.config.pinned,
+            {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")},
+            lambda: first_lines(self.store.seq, self.engine.book.last_job),
         )
         self.engine = Engine(
             self.store,

@@ -27,9 +27,15 @@ class LocalLauncher:
     the cpus that they were given."""
 
     def __init__(
-        self, home: Path, settled: Callable[[int, int, Verdict], None], pinned: bool, faults: dict[str, str]
+        self,
+        home: Path,
+        settled: Callable[[int, int, Verdict], None],
+        pinned: bool,
+        faults: dict[str, str],
+        first_lines: Callable[[], list[str]] = list,
     ) -> None:
         self.home, self.settled, self.pinned, self.faults = home, settled, pinned, faults
+        self._first_lines = first_lines
         (home / "log").mkdir(mode=0o700, exist_ok=True)
         self._door: socket.socket | None = None
         self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
@@ -52,8 +58,7 @@ class LocalLauncher:
             if not self._witness:
                 self._unproven.add(key)
         if not self._witness:
-            witness.write(str(self.home))
-            self._witness = witness.identity(str(self.home))
+            self._write_witness_anew()
 
     def launch(self, job: Job, spec: dict[str, Any]) -> None:
         """Hand an attempt to the keeper. If that fails, `sweep` finds out."""
@@ -118,10 +123,13 @@ class LocalLauncher:
             return
         note(f"{self.home / witness.FILE} was removed; it is made anew")
         self._unproven.update(self._launched)
-        if not found:
-            witness.write(str(self.home))
-            found = witness.identity(str(self.home))
-        self._witness = found
+        self._write_witness_anew()
+
+    def _write_witness_anew(self) -> None:
+        """Write down what the log and this process know of the numbers and attempts of a witness that is lost."""
+        began = [witness.line("began", attempts.name(*key), record) for key, record in self._known.items()]
+        witness.write(str(self.home), *self._first_lines(), *began)
+        self._witness = witness.identity(str(self.home))
 
     def _end_rest(self, key: tuple[int, int], verdict: Verdict) -> bool:
         """End what is left of an attempt that is over and had no supervisor; return whether nothing is left of it."""

@@ -33,6 +33,24 @@ class Numbers:
             self._most = last + AHEAD
 
 
+def first_lines(seq: int, last_job: int) -> list[str]:
+    """Return what a daemon writes into the witness when it begins: how far the log goes, and numbers ahead of it."""
+    return [f"log {seq}", f"numbers {last_job + AHEAD}"]
+
+
+def merge(home: Path, old: Store, copy: Store) -> None:
+    """Tell the witness what a store that is about to be replaced by a copy knows, in case the witness was lost."""
+    known = {name for kind, name, _ in witness.read(str(home)) if kind == "began"}
+    lines = [f"numbers {old.load().last_job}"]
+    for job in old.jobs():
+        if job.attempt and _lacks(copy, job.id, job.attempt):
+            if attempts.name(job.id, job.attempt) not in known:
+                lines.append(witness.line("began", attempts.name(job.id, job.attempt), job.processes))
+            if job.end is not None:
+                lines.append(over_line(old, job.id, job.attempt))
+    witness.write(str(home), *lines)
+
+
 def is_behind(store: Store, home: Path) -> bool:
     """Return whether the log lacks something that has happened."""
     if store.last_kind() == BACKUP:
@@ -86,7 +104,7 @@ def recover(engine: Engine, store: Store, launcher: LocalLauncher, home: Path, b
             launcher.look(job.id, job.attempt)
         if job.state == ENDING:  # an earlier daemon may have died before it asked for that
             launcher.stop(job)
-    witness.write(str(home), f"log {store.seq}", f"numbers {engine.book.last_job + AHEAD}")
+    witness.write(str(home), *first_lines(store.seq, engine.book.last_job))
     return over
 
 
