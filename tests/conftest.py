@@ -14,6 +14,9 @@ settings.register_profile("few", max_examples=3, **quick)
 settings.register_profile("long", max_examples=2000, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# Queues of tests do not see each other, nor those of who runs the tests.
+os.environ["BACKFILL_REGISTRY"] = f"tests-{os.getpid()}"
+
 # A shell that runs the tests in the background ignores Ctrl-C, and so would the processes that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

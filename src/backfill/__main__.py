@@ -7,6 +7,9 @@ from backfill.queue.options import VERBS
 
 def main() -> int:
     """Run the command line of this process; returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names may have letters that the terminal does not
+            stream.reconfigure(errors="replace")
     words = sys.argv[1:]
     if words and words[0] in VERBS:
         from backfill.queue.client import main as queue

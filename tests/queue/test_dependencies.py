@@ -75,3 +75,30 @@ def test_a_task_of_an_array_and_one_of_several_jobs_count_by_themselves():
     either = queue.submit("either", after=[["afternotok", array]], any_of=True)
     queue.end(array, "FAILED")
     assert (fate(queue, task), fate(queue, either)) == ("runs", "runs")
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("failed", [None, 0, 2])
+def test_a_task_without_a_counterpart_waits_for_the_whole_array_as_in_slurm(early, failed):
+    """aftercorr: the task of the same index; without one, and for a job that is no task, as afterok of the array."""
+    queue = Queue()
+    array = queue.submit("array", array=[*range(TASKS)])
+
+    def submit():
+        return queue.submit("later", array=[1, 7], after=[["aftercorr", array]]), queue.submit(
+            "single", after=[["aftercorr", array]]
+        )
+
+    later, single = submit() if early else (0, 0)
+    for index in range(TASKS):
+        if early:
+            assert [fate(queue, later + 1), fate(queue, single)] == (
+                ["waits"] * 2 if failed is None or failed >= index else ["never"] * 2
+            )
+            assert fate(queue, later) == ("waits" if index <= 1 else "runs")
+        queue.end(array + index, "FAILED" if index == failed else "COMPLETED")
+    if not early:
+        later, single = submit()
+    assert fate(queue, later) == "runs"
+    expected = "runs" if failed is None else "never"
+    assert [fate(queue, later + 1), fate(queue, single)] == [expected] * 2

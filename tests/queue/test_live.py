@@ -60,7 +60,7 @@ def test_cancelled_jobs_end_and_pending_ones_never_run(live):
     live.run("wait", running, check=None)
     assert [job["state"] for job in live.jobs()] == ["CANCELLED", "CANCELLED"]
     assert not (live.folder / "ran").exists()
-    live.run("cancel", running)  # again is harmless
+    assert "nothing to cancel: job 1 is CANCELLED" in live.run("cancel", running, check=1).stderr
 
 
 def test_holds_dependencies_and_arrays(live):

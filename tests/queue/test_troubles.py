@@ -29,7 +29,7 @@ def run_job(live, *words):
 @pytest.fixture
 def small_disk(tmp_path):
     """A queue on a small disk of its own, which a test may fill or make read-only."""
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SMALL}", "none", tmp_path]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SMALL},mode=700", "none", tmp_path]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("only root can mount a file system, and not everywhere")
     queue = Live(tmp_path)

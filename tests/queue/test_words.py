@@ -71,12 +71,10 @@ def test_options_may_be_joined_cut_short_and_end_at_the_command():
 
 def test_options_of_a_script_stand_before_its_first_command():
     script = "#!/bin/sh\n# a comment\n#SBATCH --time=5 -J 'my job'\n\n#BACKFILL -c 2\necho\n#SBATCH -c 9\n"
-    assert of_script(script) == ({"walltime": 300 * SECOND, "name": "my job", "cpus": 2}, [])
+    assert of_script(script) == ({"walltime": 300 * SECOND, "name": "my job", "cpus": 2}, True)
 
 
-def test_lines_for_slurm_may_have_options_that_this_queue_does_not_have():
-    script = "#!/bin/sh\n#SBATCH -p short -c 3 --exclusive -n 2\n#SBATCH --mail-type=END --nodes 1\n"
-    assert of_script(script) == ({"cpus": 3, "tasks": 2}, ["-p", "--exclusive", "--mail-type", "--nodes"])
+def test_a_line_of_a_script_that_cannot_be_read_is_named():
     for line, said in (
         ("#BACKFILL -p short", "#BACKFILL -p short: unknown option -p; see backfill submit --help"),
         ("#SBATCH --time soon", "#SBATCH --time soon: --time: 'soon' is not a time"),
@@ -85,6 +83,14 @@ def test_lines_for_slurm_may_have_options_that_this_queue_does_not_have():
     ):
         with pytest.raises(Unreadable, match=re.escape(said)):
             of_script(f"#!/bin/sh\n{line}\n")
+
+
+def test_numbers_and_labels_are_folded():
+    assert [words.numbers_text(some) for some in ([3], [3, 4, 5, 9], [1, 3, 5], [2, 1, 4])] == [
+        "3", "3-5,9", "1-5:2", "1-2,4"
+    ]  # fmt: skip
+    assert words.numbers_text([*range(0, 40, 2), 41]).endswith(",14,...")
+    assert words.folded_labels([(7, 0, None), (9, 8, 1), (8, 8, 0), (12, 11, 4)]) == ["7", "8_[0-1]", "11_4"]
 
 
 def test_help_is_asked_for_before_the_command_alone():

@@ -11,10 +11,10 @@ from backfill.cli.options import Json, Quiet, Verbose, examples
 from backfill.cli.output import print_json
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.units import counted
-from backfill.queue.client import safe, table
 from backfill.queue.home import home
+from backfill.queue.printing import table
 from backfill.queue.states import OVER
-from backfill.queue.words import Unreadable, clock_text, instant_text, parse_instant, parse_time
+from backfill.queue.words import Unreadable, clock_text, instant_text, parse_instant, parse_time, safe
 
 if TYPE_CHECKING:
     from backfill.queue.history import Filter

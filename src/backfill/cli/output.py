@@ -87,4 +87,5 @@ def keep(result: "Result | Comparison | EstimateSweep", report: str | None, save
 
 def print_json(document: Any) -> None:
     """One JSON document; a NaN in it would be our mistake."""
-    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+    plain = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # a terminal that knows few letters
+    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=plain))

@@ -8,10 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.client import FAILED, STARTING, Problem, ids_of, needs_text, persistent, safe, start_text, table
+from backfill.queue.client import FAILED, STARTING, Problem, ids_of, persistent
 from backfill.queue.home import home
 from backfill.queue.options import parse
-from backfill.queue.words import Unreadable, clock_text, size_text, time_text
+from backfill.queue.printing import start_text, table
+from backfill.queue.words import Unreadable, clock_text, needs_text, safe, size_text, time_text
 
 Facts = dict[str, Any]
 FIRST = 5  # jobs that went first are told

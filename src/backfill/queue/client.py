@@ -9,30 +9,22 @@ import sys
 import time
 from importlib import import_module
 
-from backfill.queue.home import SOCKET, home, near
+from backfill.queue.home import SOCKET, home, near, owner, peer, trouble, user_name
 from backfill.queue.options import VERBS, help_text, of_script, parse, wants_help
-from backfill.queue.words import (
-    Unreadable,
-    bound_text,
-    clock_text,
-    instant_text,
-    parse_id,
-    parse_instant,
-    size_text,
-    time_text,
-)
+from backfill.queue.states import OVER as ENDED
+from backfill.queue.words import Unreadable, needs_text, parse_id, parse_instant, safe, time_text
 
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 10.0, 60.0
-OLD_S = 10.0  # estimates of which it is said how old they are
 CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE, "starting": STARTING}
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
+SENDS_ENVIRONMENT = ("submit", "test")
 LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     Facts = dict[str, Any]
@@ -51,6 +43,10 @@ class Queue:
 
     def __init__(self, folder: str, start: bool = True) -> None:
         self.folder = folder
+        wrong = trouble(folder)
+        if wrong:
+            raise Problem(wrong, UNREACHABLE)
+        self.owner = owner(folder)
         found = self._connected()
         if found is None and not start:
             raise Problem("no daemon serves this queue; it starts with the first submit", UNREACHABLE)
@@ -59,8 +55,11 @@ class Queue:
 
     def ask(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> Facts:
         """The answer to a request. Raises Problem."""
+        if what in SENDS_ENVIRONMENT and self.owner != os.getuid():
+            told = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
+            raise Problem(told, UNREACHABLE)
         self._sock.settimeout(timeout)
-        self._sock.sendall(json.dumps({"v": 1, "do": what, **more}).encode() + b"\n")
+        self._sock.sendall(_line({"v": 1, "do": what, **more}))
         line = self._file.readline()
         if not line:
             raise ConnectionError("the daemon ended")
@@ -85,11 +84,20 @@ class Queue:
             return None
         except OSError as error:
             raise Problem(f"{path}: {error.strerror}", UNREACHABLE) from None
+        there = peer(sock)
+        if there not in (None, self.owner):  # before anything is sent: a submit has the whole environment in it
+            sock.close()
+            told = f"{path} is served by a process of {user_name(there or 0)}; expected one of {user_name(self.owner)}"
+            raise Problem(told, UNREACHABLE)
         return sock
 
     def _start(self) -> socket.socket:
         """Start the daemon; two that do so at once end up with one."""
         import subprocess
+
+        if self.owner != os.getuid():
+            told = f"no daemon serves {self.folder}; {user_name(self.owner)}, to whom it belongs, alone can start it"
+            raise Problem(told, UNREACHABLE)
 
         said_in = os.path.join(self.folder, "daemon.log")
         try:
@@ -103,7 +111,7 @@ class Queue:
         made = subprocess.Popen(
             [sys.executable, "-m", "backfill.queue.daemon"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
-            env={**os.environ, "BACKFILL_HOME": self.folder, "PYTHONPATH": _python_path()},
+            env={**os.environ, "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path()},
         )  # fmt: skip
         os.close(log)
         while time.monotonic() - begin < START_S:
@@ -139,7 +147,17 @@ class Queue:
         raise Problem(f"the daemon does not start; see {os.path.join(self.folder, 'daemon.log')}", UNREACHABLE)
 
 
-def _python_path() -> str:
+def _line(request: Facts) -> bytes:
+    """A request as it is sent. What a terminal that is not UTF-8 made of UTF-8 is made right again."""
+    try:
+        line = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogateescape")
+        line.decode()
+    except UnicodeError:
+        line = json.dumps(request).encode()
+    return line + b"\n"
+
+
+def python_path() -> str:
     """Where this package is found, in whatever folder the daemon works."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     given = [os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
@@ -148,15 +166,21 @@ def _python_path() -> str:
 
 def persistent(what: str, folder: str, **more: Any) -> Facts:
     """An answer, however often the daemon dies meanwhile; only for requests that may be repeated."""
-    end = time.monotonic() + ANSWER_S
+    return asked(what, folder, **more)[0]
+
+
+def asked(what: str, folder: str, **more: Any) -> tuple[Facts, bool]:
+    """An answer as by `persistent`, and whether the request was sent again: then the first one may have been met."""
+    end, again = time.monotonic() + ANSWER_S, False
     while True:
         try:
             queue = Queue(folder)
             try:
-                return queue.ask(what, **more)
+                return queue.ask(what, **more), again
             finally:
                 queue.close()
         except (ConnectionError, TimeoutError):
+            again = True
             if time.monotonic() > end:
                 raise Problem("the daemon does not answer", UNREACHABLE) from None
             time.sleep(0.02)
@@ -168,7 +192,7 @@ def persistent(what: str, folder: str, **more: Any) -> Facts:
 def submit(words: Sequence[str]) -> int:
     """Queue a job."""
     given, left, behind = parse("submit", words)
-    script = None
+    script, slurm = None, False
     if "wrap" in given:
         if left:
             raise Unreadable("--wrap and a command cannot be combined")
@@ -180,16 +204,18 @@ def submit(words: Sequence[str]) -> int:
     else:
         argv, script = left, _script(left[0])
         if script is None:  # a program in this folder, not one of that name elsewhere
-            argv = [os.path.abspath(left[0]), *left[1:]]
+            argv = [_absolute(left[0]), *left[1:]]
         else:
             try:
-                in_script, unknown = of_script(script)
+                in_script, slurm = of_script(script)
             except Unreadable as error:
                 raise Unreadable(f"{left[0]}: {error}") from None
-            given = {**in_script, **given}
-            if unknown and not given.get("quiet"):
-                _note(f"{left[0]}: ignored options, which this queue does not have: {', '.join(unknown)}")
+            given = _with_script(left[0], in_script, given)
     request = request_of(given, argv, script)
+    if slurm:
+        from backfill.queue.sbatch import submitted
+
+        request["spec"]["slurm"] = submitted(given, request["spec"]["cwd"])
     if given.get("test"):
         from backfill.queue.asking import test
 
@@ -202,7 +228,25 @@ def submit(words: Sequence[str]) -> int:
         print(number)
     elif not given.get("quiet"):
         _say_submitted(answer, given)
+    if not (given.get("quiet") or given.get("parsable")):
+        from backfill.queue.neighbours import overlap
+
+        shared = overlap(home())
+        if shared:
+            _note(shared)
     return wait([str(number)]) if given.get("wait") else 0
+
+
+def _with_script(name: str, in_script: Facts, given: Facts) -> Facts:
+    """The options of a script and of the command line, which takes precedence."""
+    if not in_script:
+        return given
+    from backfill.queue.sbatch import settled
+
+    found, ignored = settled(in_script, given)
+    if ignored and not found.get("quiet"):
+        _note(f"{name}: ignored options, which this queue does not have: {', '.join(ignored)}")
+    return found
 
 
 def request_of(given: Facts, argv: list[str], script: str | None = None) -> Facts:
@@ -212,6 +256,10 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
     for name in ("memory", "gpus"):
         if name in given:
             need[name] = given[name]
+    if "memory_per_cpu" in given:
+        if "memory" in given:
+            raise Unreadable("--mem and --mem-per-cpu cannot be combined")
+        need["memory"] = given["memory_per_cpu"] * need["cpus"]
     for name, count in given.get("licences", {}).items():
         if name in ("cpus", "memory", "gpus"):
             raise Unreadable(f"--licenses: {name} is not a licence")
@@ -226,7 +274,7 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
     if "array" in given:
         job["array"], job["throttle"] = given["array"]
     job |= given.get("dependency", {})
-    cwd = os.path.abspath(given.get("cwd", os.getcwd()))
+    cwd = _absolute(given.get("cwd", ""))
     mode = given.get("mode", "append")
     if mode not in ("append", "truncate"):
         raise Unreadable(f"--open-mode: {mode!r}; expected append or truncate")
@@ -238,7 +286,15 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
     if script is not None:
         spec["script"] = script
     token = f"{os.getpid():x}-{time.time_ns():x}-{os.urandom(8).hex()}"
-    return {"token": token, "user": _user(), "job": job, "spec": spec}
+    return {"token": token, "user": user_name(os.getuid()), "job": job, "spec": spec}
+
+
+def _absolute(path: str) -> str:
+    """A path from the root, if need be by way of the folder in which the user is."""
+    try:
+        return os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+    except FileNotFoundError:
+        raise Problem("the folder in which you are was deleted; cd to another one, or use --chdir", FAILED) from None
 
 
 def environment(export: str) -> dict[str, str]:
@@ -261,8 +317,8 @@ def environment(export: str) -> dict[str, str]:
 
 def _is_text(word: str) -> bool:
     try:
-        word.encode()
-    except UnicodeEncodeError:
+        word.encode("utf-8", "surrogateescape").decode()
+    except UnicodeError:
         return False
     return True
 
@@ -277,15 +333,6 @@ def _limits() -> dict[str, list[int]]:
     import resource
 
     return {name: [*resource.getrlimit(getattr(resource, name))] for name in LIMITS if hasattr(resource, name)}
-
-
-def _user() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def _script(path: str) -> str | None:
@@ -312,87 +359,31 @@ def _say_submitted(answer: Facts, given: Facts) -> None:
     print(f"next: backfill release {answer['id']}" if answer["held"] else "next: backfill queue")
 
 
-def needs_text(need: dict[str, int]) -> str:
-    """`4 cpus, 16G, matlab 1`."""
-    parts = [f"{need['cpus']} cpu{'' if need['cpus'] == 1 else 's'}"]
-    if need.get("memory"):
-        parts.append(size_text(need["memory"]))
-    parts += [f"{name} {count}" for name, count in need.items() if name not in ("cpus", "memory") and count]
-    return ", ".join(parts)
-
-
 def queue(words: Sequence[str]) -> int:
     """Show the queue."""
     given, left, _ = parse("queue", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}; backfill show {left[0]} shows one job")
-    found = persistent("queue", home(), ended=given.get("ended", 0), estimates=True)
+    ended = given.get("ended", 0)
+    over = [state for state in given.get("states", ()) if state in ENDED]
+    if over and not ended:
+        hint = f"expected also --ended N, or backfill history --state {','.join(over)}"
+        raise Unreadable(f"--state: jobs that are {over[0]} have ended; {hint}")
+    found = persistent("queue", home(), ended=ended, estimates=True)
+    jobs = [job for job in found["jobs"] if _is_chosen(job, given)]
     if given.get("json"):
-        print(json.dumps(found))
+        print(json.dumps({**found, "jobs": jobs[: given.get("most")]}))
         return 0
-    now = round(found["now_s"] * 1e6)
-    ahead = starts_shown(found)
-    lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", *ahead.values(), "WHY"]]
-    lines += [_line(job, now, ahead) for job in found["jobs"]]
-    if len(lines) > 1:
-        table(lines, right=(0, *range(3, 7 + len(ahead))))
-    states = [job["state"] for job in found["jobs"]]
-    running = sum(state in ("STARTING", "RUNNING", "ENDING") for state in states)
-    held = found["held"]
-    used = [f"cpus {held.get('cpus', 0)}/{found['capacity'].get('cpus', 0)}"]
-    for name, amount in found["capacity"].items():
-        if name == "memory" and held.get(name):
-            used.append(f"memory {size_text(held[name])}/{size_text(amount)}")
-        elif name not in ("cpus", "memory") and amount:
-            used.append(f"{name} {held.get(name, 0)}/{amount}")
-    for name, told in found["licences"].items():
-        if told["stale"]:
-            used.append(f"{name} not asked: {safe(told['problem'])}")
-        elif told["others"]:
-            used.append(f"others use {told['others']} {name}")
-    policy = f"policy {found['policy']}"
-    if found["policy"] != found["asked_policy"]:
-        policy += f" in place of {found['asked_policy']}, which failed"
-    if found["planner"] != "ready":
-        policy += ", which is starting"
-    print(f"{running} running, {states.count('PENDING')} pending; {', '.join(used)}. {policy}{age_text(found)}")
+    from backfill.queue.printing import print_queue
+
+    print_queue(found, jobs, given.get("most"))
     return 0
 
 
-def starts_shown(found: Facts) -> dict[str, str]:
-    """The starts to come that the queue is shown with, and their columns: estimates only where there are some."""
-    columns = {"guaranteed_s": "GUARANTEED"}
-    if any(job.get("median_s") is not None for job in found["jobs"]):
-        columns |= {"median_s": "LIKELY", "p90_s": "90 %"}
-    return columns
-
-
-def age_text(found: Facts) -> str:
-    """How old the estimates are, where that matters."""
-    known = found.get("estimates") or {}
-    if "age_s" not in known:
-        return ". estimates come in a moment" if known else ""
-    if known["current"] and known["age_s"] < OLD_S:
-        return ""
-    return f". estimates {time_text(round(known['age_s']) * 10**6)} old"
-
-
-def start_text(seconds: float | None, now: int) -> str:
-    """A start to come, not earlier than it is."""
-    return "-" if seconds is None else bound_text(round(seconds * 1e6), now)
-
-
-def _line(job: Facts, now: int, ahead: Iterable[str]) -> list[str]:
-    running = job["start_s"] is not None and job["end_s"] is None
-    if job["start_s"] is None:
-        elapsed = "-"
-    else:
-        elapsed = clock_text((now if running else round(job["end_s"] * 1e6)) - round(job["start_s"] * 1e6))
-    return [
-        job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"]),
-        size_text(job["need"].get("memory", 0)), clock_text(round(job["limit_s"] * 1e6)), elapsed,
-        *(start_text(job.get(name), now) for name in ahead), job["reason"],
-    ]  # fmt: skip
+def _is_chosen(job: Facts, given: Facts) -> bool:
+    """Whether a job is one of those that `queue` was asked for."""
+    chosen = (given.get("states"), job["state"]), (given.get("users"), job["user"]), (given.get("names"), job["name"])
+    return all(some is None or value in some for some, value in chosen)
 
 
 def show(words: Sequence[str]) -> int:
@@ -402,53 +393,31 @@ def show(words: Sequence[str]) -> int:
     if given.get("json"):
         print(json.dumps({"schema": 1, **found}))
         return 0
+    from backfill.queue.printing import print_job
+
     for job in found["jobs"]:
-        now = time.time_ns() // 1000
-
-        def at(seconds: float | None, now: int = now) -> str:
-            return "-" if seconds is None else instant_text(round(seconds * 1e6), now)
-
-        facts = {
-            "name": safe(job["name"]),
-            "state": job["state"] + (f" ({job['reason']})" if job["reason"] else ""),
-            "command": safe(" ".join(job["argv"])),
-            "in": safe(str(job["cwd"])),
-            "needs": needs_text(job["need"]),
-            "limit": time_text(round(job["limit_s"] * 1e6)),
-            "submitted": at(job["submit_s"]),
-            "guaranteed": at(job["promise_s"]) if job["promise_s"] else "",
-            "started": at(job["start_s"]) + (f" ({job['why']})" if job["why"] else "") if job["start_s"] else "",
-            "ended": at(job["end_s"]) if job["end_s"] else "",
-            "preempted": _times(job["preemptions"], job["preempted_for"]),
-            "exit code": "" if job["exit_code"] is None else str(job["exit_code"]),
-            "signal": str(job["signal"] or ""),
-            "peak memory": size_text(job["maxrss"] or 0).replace("-", ""),
-        }
-        print(f"job {job['label']}")
-        for name, value in facts.items():
-            if value:
-                print(f"  {name:<12}{value}")
-        for t, kind, data in job["events"]:
-            more = " ".join(f"{name}={value}" for name, value in data.items() if value not in ("", None, [], 0))
-            print(f"  {at(t):<12}{kind} {safe(more)}".rstrip())
+        print_job(job)
     return 0
 
 
-def _times(count: int, by: int) -> str:
-    """How often a job was preempted, and for which one; empty for never."""
-    times = "once" if count == 1 else f"{count} times, the last time"
-    return (times + (f" for job {by}" if by else "")) if count else ""
-
-
 def change(verb: str, words: Sequence[str]) -> int:
-    """Cancel, hold, release or edit jobs."""
+    """Cancel, hold, release or edit jobs, and say which; 1 if none was changed."""
     given, left, _ = parse(verb, words)
     more = {}
     if verb == "edit":
         more["to"] = {name: given[name] for name in ("walltime", "priority") if name in given}
-    found = persistent(verb, home(), ids=ids_of(given, left), **more)
+    found, again = asked(verb, home(), ids=ids_of(given, left), **more)
+    from backfill.queue.printing import changed_text, unchanged_text
+
+    others = unchanged_text(found)
     if given.get("json"):
         print(json.dumps({"schema": 1, **found}))
+    elif found["ids"]:
+        print(changed_text(verb, found))
+    if not found["ids"] and not again:
+        raise Problem(f"nothing to {verb}: {others or 'no job is open'}", FAILED)
+    if others:
+        _note(f"{'not changed' if found['ids'] else 'the daemon ended meanwhile'}: {others}")
     return 0
 
 
@@ -482,9 +451,18 @@ def log(words: Sequence[str]) -> int:
     if more:
         raise Unreadable("expected one task of an array, ARRAY_INDEX")
     path = persistent("output", folder, ids=[job["id"]], err=bool(given.get("err")))["path"]
-    place = 0
+    place, waits, told = 0, "", ""
     while True:
-        over = not given.get("follow") or persistent("show", folder, ids=[job["id"]])["jobs"][0]["end_s"] is not None
+        over = not given.get("follow")
+        if not over:
+            (job,) = persistent("show", folder, ids=[job["id"]])["jobs"]
+            over = job["end_s"] is not None
+            waits, before = _waits_for(job), waits
+            if waits and waits == before != told:  # not of a job that starts in a moment
+                from backfill.queue.printing import waiting_text
+
+                _note(waiting_text(job))
+                told = waits
         try:
             with open(path, "rb") as file:
                 file.seek(place)
@@ -502,6 +480,14 @@ def log(words: Sequence[str]) -> int:
         time.sleep(0.2)
 
 
+def _waits_for(job: Facts) -> str:
+    """What tells whether a pending job waits for something else than before; empty for another job."""
+    if job["state"] != "PENDING":
+        return ""
+    named = job["dependency"] if "[" not in job["dependency"] else ""  # of an array a task less is no news
+    return f"{job['reason']} {named}"
+
+
 def serve(words: Sequence[str]) -> int:
     """Run the daemon, or stop it."""
     given, left, _ = parse("serve", words)
@@ -515,6 +501,11 @@ def serve(words: Sequence[str]) -> int:
         raise Unreadable("--dry-run and --drop-promises belong to --policy")
     if given.get("stop"):
         stop(home())
+        return 0
+    if given.get("install") or given.get("uninstall"):
+        from backfill.queue.boot import install, uninstall
+
+        print("\n".join((install if given.get("install") else uninstall)(home())))
         return 0
     if "backup" in given:
         from backfill.queue.backups import back_up
@@ -555,21 +546,6 @@ def ids_of(given: Facts, left: Sequence[str]) -> list[Any]:
     return ids
 
 
-def safe(text: str) -> str:
-    """Without characters that a terminal would obey."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def table(lines: list[list[str]], right: Sequence[int]) -> None:
-    """Print a header and rows, some columns flush right."""
-    widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
-    for line in lines:
-        cells = [
-            cell.rjust(w) if c in right else cell.ljust(w) for c, (cell, w) in enumerate(zip(line, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
-
-
 def main(words: Sequence[str]) -> int:
     """One command line, its first word a verb of VERBS; returns its exit code."""
     verb, *rest = words
@@ -596,6 +572,9 @@ def main(words: Sequence[str]) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILED
+    except OSError as error:
+        what = f"{error.filename or 'the current folder'}: {error.strerror}" if error.strerror else str(error)
+        return _complain(what, FAILED)
 
 
 def _complain(what: str, code: int) -> int:

@@ -1,12 +1,12 @@
 """What clients ask for, checked and turned into events. Nothing here touches a disk, a clock or a process."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from backfill.queue.book import ONE_FAILED, PREEMPT, Book, Event, Facts, Job
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING
-from backfill.queue.words import AFTER
+from backfill.queue.words import AFTER, folded_labels
 
 NAME_MAX, TASKS_MAX, QUEUED_MAX, ENVIRONMENT_MAX = 256, 10_000, 100_000, 256 << 10
 SPAN_MAX = 10**11 * 1_000_000  # microseconds
@@ -123,7 +123,8 @@ def hold(request: Facts, given: Context) -> Done:
     some = [job for job in chosen(request, given) if job.state == PENDING]
     if not some:
         raise Refused("only pending jobs can be held", "state", "ids")
-    return Done(_ids(some), [Event("hold", job.id, {"why": LOWERED}) for job in some if not job.held])
+    changed = [job for job in some if not job.held]
+    return Done(_ids(changed, chosen(request, given)), [Event("hold", job.id, {"why": LOWERED}) for job in changed])
 
 
 def release(request: Facts, given: Context) -> Done:
@@ -131,7 +132,8 @@ def release(request: Facts, given: Context) -> Done:
     some = [job for job in chosen(request, given) if job.state == PENDING]
     if not some:
         raise Refused("only pending jobs can be released", "state", "ids")
-    return Done(_ids(some), [Event("release", job.id) for job in some if job.held])
+    changed = [job for job in some if job.held]
+    return Done(_ids(changed, chosen(request, given)), [Event("release", job.id) for job in changed])
 
 
 def cancel(request: Facts, given: Context) -> Done:
@@ -143,7 +145,8 @@ def cancel(request: Facts, given: Context) -> Done:
         elif job.state in HOLDING and (job.state != ENDING or job.cause == PREEMPT):
             leaves = {"leaves": True} if job.waits or job.due is not None else {}
             events.append(Event("stop", job.id, {"cause": "cancel", **leaves}))
-    return Done(_ids(some), events)
+    changed = {event.job for event in events}
+    return Done(_ids([job for job in some if job.id in changed], some), events)
 
 
 def edit(request: Facts, given: Context) -> Done:
@@ -187,14 +190,28 @@ def _meant(one: Any, given: Context) -> list[Job]:
             raise Refused(f"there is no job {one[0]}_{one[1]}", "unknown", "ids")
         return some
     if isinstance(one, dict) and "name" in one:
-        return [job for job in given.book.jobs.values() if job.name == one["name"]]
+        named = [job for job in given.book.jobs.values() if job.name == one["name"]]
+        if not named:
+            raise Refused(f"no job with the name {one['name']!r:.60} is open", "unknown", "ids")
+        return named
     if one == "all":
         return list(given.book.jobs.values())
     raise Refused("a job is named by its number, or by array and index", field="ids")
 
 
-def _ids(jobs: list[Job]) -> Facts:
-    return {"ids": [job.id for job in jobs]}
+def _ids(changed: list[Job], chosen: Iterable[Job] = ()) -> Facts:
+    """The jobs that a request changes, and those of the chosen ones that it leaves as they are, by what they are."""
+    some, others = {job.id for job in changed}, dict[str, list[Job]]()
+    for job in chosen:
+        if job.id not in some:
+            free = "not held" if not job.held else "held already"
+            others.setdefault(free if job.state == PENDING else job.state, []).append(job)
+    unchanged = {state: _labels(jobs) for state, jobs in others.items()}
+    return {"ids": [job.id for job in changed], "labels": _labels(changed), "unchanged": unchanged}
+
+
+def _labels(jobs: Iterable[Job]) -> list[str]:
+    return folded_labels((job.id, job.array, job.index) for job in jobs)
 
 
 def _indexes(asked: Facts) -> list[int | None]:
@@ -226,14 +243,15 @@ def _own_part(after: list[tuple[str, Job]], index: int | None, any_of: bool) -> 
     """The dependencies of one task that are still open, and whether they can never be met."""
     open_ones, met, failed = [], 0, 0
     arrays: dict[int, list[Job]] = {}  # those in which a failure is waited for
+    matched = {on.array for kind, on in after if kind == "aftercorr" and on.index == index is not None}
     for kind, on in after:
         if kind == ONE_FAILED:
             arrays.setdefault(on.array, []).append(on)
             continue
         if kind == "aftercorr":
-            if on.index is not None and index is not None and on.index != index:
+            if on.array in matched and on.index is not None and on.index != index:
                 continue
-            kind = "afterok"
+            kind = "afterok"  # without a task of that index all of them, as in Slurm
         if on.state in OVER:
             good = {"afterok": on.state == COMPLETED, "afternotok": on.state != COMPLETED}.get(kind, True)
             met, failed = met + good, failed + (not good)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill.queue.licences import Licence
-from backfill.queue.words import Unreadable, parse_memory, parse_time
+from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_memory, parse_time
 
 POLICY = "conservative"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
@@ -37,6 +37,9 @@ class Config:
             "grace": self._read(told, "grace", parse_time, GRACE),
         }
         cpus, gpus = _cpus(), _gpus()
+        if isinstance(told.get("cpus"), str):  # their numbers
+            cpus = self._some_of(cpus, told["cpus"])
+            told["cpus"] = len(cpus)
         count = self._whole(told, "cpus", len(cpus))
         self.cpu_ids = [*cpus, *(max(cpus) + 1 + n for n in range(count - len(cpus)))][:count]
         self.gpu_ids = [*range(self._whole(told, "gpus", gpus))]
@@ -53,6 +56,15 @@ class Config:
             if "sync" in facts:
                 self.synced.append(self._synced(name, facts, margin))
         self.pinned = count <= len(cpus)  # else some of the cpus are only numbers
+
+    def _some_of(self, cpus: list[int], given: str) -> list[int]:
+        try:
+            found = sorted({*parse_array(given)[0]})
+        except Unreadable:
+            raise Unreadable(f"{self.file}: cpus is {given!r}; expected how many, or numbers such as '0-3'") from None
+        if not set(found) <= set(cpus):
+            raise Unreadable(f"{self.file}: cpus is {given!r}; expected some of {numbers_text(cpus)}")
+        return found
 
     def _synced(self, name: str, facts: dict[str, Any], margin: int) -> Licence:
         command = facts["sync"]

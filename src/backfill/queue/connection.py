@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import struct
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Protocol, cast
 
 from backfill.queue.book import Facts
 from backfill.queue.commands import Refused
+from backfill.queue.home import peer
 from backfill.queue.store import encode
 
 LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
@@ -137,8 +137,5 @@ def _give(answer: list[Facts], told: Facts) -> None:
 
 
 def _is_owner(sock: socket.socket) -> bool:
-    """Whether the one at the other end owns this queue."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return uid in (os.getuid(), 0)
+    """Whether the process at the other end belongs to the owner of this queue, or to root."""
+    return peer(sock) in (None, os.getuid(), 0)

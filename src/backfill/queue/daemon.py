@@ -23,10 +23,11 @@ from backfill.queue.config import Config, kept, program
 from backfill.queue.connection import Connection
 from backfill.queue.engine import Engine
 from backfill.queue.foreseen import Foreseen
-from backfill.queue.home import SOCKET, alone, home, near, network_type
-from backfill.queue.launcher import LocalLauncher, attempt_spec, note
+from backfill.queue.home import SOCKET, alone, home, near, network_type, owner, trouble
+from backfill.queue.launcher import LocalLauncher, files, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
+from backfill.queue.neighbours import announce
 from backfill.queue.recovery import Numbers, first_lines, is_behind, last_number, over_line, recover
 from backfill.queue.shown import on_calendar, queue_rows, row, story
 from backfill.queue.states import HOLDING, PENDING
@@ -91,6 +92,9 @@ class Daemon:
             path.unlink()
         server = await loop.create_unix_server(lambda: Connection(self), near(str(path)))
         path.chmod(0o600)
+        with suppress(OSError):  # without it other queues do not see this one
+            known, hang_up = announce(str(self.folder), self.config.cpu_ids)
+            loop.add_reader(known, hang_up)
         workers = [loop.create_task(self._sweep()), loop.create_task(keep_backups(self.folder))]
         for licence in self.config.synced:
             workers.append(loop.create_task(self._sync(licence)))
@@ -398,12 +402,17 @@ class Daemon:
 
     def _look_output(self, message: Facts, reply: Any) -> Facts:
         (job,) = self._chosen(message)
-        spec = attempt_spec(self.folder, job, {**self.store.spec(job.spec), "script": None})
-        return {"path": (message.get("err") and spec["error"]) or spec["output"]}
+        found = files(self.folder, job, self.store.spec(job.spec))
+        return {"path": (message.get("err") and found["error"]) or found["output"]}
 
     def _look_wait(self, message: Facts, reply: Any) -> Facts | None:
         """Answer when all of the jobs are over."""
-        left = {job.id for job in self._chosen(message)}
+        try:
+            left = {job.id for job in self._chosen(message)}
+        except Refused:
+            if not all(self._has_ended(one) for one in message.get("ids", ())):
+                raise
+            left = set()
         found: dict[int, Facts] = {}
         if not left:
             return {"jobs": []}
@@ -419,6 +428,10 @@ class Daemon:
         for number in sorted(left):
             self.engine.wait(number, over)
         return None
+
+    def _has_ended(self, one: Any) -> bool:
+        """Whether jobs are meant by a name that some had which are over by now."""
+        return isinstance(one, dict) and bool(self.store.jobs("name = ?", (str(one.get("name")),), 1))
 
     def _look_stop(self, message: Facts, reply: Any) -> Facts:
         asyncio.get_running_loop().call_later(STOP_S, self._stopped.set)
@@ -447,6 +460,12 @@ def main() -> int:
     os.umask(0o077)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        wrong = trouble(str(folder))
+        if not wrong and owner(str(folder)) != os.getuid():
+            wrong = f"{folder} belongs to another user, who alone can start its daemon"
+        if wrong:
+            print(f"backfill: {wrong}", file=sys.stderr)
+            return 1
         kind = network_type(os.path.realpath(folder))
         if kind:
             told = f"is on a network file system ({kind}), whose locks are not to be trusted"

@@ -8,7 +8,6 @@ import resource
 import shutil
 import socket
 import sqlite3
-import struct
 import sys
 import time
 import warnings
@@ -20,14 +19,16 @@ from pathlib import Path
 from backfill.model.errors import BackfillError
 from backfill.queue import attempts, processes
 from backfill.queue.book import Facts, Job
-from backfill.queue.client import FAILED, Problem, Queue, safe
+from backfill.queue.boot import survives
+from backfill.queue.client import FAILED, Problem, Queue
 from backfill.queue.config import Config
 from backfill.queue.deep import check_deep
-from backfill.queue.home import SOCKET, home, near, network_type
+from backfill.queue.home import SOCKET, home, near, network_type, peer_facts, trouble, user_name
+from backfill.queue.neighbours import is_of, overlap, queues
 from backfill.queue.options import parse
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
-from backfill.queue.words import Unreadable, size_text, time_text
+from backfill.queue.words import Unreadable, numbers_text, safe, size_text, time_text
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 LITTLE = 512 << 20  # bytes of disk
@@ -110,8 +111,10 @@ def folder(machine: Machine) -> Iterator[Finding]:
     if kind:
         yield Finding(FAIL, "folder", f"{there} is on {kind}, a network file system, whose locks are not safe",
                       "BACKFILL_HOME names a folder on this machine")  # fmt: skip
-    mode = there.stat().st_mode & 0o777
-    if mode & 0o077:
+    mode, wrong = there.stat().st_mode & 0o777, trouble(str(there))
+    if wrong:
+        yield Finding(FAIL, "folder", wrong)
+    elif mode & 0o077:
         yield Finding(WARN, "folder", f"others may look into {there} (mode {mode:o})", f"chmod 700 {there}")
     free = shutil.disk_usage(there).free
     if free < LITTLE:
@@ -312,8 +315,7 @@ def _keeper(folder: Path) -> int:
     door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         door.connect(near(str(folder / "keeper.sock")))
-        told = door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        return int(struct.unpack("3i", told)[0])
+        return peer_facts(door)[0]
     except (OSError, AttributeError):
         return 0
     finally:
@@ -416,8 +418,32 @@ def limits(machine: Machine) -> Iterator[Finding]:
         yield Finding(WARN, "limits", "who connects cannot be told from the socket", "its folder keeps others out")
 
 
+def shared(machine: Machine) -> Iterator[Finding]:
+    """Other queues on this machine."""
+    try:
+        cpus = Config(machine.folder).cpu_ids
+    except Unreadable:
+        return
+    others = [one for one in queues() if not is_of(one, str(machine.folder))]
+    wrong = overlap(str(machine.folder), cpus)
+    if wrong:
+        told, _, hint = wrong.partition("; ")
+        yield Finding(WARN, "shared", told, f"{hint}, and the memory by memory = SIZE")
+    elif others:
+        told = ", ".join(f"{user_name(one.uid)} has cpus {numbers_text(one.cpus)}" for one in others)
+        yield Finding(OK, "shared", f"other queues run here: {told}; yours has {numbers_text(cpus)}")
+    else:
+        yield Finding(OK, "shared", "no other queue runs on this machine")
+
+
+def reboot(machine: Machine) -> Iterator[Finding]:
+    """Whether the queue comes back by itself."""
+    good, told, hint = survives(str(machine.folder))
+    yield Finding(OK if good else WARN, "reboot", told, hint)
+
+
 CHECKS: Sequence[Callable[[Machine], Iterator[Finding]]] = (
-    versions, folder, store, settings, daemon, watch, compiled, memory, gpus, limits,
+    versions, folder, store, settings, daemon, watch, compiled, memory, gpus, limits, shared, reboot,
 )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def end_of(record: Facts, number: int) -> Event:
     code, signal = (status >> 8) & 255, status & 127
     state = STATES.get(cause or "", COMPLETED if status == 0 else FAILED)
     facts: Facts = {"state": state, "reason": REASONS.get(cause or "", "")}
-    facts.update(exit=code, signal=signal, maxrss=record.get("maxrss"), cpu=record.get("cpu"))
+    facts.update(exit=None if signal else code, signal=signal, maxrss=record.get("maxrss"), cpu=record.get("cpu"))
     if record.get("detail"):  # why it could not run at all
         facts["detail"] = record["detail"]
     return Event("end", number, facts)

@@ -67,7 +67,12 @@ def row(job: Job) -> Facts:
     facts: Facts = {name: getattr(job, name) for name in ("id", "label", "name", "user", "project", "state", "reason")}
     facts |= {f"{name}_s": _seconds(getattr(job, name)) for name in ("submit", "start", "end", "promise", "cpu")}
     facts |= {"need": job.need, "limit_s": job.walltime / 1e6, "wait_s": _seconds(waited(job)), "why": job.why}
-    facts |= {"exit_code": job.exit, "signal": job.signal, "maxrss": job.maxrss, "slip": job.slip}
+    facts |= {
+        "exit_code": None if job.signal else job.exit,
+        "signal": job.signal,
+        "maxrss": job.maxrss,
+        "slip": job.slip,
+    }
     return facts | {"preemptions": job.preemptions}
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+import stat
+import struct
 import sys
 
 TYPE_CHECKING = False
@@ -17,10 +20,13 @@ _OPENED: dict[str, int] = {}  # descriptors of folders, see `near`
 
 
 def home() -> str:
-    """$BACKFILL_HOME, else the place for such things on this system."""
+    """The folder of the queue: $BACKFILL_HOME, or else the usual one."""
     given = os.environ.get("BACKFILL_HOME")
-    if given:
-        return os.path.abspath(given)
+    return os.path.abspath(given) if given else default_home()
+
+
+def default_home() -> str:
+    """The usual folder for such things on this system."""
     if sys.platform == "darwin":
         return os.path.expanduser("~/Library/Application Support/backfill/queue")
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
@@ -69,3 +75,58 @@ def alone(folder: Path) -> int:
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
+
+
+def trouble(folder: str) -> str:
+    """Why a folder must not be used as a queue by this user; empty if it may, or if there is none yet.
+
+    As with ssh's files, it has to belong to the user, and nobody else may write into it. Root may use the queue of
+    another user, but only one that BACKFILL_HOME names.
+    """
+    try:
+        there = os.stat(folder)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    if not stat.S_ISDIR(there.st_mode):
+        return f"{folder} is no folder; expected one, by BACKFILL_HOME"
+    mine = os.getuid()
+    if there.st_uid != mine and not (mine == 0 and os.environ.get("BACKFILL_HOME")):
+        return (
+            f"{folder} belongs to {user_name(there.st_uid)}; expected a folder of {user_name(mine)}, by BACKFILL_HOME"
+        )
+    if there.st_mode & 0o022:
+        mode = stat.S_IMODE(there.st_mode)
+        return f"others may write into {folder} (mode {mode:o}); expected mode 700: chmod 700 {folder}"
+    return ""
+
+
+def owner(folder: str) -> int:
+    """The user to whom a folder belongs; the user of this process if it is not there."""
+    try:
+        return os.stat(folder).st_uid
+    except OSError:
+        return os.getuid()
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, or the number of one without a name."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def peer(sock: socket.socket) -> int | None:
+    """The user of the process at the other end of a Unix socket; None if the system does not tell."""
+    return peer_facts(sock)[1] if hasattr(socket, "SO_PEERCRED") else None
+
+
+def peer_facts(sock: socket.socket) -> tuple[int, int]:
+    """The process at the other end of a Unix socket, and its user."""
+    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", told)
+    return pid, uid

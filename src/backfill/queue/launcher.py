@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import attempts, keeper, processes, witness
+from backfill.queue import attempts, keeper, processes, sbatch, witness
 from backfill.queue.attempts import Verdict
 from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.home import near
@@ -257,10 +258,6 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         argv = [str(script), *argv[1:]]
     cwd = spec.get("cwd", "/")
 
-    def file(name: str, default: str | None) -> str | None:
-        pattern = spec.get(name)
-        return os.path.join(cwd, named(pattern, job)) if pattern else default
-
     walltime = job.walltime / 1e6
     env = {
         **spec.get("env", {}),
@@ -273,6 +270,9 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
     env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
     if job.index is not None:
         env |= {"BACKFILL_ARRAY_ID": str(job.array), "BACKFILL_ARRAY_INDEX": str(job.index)}
+    if spec.get("slurm"):
+        env = {name: value for name, value in env.items() if name not in sbatch.STALE}
+        env |= sbatch.variables(job, spec["slurm"])
     if job.gpu_ids:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, job.gpu_ids))
     return {
@@ -284,9 +284,7 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         "cwd": cwd,
         "umask": spec.get("umask", 0o077),
         "limits": spec.get("limits", {}),
-        "input": file("input", None),
-        "output": file("output", str(home / "log" / f"{job.id}.out")),
-        "error": file("error", None),
+        **files(home, job, spec),
         "truncate": spec.get("truncate", False),
         "memory": job.need.get("memory", 0),
         "walltime_s": walltime,
@@ -302,21 +300,25 @@ def script_name(word: str) -> str:
     return name if name not in ("", ".", "..") else "script"
 
 
+def files(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, str | None]:
+    """The files of a job's input, output and errors; None for no input, and for errors that go with the output."""
+    cwd = spec.get("cwd", "/")
+    named_in = {name: spec.get(name) for name in ("input", "output", "error")}
+    found = {name: os.path.join(cwd, named(pattern, job)) if pattern else None for name, pattern in named_in.items()}
+    return {**found, "output": found["output"] or str(home / "log" / f"{job.id}.out")}
+
+
 def named(pattern: str, job: Job) -> str:
-    """A file name with what stands for %j and its kin."""
+    """A file name with the values of Slurm's %j, %5j and so on in it."""
     index = "" if job.index is None else str(job.index)
-    words = {
-        "j": str(job.id),
-        "A": str(job.array or job.id),
-        "a": index,
-        "x": job.name.replace("/", "_"),
-        "u": job.user,
-        "t": index,
-        "%": "%",
-    }
-    found, rest = "", pattern
-    while "%" in rest:
-        before, _, rest = rest.partition("%")
-        found += before + words.get(rest[:1], "%" + rest[:1])
-        rest = rest[1:]
-    return found + rest
+    node = os.uname().nodename.partition(".")[0]
+    values = {
+        "j": str(job.id), "J": str(job.id), "A": str(job.array or job.id), "a": index, "b": index[-1:],
+        "x": job.name.replace("/", "_"), "u": job.user, "N": node, "n": "0", "t": "0", "s": "batch", "%": "%",
+    }  # fmt: skip
+
+    def value(match: re.Match[str]) -> str:
+        found = values.get(match[2], match[0])
+        return found.zfill(int(match[1])) if match[1] and found.isdecimal() else found
+
+    return re.sub(r"%(\d{0,2})([A-Za-z%])", value, pattern)

@@ -112,7 +112,8 @@ class PlannerLink:
             except _Starting:
                 pass
             except (TimeoutError, OSError, ValueError) as error:
-                problem |= {"code": "question", "message": f"there is no answer: {error or type(error).__name__}"}
+                why = str(error) or "the planner took too long; see daemon.log"
+                problem |= {"code": "question", "message": f"there is no answer: {why}"}
             finally:
                 reply(told)
 

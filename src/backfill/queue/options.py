@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from backfill.queue.states import HOLDING, OVER, PENDING
 from backfill.queue.words import (
     Unreadable,
     parse_array,
@@ -18,6 +19,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing, and every submit pays for it
     from collections.abc import Callable, Sequence
     from typing import Any
+
+
+SHORT = {"PD": "PENDING", "R": "RUNNING", "CG": "ENDING", "CD": "COMPLETED", "F": "FAILED", "TO": "TIMEOUT",
+         "CA": "CANCELLED", "OOM": "OUT_OF_MEMORY", "DL": "DEADLINE", "NF": "NODE_FAIL"}  # Slurm's  # fmt: skip
 
 
 class Option:
@@ -62,6 +67,20 @@ def _signal(given: str) -> list[Any]:
     raise Unreadable(f"{given!r} is not a signal; expected for instance USR1@300")
 
 
+def parse_names(given: str) -> list[str]:
+    """Names with commas between them."""
+    return [part for part in given.split(",") if part]
+
+
+def _states(given: str) -> list[str]:
+    known = (*HOLDING, PENDING, *OVER)
+    found = [SHORT.get(part, part) for part in parse_names(given.upper())]
+    for state in found:
+        if state not in known:
+            raise Unreadable(f"{state} is not a state; expected {', '.join(known)}")
+    return found
+
+
 def _gpus(given: str) -> int:
     return parse_count(given.rpartition(":")[2])
 
@@ -77,6 +96,7 @@ SUBMIT = (
     Option("-c --cpus-per-task --cpus", "cpus", parse_count, "Cpus. [default: 1]", "N"),
     Option("-n --ntasks", "tasks", parse_count, "Tasks; the job has that many times the cpus.", "N"),
     Option("--mem", "memory", parse_memory, "Memory, for instance 16G; without a unit MiB.", "SIZE"),
+    Option("--mem-per-cpu", "memory_per_cpu", parse_memory, "Memory for each of its cpus.", "SIZE"),
     Option("-G --gpus", "gpus", _gpus, "Gpus.", "N"),
     Option("--gres", "gpus", _gres, "GPUs as gpu:N, the same as --gpus N.", "gpu:N"),
     Option("-L --licenses", "licences", parse_licences, "Licences: NAME:COUNT,...", "LIST"),
@@ -122,7 +142,11 @@ class Verb:
 VERBS = {
     "submit": Verb("Queue a job.", "[OPTIONS] -- COMMAND... | [OPTIONS] SCRIPT [ARGUMENTS...]", SUBMIT),
     "queue": Verb("Show the queue.", "", (
-        Option("--ended", "ended", parse_count, "Also the last N jobs that have ended.", "N"), JSON)),
+        Option("--ended", "ended", parse_count, "Also the last N jobs that have ended.", "N"),
+        Option("-t --state", "states", _states, "Jobs in these states: PENDING, RUNNING, ...", "STATE,..."),
+        Option("-u --user", "users", parse_names, "Jobs of these users.", "NAME,..."),
+        Option("--name", "names", parse_names, "Jobs with these names.", "NAME,..."),
+        Option("-n --lines", "most", parse_count, "At most N lines; with --json, N jobs.", "N"), JSON)),
     "show": Verb("Show all about jobs.", "ID...", (NAMED, JSON)),
     "cancel": Verb("End jobs, or take them out of the queue.", "ID...", (ALL, NAMED, JSON)),
     "hold": Verb("Keep pending jobs from starting.", "ID...", (ALL, NAMED, JSON)),
@@ -158,6 +182,8 @@ VERBS = {
         Option("--restore", "restore", text, "Go on from a copy of the store; nothing that began since runs again.",
                "FILE"),
         Option("--detach", "detach", None, "Run it in the background."),
+        Option("--install", "install", None, "Have it started at boot, by a systemd user unit or by crontab."),
+        Option("--uninstall", "uninstall", None, "Undo --install."),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),
         Option("--drop-promises", "drop", None, "Let it take over even if starts that were promised come later."),
@@ -167,10 +193,10 @@ VERBS = {
 }  # fmt: skip
 
 
-def parse(verb: str, words: Sequence[str], unknown: list[str] | None = None) -> tuple[dict[str, Any], list[str], bool]:
+def parse(verb: str, words: Sequence[str], more: Sequence[Option] = ()) -> tuple[dict[str, Any], list[str], bool]:
     """Options by key, what is left, and whether `--` stood before that. Options end at the first other word of
-    `submit`. Options that nobody knows are added to `unknown`, if it is there. Raises Unreadable."""
-    table = {name: option for option in VERBS[verb].options for name in option.each}
+    `submit`. more: options that are known too, and take precedence over those of the verb. Raises Unreadable."""
+    table = {name: option for option in (*VERBS[verb].options, *more) for name in option.each}
     found: dict[str, Any] = {}
     left: list[str] = []
     todo = [*words]
@@ -185,15 +211,10 @@ def parse(verb: str, words: Sequence[str], unknown: list[str] | None = None) -> 
             continue
         name, equals, value = _split(word)
         option = table.get(name) or _begun(name, table)
-        if option is None and unknown is not None:
-            unknown.append(name)
-            if not equals and todo and not todo[0].startswith("-"):
-                todo.pop(0)  # its value
-            continue
         if option is None:
             raise Unreadable(f"unknown option {name}; see backfill {verb} --help")
         if option.read is None:
-            if equals:
+            if equals and not option.value:
                 raise Unreadable(f"{option.shown} takes no value")
             found[option.key] = True
             continue
@@ -234,28 +255,35 @@ def _begun(name: str, table: dict[str, Option]) -> Option | None:
     return next(iter(some.values())) if len(some) == 1 else None
 
 
-def of_script(script: str) -> tuple[dict[str, Any], list[str]]:
-    """The options in the first comment block of a script, in lines that begin with #SBATCH or #BACKFILL; and the names
-    of those in lines for Slurm that this queue does not have. Raises Unreadable."""
+def of_script(script: str) -> tuple[dict[str, Any], bool]:
+    """The options in the first comment block of a script, in lines that begin with #SBATCH or #BACKFILL, and whether
+    it has lines for Slurm; their options may be those of sbatch.py too. Raises Unreadable."""
     import shlex
 
     found: dict[str, Any] = {}
-    unknown: list[str] = []
+    is_slurm = False
     for line in script[: 32 << 10].splitlines():
         if not line.startswith("#") and line.strip():
             break
         match = re.match(r"#(SBATCH|BACKFILL)\s+(.*)", line)
         if not match:
             continue
-        theirs = unknown if match[1] == "SBATCH" else None
         try:
-            given, left, _ = parse("submit", shlex.split(match[2], comments=True), theirs)
+            words = shlex.split(match[2], comments=True)
+            if match[1] == "SBATCH":
+                from backfill.queue import sbatch
+
+                is_slurm = True
+                given, left, _ = parse("submit", words, sbatch.OPTIONS)
+                sbatch.check(given)
+            else:
+                given, left, _ = parse("submit", words)
         except ValueError as error:  # Unreadable is one
             raise Unreadable(f"{line.strip()}: {error}") from None
         if left:
             raise Unreadable(f"{line.strip()}: {left[0]!r} is not an option")
         found |= given
-    return found, unknown
+    return found, is_slurm
 
 
 def help_text(verb: str) -> str:

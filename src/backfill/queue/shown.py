@@ -1,28 +1,24 @@
 """What clients are shown of the queue, as plain data. Instants are those of the calendar as it is set now."""
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from backfill.queue.book import PREEMPT, Facts, Job
+from backfill.queue.book import ONE_FAILED, PREEMPT, Facts, Job
 from backfill.queue.engine import Engine
+from backfill.queue.launcher import files
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store
+from backfill.queue.words import folded_labels
 
 # what is an instant in the answers to questions; all else that ends with _s is a span
 INSTANTS = {
     *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
     *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s"),
 }
-WORDS = {
-    "JobHeldUser": "held",
-    "LaunchFailed": "held: three launches failed",
-    "BeginTime": "its begin time has not come",
-    "Dependency": "waits for other jobs",
-    "JobArrayTaskLimit": "its array has as many tasks running as it may",
-    "Preempting": "the policy has started it, and jobs that make way for it are being ended",
-    "Preempted": "it makes way for another job, and runs anew later",
-}
+SPANS = ("walltime", "grace", "cpu", "slept")  # in the data of events
+EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
 
 
 def row(engine: Engine, job: Job, now: int) -> Facts:
@@ -41,7 +37,10 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
         "start_s": at(job.start),
         "end_s": at(job.end),
         "guaranteed_s": None,
-        "exit_code": job.exit,
+        "array": job.array or None,
+        "index": job.index,
+        "throttle": job.throttle,
+        "exit_code": None if job.signal else job.exit,
         "signal": job.signal,
     }
     if job.state == PENDING:
@@ -77,23 +76,40 @@ def _estimate(known: tuple[float, float] | None, skew: int) -> Facts:
 
 def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
     """A job with all that happened to it."""
-    spec = store.spec(job.spec)
+    spec, skew = store.spec(job.spec), engine.book.skew
     return {
         **row(engine, job, now),
         **{name: getattr(job, name) for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
-        **{name: getattr(job, name) for name in ("preemptions", "preempted_for")},
-        "promise_s": _seconds(job.promise, engine.book.skew),
+        **{name: getattr(job, name) for name in ("preemptions", "preempted_for", "requeue", "restarts", "any_of")},
+        "dependency": dependency_text(engine, job),
+        "promise_s": _seconds(job.promise, skew),
+        "begin_s": _seconds(job.begin),  # these two are instants of the calendar
+        "deadline_s": _seconds(job.deadline),
+        "grace_s": _seconds(job.grace),
         "cpu_s": _seconds(job.cpu),
         "cpu_ids": job.cpu_ids,
         "gpu_ids": job.gpu_ids,
         "argv": spec["argv"],
         "cwd": spec.get("cwd"),
-        "output": spec.get("output"),
-        "error": spec.get("error"),
+        **files(store.path.parent, job, spec),
+        "node": os.uname().nodename,
         "events": [
-            [_seconds(event.t, engine.book.skew), event.kind, _told(event.data)] for event in store.events(0, job.id)
+            [_seconds(event.t, skew), event.kind, _event_data(event.data, skew)] for event in store.events(0, job.id)
         ],
     }
+
+
+def dependency_text(engine: Engine, job: Job) -> str:
+    """What a job still waits for, as `--dependency` takes it: afterok:12_[3-7],afterany:9; empty for nothing."""
+    kinds: dict[str, list[Job]] = {}
+    for kind, number in job.after:
+        other = engine.book.jobs.get(number)
+        if other is not None:
+            kinds.setdefault("afternotok" if kind == ONE_FAILED else kind, []).append(other)
+    parts = []
+    for kind, some in kinds.items():
+        parts.append(":".join([kind, *folded_labels((one.id, one.array, one.index) for one in some)]))
+    return ("?" if job.any_of else ",").join([*parts, *(["singleton"] if job.singleton else [])])
 
 
 def on_calendar(answer: Any, skew: int) -> Any:
@@ -106,8 +122,20 @@ def on_calendar(answer: Any, skew: int) -> Any:
     return [on_calendar(one, skew) for one in answer] if isinstance(answer, list) else answer
 
 
-def _told(data: Facts) -> Facts:
-    return {name: value for name, value in data.items() if name != "job"}
+def _event_data(data: Facts, skew: int) -> Facts:
+    """The data of an event without the job itself, its times in seconds: instants of the calendar, and spans."""
+    found: Facts = {}
+    for name, value in data.items():
+        if name == "processes":
+            found |= {who: value.get(who) for who in ("pid", "supervisor")}
+        elif isinstance(value, dict) and name != "job":
+            found[name] = _event_data(value, skew)
+        elif name in SPANS or name in EVENT_INSTANTS:
+            shift = skew if name in ("start", "due", "ended") else 0
+            found[f"{name}_s"] = _seconds(value, shift)
+        elif name != "job":
+            found[name] = value
+    return found
 
 
 def _why(engine: Engine, job: Job, now: int) -> str:

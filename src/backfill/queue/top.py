@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from backfill.queue.client import Problem, age_text, needs_text, persistent, safe, start_text, starts_shown
+from backfill.queue.client import Problem, persistent
 from backfill.queue.home import home
 from backfill.queue.options import parse
-from backfill.queue.words import Unreadable, clock_text, size_text
+from backfill.queue.printing import age_text, start_text, starts_shown
+from backfill.queue.words import Unreadable, clock_text, needs_text, safe, size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

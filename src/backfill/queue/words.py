@@ -1,7 +1,14 @@
 """Times, sizes and lists as Slurm's users write them, and as people read them."""
 
+from __future__ import annotations
+
 import re
 import time
+from itertools import pairwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is not imported costs nothing
+    from collections.abc import Iterable
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -171,3 +178,58 @@ def size_text(size: int) -> str:
         if size >= 1 << power:
             return f"{size / (1 << power):.4g}{unit}"
     return f"{size / 1024:.4g}K"
+
+
+def date_text(micros: int) -> str:
+    """An instant in local time, to the second, with its date."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(micros / SECOND))
+
+
+def needs_text(need: dict[str, int]) -> str:
+    """`4 cpus, 16G, matlab 1`."""
+    parts = [f"{need['cpus']} cpu{'' if need['cpus'] == 1 else 's'}"]
+    if need.get("memory"):
+        parts.append(size_text(need["memory"]))
+    parts += [f"{name} {count}" for name, count in need.items() if name not in ("cpus", "memory") and count]
+    return ", ".join(parts)
+
+
+def numbers_text(numbers: Iterable[int], most: int = 8) -> str:
+    """Numbers as ranges, as `--array` takes them: 3-400, 1,5,7-9, 1-9:2; of many ranges the first ones and `...`."""
+    some = sorted(set(numbers))
+    steps = {later - before for before, later in pairwise(some)}
+    if len(some) > 2 and len(steps) == 1 and steps != {1}:
+        return f"{some[0]}-{some[-1]}:{steps.pop()}"
+    runs: list[list[int]] = []
+    for number in some:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last in runs[:most]]
+    return ",".join([*parts, *(["..."] if len(runs) > most else [])])
+
+
+def folded_labels(jobs: Iterable[tuple[int, int, int | None]]) -> list[str]:
+    """The labels of jobs, given as (number, array, index), in their order; the tasks of an array have one together."""
+    arrays: dict[int, list[int]] = {}
+    found: list[int | str] = []
+    for number, array, index in jobs:
+        if index is None:
+            found.append(str(number))
+            continue
+        if array not in arrays:
+            arrays[array] = []
+            found.append(array)
+        arrays[array].append(index)
+
+    def of_array(array: int) -> str:
+        some = arrays[array]
+        return f"{array}_{some[0]}" if len(some) == 1 else f"{array}_[{numbers_text(some)}]"
+
+    return [one if isinstance(one, str) else of_array(one) for one in found]
+
+
+def safe(text: str) -> str:
+    """A text without the characters that a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in text)

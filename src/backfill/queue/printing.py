@@ -1,0 +1,269 @@
+"""How the queue, its jobs and what changed of them are printed on a terminal."""
+
+from __future__ import annotations
+
+from backfill.queue.words import (
+    SECOND,
+    bound_text,
+    clock_text,
+    date_text,
+    needs_text,
+    numbers_text,
+    safe,
+    size_text,
+    time_text,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is not imported costs nothing
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    Facts = dict[str, Any]
+
+OLD_S = 10.0  # older estimates are shown with their age
+NAMED = 20  # labels of changed jobs that are printed
+HELD = ("JobHeldUser", "LaunchFailed")
+INSTANTS = ("start_s", "ended_s", "due_s", "begin_s", "deadline_s")  # in the data of events; other _s are spans
+WAITS = {
+    "JobHeldUser": "it is held; next: backfill release {}",
+    "LaunchFailed": "it is held since three launches failed; next: backfill release {}",
+    "BeginTime": "its begin time, {}",
+    "Dependency": "other jobs: {}",
+    "JobArrayTaskLimit": "other tasks of its array, of which {} may run at once",
+    "Planner": "the policy, which is being started",
+    "Preempting": "jobs that make way for it and are being ended",
+    "Resources": "what it needs: {}",
+    "Priority": "jobs that go first",
+}
+PAST = {"cancel": "cancelled", "hold": "held", "edit": "changed"}
+
+
+def print_queue(found: Facts, jobs: list[Facts], most: int | None = None) -> None:
+    """Print these jobs of the queue, at most so many lines of them, and a line about the machine."""
+    now = round(found["now_s"] * 1e6)
+    ahead = starts_shown(found)
+    lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", *ahead.values(), "WHY"]]
+    rows = [*folded_rows(jobs)]
+    lines += [_line(job, now, ahead) for job in rows[:most]]
+    if len(lines) > 1:
+        table(lines, right=(0, *range(3, 7 + len(ahead))))
+    if most is not None and len(rows) > most:
+        print(f"and {len(rows) - most:,} more lines")
+    states = [job["state"] for job in found["jobs"]]
+    running = sum(state in ("STARTING", "RUNNING", "ENDING") for state in states)
+    held = found["held"]
+    used = [f"cpus {held.get('cpus', 0)}/{found['capacity'].get('cpus', 0)}"]
+    for name, amount in found["capacity"].items():
+        if name == "memory" and held.get(name):
+            used.append(f"memory {size_text(held[name])}/{size_text(amount)}")
+        elif name not in ("cpus", "memory") and amount:
+            used.append(f"{name} {held.get(name, 0)}/{amount}")
+    for name, told in found["licences"].items():
+        if told["stale"]:
+            used.append(f"{name} not asked: {safe(told['problem'])}")
+        elif told["others"]:
+            used.append(f"others use {told['others']} {name}")
+    policy = f"policy {found['policy']}"
+    if found["policy"] != found["asked_policy"]:
+        policy += f" in place of {found['asked_policy']}, which failed"
+    if found["planner"] != "ready":
+        policy += ", which is starting"
+    print(f"{running} running, {states.count('PENDING')} pending; {', '.join(used)}. {policy}{age_text(found)}")
+
+
+def folded_rows(jobs: Iterable[Facts]) -> Iterator[Facts]:
+    """The rows of jobs, with one for all pending tasks of an array that ask for the same: their indexes, all their
+    reasons, and the start of the first of them."""
+    groups: dict[Any, list[Facts]] = {}
+    for job in jobs:
+        key: Any = job["id"]
+        if job["state"] == "PENDING" and job.get("index") is not None:
+            key = (job["array"], job["limit_s"], job["reason"] in HELD, *sorted(job["need"].items()))
+        groups.setdefault(key, []).append(job)
+    for some in groups.values():
+        if len(some) == 1:
+            yield some[0]
+            continue
+        throttle = f"%{some[0]['throttle']}" if some[0]["throttle"] else ""
+        row = {**some[0], "reason": ",".join(dict.fromkeys(job["reason"] for job in some))}
+        row["label"] = f"{row['array']}_[{numbers_text(job['index'] for job in some)}{throttle}]"
+        for name in ("guaranteed_s", "median_s", "p90_s"):
+            row[name] = min((job[name] for job in some if job.get(name) is not None), default=None)
+        yield row
+
+
+def starts_shown(found: Facts) -> dict[str, str]:
+    """The columns of coming starts by the name of their values; estimates only if there are some."""
+    columns = {"guaranteed_s": "GUARANTEED"}
+    if any(job.get("median_s") is not None for job in found["jobs"]):
+        columns |= {"median_s": "LIKELY", "p90_s": "90 %"}
+    return columns
+
+
+def age_text(found: Facts) -> str:
+    """How old the estimates are, if that matters."""
+    known = found.get("estimates") or {}
+    if "age_s" not in known:
+        return ". estimates come in a moment" if known else ""
+    if known["current"] and known["age_s"] < OLD_S:
+        return ""
+    return f". estimates {time_text(round(known['age_s']) * 10**6)} old"
+
+
+def start_text(seconds: float | None, now: int) -> str:
+    """A start to come, not earlier than it is."""
+    return "-" if seconds is None else bound_text(round(seconds * 1e6), now)
+
+
+def _line(job: Facts, now: int, ahead: Iterable[str]) -> list[str]:
+    running = job["start_s"] is not None and job["end_s"] is None
+    if job["start_s"] is None:
+        elapsed = "-"
+    else:
+        elapsed = clock_text((now if running else round(job["end_s"] * 1e6)) - round(job["start_s"] * 1e6))
+    return [
+        job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"]),
+        size_text(job["need"].get("memory", 0)), clock_text(round(job["limit_s"] * 1e6)), elapsed,
+        *(start_text(job.get(name), now) for name in ahead), job["reason"],
+    ]  # fmt: skip
+
+
+def print_job(job: Facts) -> None:
+    """Print all about a job."""
+    facts = {
+        "name": job["name"],
+        "user": job["user"],
+        "project": job["project"],
+        "state": job["state"] + (f" ({job['reason']})" if job["reason"] else ""),
+        "command": " ".join(job["argv"]),
+        "in": str(job["cwd"]),
+        "needs": needs_text(job["need"]),
+        "runs on": _place(job),
+        "limit": f"{_span(job['limit_s'])}, grace {_span(job['grace_s'])}",
+        "array": _array(job),
+        "priority": str(job["priority"]),
+        "dependency": job["dependency"],
+        "begin": _date(job["begin_s"]),
+        "deadline": _date(job["deadline_s"]),
+        "requeue": "if the machine goes down" if job["requeue"] else "",
+        "restarts": str(job["restarts"] or ""),
+        "input": job["input"] or "",
+        "output": job["output"] or "",
+        "errors": job["error"] or "",
+        "submitted": _date(job["submit_s"]),
+        "guaranteed": _date(job["promise_s"]),
+        "started": _date(job["start_s"]) + (f" ({job['why']})" if job["start_s"] and job["why"] else ""),
+        "ended": _date(job["end_s"]),
+        "preempted": _times(job["preemptions"], job["preempted_for"]),
+        "exit code": "" if job["exit_code"] is None else str(job["exit_code"]),
+        "signal": str(job["signal"] or ""),
+        "peak memory": size_text(job["maxrss"] or 0).replace("-", ""),
+        "cpu time": _span(job["cpu_s"]),
+    }
+    print(f"job {job['label']}")
+    for name, value in facts.items():
+        if value:
+            print(f"  {name:<12}{safe(value)}")
+    for t, kind, data in job["events"]:
+        print(f"  {_date(t)}  {kind} {safe(event_text(data))}".rstrip())
+
+
+def _place(job: Facts) -> str:
+    """The machine, cpus and gpus of the last attempt."""
+    starts = [data for _, kind, data in job["events"] if kind == "start"]
+    if job["start_s"] is None or not starts:
+        return ""
+    kinds = (("cpus", "cpu_ids"), ("gpus", "gpu_ids"))
+    return ", ".join(
+        [job["node"], *(f"{name} {numbers_text(starts[-1][key])}" for name, key in kinds if starts[-1][key])]
+    )
+
+
+def _array(job: Facts) -> str:
+    if job["index"] is None:
+        return ""
+    return f"{job['array']}, task {job['index']}" + (f", {job['throttle']} at once" if job["throttle"] else "")
+
+
+def event_text(data: Facts) -> str:
+    """The data of an event, in the units of people."""
+    parts = []
+    for name, value in data.items():
+        if value in ("", None, [], 0):
+            continue
+        if isinstance(value, dict):
+            parts.append(event_text(value))
+        elif name in INSTANTS:
+            parts.append(f"{name[:-2]}={_date(value)}")
+        elif name.endswith("_s"):
+            parts.append(f"{name[:-2]}={_span(value)}")
+        elif name == "maxrss":
+            parts.append(f"{name}={size_text(value)}")
+        elif isinstance(value, list):
+            parts.append(f"{name}={','.join(map(str, value))}")
+        else:
+            parts.append(f"{name}={value}")
+    return " ".join(parts)
+
+
+def _date(seconds: float | None) -> str:
+    return "" if seconds is None else date_text(round(seconds * 1e6))
+
+
+def _span(seconds: float | None) -> str:
+    """A span; a short one with two digits."""
+    if seconds is None:
+        return ""
+    return f"{seconds:.2g} s" if 0 < seconds < 10 else time_text(round(seconds * SECOND))
+
+
+def _times(count: int, by: int) -> str:
+    """How often a job was preempted, and for which one; empty for never."""
+    times = "once" if count == 1 else f"{count} times, the last time"
+    return (times + (f" for job {by}" if by else "")) if count else ""
+
+
+def waiting_text(job: Facts) -> str:
+    """What a pending job waits for."""
+    more = {
+        "BeginTime": _date(job["begin_s"]),
+        "Dependency": job["dependency"],
+        "JobArrayTaskLimit": job["throttle"],
+        "Resources": needs_text(job["need"]),
+    }
+    reason = job["reason"]
+    text = str(WAITS.get(reason, reason)).format(more.get(reason, job["label"]))
+    start = f"; guaranteed start {_date(job['guaranteed_s'])}" if job["guaranteed_s"] is not None else ""
+    joint = ": " if reason in HELD else " for "
+    return f"job {job['label']} is pending, it waits{joint}{text}{start}"
+
+
+def changed_text(verb: str, found: Facts) -> str:
+    """What a verb has changed: cancelled job 7; held 3 jobs: 7, 8, 9."""
+    done = PAST.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
+    count, labels = len(found["ids"]), found["labels"]
+    if count == 1:
+        return f"{done} job {labels[0]}"
+    more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
+    return f"{done} {count:,} jobs: {', '.join(labels[:NAMED])}{more}"
+
+
+def unchanged_text(found: Facts) -> str:
+    """The jobs that a verb left as they are, and why: job 7 is COMPLETED; jobs 8, 9 are held."""
+    parts = []
+    for state, labels in found["unchanged"].items():
+        more = ", ..." if len(labels) > NAMED else ""
+        one = len(labels) == 1 and "[" not in labels[0]
+        parts.append(f"job{'' if one else 's'} {', '.join(labels[:NAMED])}{more} {'is' if one else 'are'} {state}")
+    return "; ".join(parts)
+
+
+def table(lines: list[list[str]], right: Sequence[int]) -> None:
+    """Print a header and rows, some columns flush right."""
+    widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
+    for line in lines:
+        cells = [
+            cell.rjust(w) if c in right else cell.ljust(w) for c, (cell, w) in enumerate(zip(line, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
