@@ -323,7 +323,9 @@ def _keeper(folder: Path) -> int:
 
 
 def _watched(folder: Path, job: Job) -> bool:
-    """Whether the supervisor of a running job lives: it holds the lock of the attempt for its life."""
+    """Return whether the supervisor of a running job lives."""
+    if job.processes:
+        return processes.lives(job.processes, "supervisor")
     return _locked(folder / "run" / attempts.name(job.id, job.attempt) / "lock")
 
 
