@@ -70,18 +70,32 @@ LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def begun(pid: int) -> int:
-    """When a process began, in clock ticks since the boot; 0 if there is none."""
+    """Return when a process began, in clock ticks since the boot; 0 if there is none."""
+    return _stat(pid)[2]
+
+
+def _stat(pid: int) -> tuple[bytes, int, int]:
+    """Return the state of a process, its parent, and when it began; no state, 0 and 0 if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
+            fields = file.read().rpartition(b")")[2].split()
+            return fields[0], int(fields[1]), int(fields[19])
     except (OSError, IndexError, ValueError):
-        return 0
+        return b"", 0, 0
 
 
 def lives(record: Record, who: str = "pid") -> bool:
-    """Return whether a process of an attempt's record (pid, or supervisor) is there, reaped or not."""
-    ticks = record.get("begun" if who == "pid" else f"{who}_begun", 0)
-    return record.get("boot") == boot_id() and begun(record.get(who, 0)) == ticks != 0
+    """Return whether a process of an attempt's record, its job (pid) or its supervisor, is there.
+
+    A job that has ended counts as there until its supervisor or the keeper has written down how it ended, which they do
+    before they reap it. Once init is its parent, nobody will.
+    """
+    if record.get("boot") != boot_id():
+        return False
+    state, parent, ticks = _stat(record.get(who, 0))
+    if ticks == 0 or ticks != record.get("begun" if who == "pid" else f"{who}_begun"):
+        return False
+    return state not in (b"Z", b"X") or (who == "pid" and parent != 1)
 
 
 def belonging(marks: dict[str, str]) -> list[int]:
