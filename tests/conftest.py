@@ -2,10 +2,14 @@
 
 import os
 import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from backfill.queue import processes
 
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 quick = {"derandomize": True, "phases": [Phase.explicit, Phase.generate], **common}  # to shrink a case takes minutes
@@ -20,6 +24,10 @@ os.environ["BACKFILL_REGISTRY"] = f"tests-{os.getpid()}"
 # A shell that runs the tests in the background ignores Ctrl-C, and so would the processes that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Every process that a test starts inherits this mark; the workers of a parallel run have it from their controller.
+CONTROLS = "BACKFILL_TEST_RUN" not in os.environ
+MARK = {"BACKFILL_TEST_RUN": os.environ.setdefault("BACKFILL_TEST_RUN", f"{os.getpid()}-{time.time_ns()}")}
+
 SHARED = Path(__file__).parents[2] / "shared"
 
 
@@ -29,3 +37,20 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the recorded logs in ../shared, which are not part of the project")
     return SHARED
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that leaves a process behind."""
+    if not CONTROLS or sys.platform != "linux":
+        return
+    workers = processes.children(os.getpid()) if session.config.getoption("numprocesses", None) else []
+    end = time.monotonic() + 10
+    while left := {*processes.belonging(MARK)} - {*workers}:
+        if time.monotonic() > end:
+            for pid in sorted(left):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                print(f"\nprocess {pid} is left over: {words}", file=sys.stderr)
+                processes.send(pid, signal.SIGKILL)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            return
+        time.sleep(0.1)

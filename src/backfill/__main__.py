@@ -1,6 +1,10 @@
 """The console entry point. The verbs of the live queue answer at once, so it loads nothing that they do not need."""
 
+import os
 import sys
+
+if __name__ == "__main__" and sys.path and not sys.flags.safe_path and os.path.isdir(sys.path[0] or "."):
+    del sys.path[0]  # `python -m backfill` puts the working folder there, and a json.py of a user is not ours
 
 from backfill.queue.options import VERBS
 

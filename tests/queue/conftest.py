@@ -111,13 +111,10 @@ class Live:
         return found
 
     def end(self):
-        pid = self.daemon()
-        for one in [*processes.descendants(pid), pid] if pid else []:
-            self.kill(one)
-        for one in self.keepers():
-            for child in processes.descendants(one):
-                self.kill(child)
-            self.kill(one)
+        """End every process of this queue, wherever it has gone to."""
+        while some := processes.belonging({"BACKFILL_HOME": str(self.folder)}):
+            self.kill(*some)
+            time.sleep(0.01)
 
 
 @pytest.fixture

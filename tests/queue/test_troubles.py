@@ -20,6 +20,19 @@ SMALL = "6m"
 MANY = 50 if "BACKFILL_KILLS" in os.environ else 12
 
 
+def test_a_daemon_that_nobody_waits_for_any_more_ends(live):
+    """Its client was served by another daemon, which was stopped before this one had come up."""
+    wanted, ours = os.pipe()
+    command = [sys.executable, "-P", "-m", "backfill.queue.daemon"]
+    env = live.env | {"BACKFILL_WANTED": "1"}
+    os.close(ours)
+    late = subprocess.Popen(command, stdin=wanted, env=env, stderr=subprocess.PIPE, cwd="/")
+    os.close(wanted)
+    assert late.communicate(timeout=60)[1] == b""
+    assert late.returncode == 0
+    assert not (live.folder / "store.db").exists()
+
+
 def run_job(live, *words):
     number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran", *words)
     live.run("wait", number)

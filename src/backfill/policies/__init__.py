@@ -5,14 +5,19 @@
 ['fcfs', 'easy']
 """
 
+from __future__ import annotations
+
 import difflib
 import importlib
 import sys
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from backfill.core.policy import Policy
 from backfill.model.errors import UsageError
+
+if TYPE_CHECKING:  # the daemon of a queue checks a name and must not load numba for that
+    from backfill.core.policy import Policy
 
 # name -> module of this package; a module is imported, and compiled, only when one of its policies is asked for.
 _EASY = (
@@ -59,13 +64,18 @@ class _Callable(ModuleType):
 sys.modules[__name__].__class__ = _Callable
 
 
-@cache
-def get(name: str) -> Policy:
-    """The policy of this name. Raises UsageError, which names the nearest and all known ones."""
+def check_name(name: str) -> None:
+    """Raise UsageError, which names the nearest and all known policies, if there is none of this name."""
     if name not in TABLE:
         near = difflib.get_close_matches(name, TABLE, 1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(f"unknown policy {name!r}; {hint}known: {', '.join(TABLE)}")
+
+
+@cache
+def get(name: str) -> Policy:
+    """Return the policy of this name. Raises UsageError as `check_name` does."""
+    check_name(name)
     module = importlib.import_module(f"{__name__}.{TABLE[name]}")
     found: dict[str, Policy] = module.family()
     return found[name]

@@ -38,6 +38,7 @@ PASSED = {  # why a job went first, in the words of `simulate --explain`
 }
 FAR_S = 6 * 3600.0
 FAR = "bounds more than 6 h ahead hold less often: 73 to 96 % did in simulated queues, the fewest where the queue grew"
+SWITCH_S = 3.0  # a policy is replaced by another one whether it answers in this time or not
 PATIENCE_S = 600.0  # an answer may need a policy to be compiled
 HISTORY = {
     "user and name": "{} ended jobs of the same user and name",
@@ -53,9 +54,9 @@ WHY_NOT = {
 }
 
 
-def question(what: str, **more: Any) -> Facts:
-    """The answer to a question; a planner that is being started is waited for."""
-    end = time.monotonic() + PATIENCE_S
+def question(what: str, patience_s: float = PATIENCE_S, **more: Any) -> Facts:
+    """Return the answer to a question; a planner that is being started is waited for."""
+    end = time.monotonic() + patience_s
     while True:
         try:
             return persistent(what, home(), timeout=PATIENCE_S, **more)
@@ -316,7 +317,15 @@ def _when(row: Facts, now: int) -> str:
 def switch(given: Facts) -> int:
     """Let another policy take over, or tell what that would change."""
     policy, dry = _from_here(given["policy"]), bool(given.get("dry"))
-    found = question("switch", policy=policy)
+    try:
+        found = question("switch", policy=policy, **({} if dry else {"patience_s": SWITCH_S}))
+    except Problem as problem:
+        if problem.kind not in ("starting", "question") or dry:
+            raise
+        if problem.kind == "question" and not given.get("drop"):
+            told = f"{problem}; nothing was changed; --drop-promises lets {policy} take over untried"
+            raise Problem(told, FAILED) from None
+        return _switch_untried(policy, given)
     fall, stays = found["fall"], not dry and bool(found["fall"]) and not given.get("drop")
     if given.get("json"):
         print(json.dumps({**found, "switched": not dry and not stays}))
@@ -330,6 +339,19 @@ def switch(given: Facts) -> int:
         persistent("policy", home(), policy=policy)
         if not given.get("json"):
             print(f"policy {found['to']} takes over from {found['from']}, until config.toml names another one")
+    return 0
+
+
+def _switch_untried(policy: str, given: Facts) -> int:
+    """Let another policy take over from one that does not answer, and with which it cannot be compared."""
+    told = persistent("policy", home(), policy=policy)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, "to": told["policy"], "switched": True, "compared": False}))
+    else:
+        print(
+            f"policy {told['policy']} takes over, until config.toml names another one; the planner did not answer, so"
+        )
+        print("nobody knows which promised starts that changes")
     return 0
 
 

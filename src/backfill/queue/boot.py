@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from backfill.queue.client import FAILED, Problem, Queue, python_path
-from backfill.queue.home import default_home, user_name
+from backfill.queue.client import FAILED, Problem, Queue
+from backfill.queue.home import default_home, python_path, user_name
 
 PATIENCE_S = 20.0  # with systemctl and its kin
 PASSED_ON = ("PATH", "LANG", "BACKFILL_CACHE_DIR", "XDG_CACHE_HOME")  # of the environment of who installs it
@@ -109,7 +109,7 @@ def _install_unit(folder: str) -> list[str]:
 
 def _unit(folder: str) -> str:
     """The text of the unit."""
-    command = [sys.executable, "-m", "backfill.queue.daemon"]
+    command = [sys.executable, "-P", "-m", "backfill.queue.daemon"]
     return UNIT.format(
         home=folder.replace("%", "%%"),
         command=" ".join(_quoted(word).replace("$", "$$") for word in command),
@@ -127,7 +127,7 @@ def _quoted(word: str) -> str:
 def _crontab_line(folder: str) -> str:
     """The line of crontab, which ends with the mark by which it is found again."""
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in _environment(folder))
-    command = f"{shlex.quote(sys.executable)} -m backfill.queue.daemon"
+    command = f"{shlex.quote(sys.executable)} -P -m backfill.queue.daemon"
     log = shlex.quote(os.path.join(folder, "daemon.log"))
     line = f"cd / && {settings} exec {command} >> {log} 2>&1 {_mark(folder)}"
     return "@reboot " + line.replace("%", "\\%")  # to cron a bare % is the end of the line

@@ -9,7 +9,7 @@ import sys
 import time
 from importlib import import_module
 
-from backfill.queue.home import SOCKET, home, near, owner, peer, trouble, user_name
+from backfill.queue.home import SOCKET, WANTED, home, near, owner, peer, python_path, trouble, user_name
 from backfill.queue.options import VERBS, help_text, of_script, parse, wants_help
 from backfill.queue.states import OVER as ENDED
 from backfill.queue.words import Unreadable, needs_text, parse_id, parse_instant, safe, time_text
@@ -24,6 +24,7 @@ LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMI
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
+    import subprocess
     from collections.abc import Sequence
     from typing import Any
 
@@ -33,9 +34,9 @@ if TYPE_CHECKING:  # what is not imported costs nothing
 class Problem(Exception):
     """What went wrong, in one line, and the exit code."""
 
-    def __init__(self, message: str, code: int) -> None:
+    def __init__(self, message: str, code: int, kind: str = "") -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.kind = code, kind  # kind: what the daemon calls it
 
 
 class Queue:
@@ -66,7 +67,7 @@ class Queue:
         answer: Facts = json.loads(line)
         if "error" in answer:
             problem = answer["error"]
-            raise Problem(problem["message"], CODES.get(problem["code"], FAILED))
+            raise Problem(problem["message"], CODES.get(problem["code"], FAILED), problem["code"])
         return answer
 
     def close(self) -> None:
@@ -108,12 +109,22 @@ class Queue:
         begin, size = time.monotonic(), os.fstat(log).st_size
         if os.environ.get("BACKFILL_JOB_ID") and os.environ.get("BACKFILL_HOME") == self.folder:
             return self._start_outside(log)
+        # A pipe that this process closes once a daemon answers: one that is late finds that nobody wants it any more.
+        wanted, ours = os.pipe2(os.O_CLOEXEC)
         made = subprocess.Popen(
-            [sys.executable, "-m", "backfill.queue.daemon"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
-            env={**os.environ, "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path()},
+            [sys.executable, "-P", "-m", "backfill.queue.daemon"],
+            stdin=wanted, stdout=log, stderr=log, start_new_session=True, cwd="/",
+            env={**os.environ, "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path(), WANTED: "1"},
         )  # fmt: skip
         os.close(log)
+        os.close(wanted)
+        try:
+            return self._await(made, begin, said_in, size)
+        finally:
+            os.close(ours)
+
+    def _await(self, made: subprocess.Popen[bytes], begin: float, said_in: str, size: int) -> socket.socket:
+        """Wait until a daemon answers, the one that was made or another one."""
         while time.monotonic() - begin < START_S:
             sock = self._connected()
             if sock is not None:
@@ -155,13 +166,6 @@ def _line(request: Facts) -> bytes:
     except UnicodeError:
         line = json.dumps(request).encode()
     return line + b"\n"
-
-
-def python_path() -> str:
-    """Where this package is found, in whatever folder the daemon works."""
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    given = [os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-    return os.pathsep.join(dict.fromkeys([*given, package]))
 
 
 def persistent(what: str, folder: str, **more: Any) -> Facts:

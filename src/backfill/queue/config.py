@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from backfill.model.errors import UsageError
+from backfill.policies import check_name
 from backfill.queue.licences import Licence
 from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_memory, parse_time
 
@@ -31,7 +33,10 @@ class Config:
         for name in told:
             if name not in KEYS:
                 raise Unreadable(f"{self.file}: unknown setting {name!r}; known: {', '.join(KEYS)}")
-        self.policy = kept(home, str(told.get("policy", POLICY)))
+        try:
+            self.policy = kept(home, str(told.get("policy", POLICY)))
+        except Unreadable as error:
+            raise Unreadable(f"{self.file}: {error}") from None
         self.defaults = {
             "walltime": self._read(told, "default_time", parse_time, WALLTIME),
             "grace": self._read(told, "grace", parse_time, GRACE),
@@ -98,8 +103,14 @@ def kept(home: Path, policy: str) -> str:
     """A policy of a user's file is copied, so that a later edit does not change a running queue."""
     match = re.match(r"(.*\.py)(:.*)?$", policy)
     if not match:
+        try:
+            check_name(policy.partition(":")[0])
+        except UsageError as error:
+            raise Unreadable(str(error)) from None
         return policy
     source = home / match[1] if not os.path.isabs(match[1]) else Path(match[1])
+    if source.parent == home / "policies" and source.exists():  # it is such a copy
+        return policy
     try:
         digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
         copy = home / "policies" / f"{source.stem}-{digest}.py"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -23,7 +24,7 @@ from backfill.queue.config import Config, kept, program
 from backfill.queue.connection import Connection
 from backfill.queue.engine import Engine
 from backfill.queue.foreseen import Foreseen
-from backfill.queue.home import SOCKET, alone, home, near, network_type, owner, trouble
+from backfill.queue.home import SOCKET, WANTED, alone, home, near, network_type, owner, trouble
 from backfill.queue.launcher import LocalLauncher, files, note
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
@@ -373,7 +374,7 @@ class Daemon:
     def _look_policy(self, message: Facts, reply: Callable[[Facts], None]) -> Facts:
         """Another policy takes over, until config.toml names another one."""
         policy = self._policy(message)
-        self.engine.switch(policy, program(), "switched")
+        self.engine.take_over(policy, program())
         self.poke()
         return {"policy": policy}
 
@@ -454,6 +455,20 @@ def _ended(worker: asyncio.Task[None]) -> None:
         os._exit(1)
 
 
+def _wanted() -> bool:
+    """Return whether the client that started this daemon still waits for one.
+
+    If another daemon came first and was stopped since, this one would come back unasked.
+    """
+    if os.environ.pop(WANTED, "") == "":
+        return True
+    over, _, _ = select.select([0], [], [], 0)  # nothing is ever written: it can only end
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return not over
+
+
 def main() -> int:
     """Serve the queue of $BACKFILL_HOME."""
     folder = Path(home())
@@ -475,6 +490,8 @@ def main() -> int:
             pid = (folder / "lock").read_text().strip()
             print(f"backfill: process {pid} serves {folder} already", file=sys.stderr)
             return RUNNING_ALREADY
+        if not _wanted():
+            return 0
 
         async def run() -> None:
             config = Config(folder)

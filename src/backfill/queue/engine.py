@@ -342,19 +342,27 @@ class Engine:
         some = (self.book.jobs[number] for number in sorted(self.book.yielding))
         return [one.id for one in some if any(one.need.get(name) for name, amount in job.need.items() if amount)]
 
-    def failed(self, why: str) -> None:
-        """The planner died, or did not answer: the same again; the second time another policy takes over."""
+    def failed(self, why: str, blame: bool = True) -> None:
+        """The planner is gone: make it anew. blame: its policy is at fault; if that happens twice at the same pass,
+        another policy takes over. A planner that somebody killed says nothing of its policy."""
         self.ready, self.changing, self.asked, self.wake = False, False, None, None
-        self.failures.append(why)
         self.notes.append(f"planner: {why}")
+        if blame:
+            self.failures.append(why)
         if self._wanted is not None:
             return
         epoch = self.book.epoch
-        if len(self.failures) % 2 == 0 and epoch["policy"] != FALLBACKS[-1]:
+        if blame and len(self.failures) % 2 == 0 and epoch["policy"] != FALLBACKS[-1]:
             fallback = FALLBACKS[epoch["policy"] in FALLBACKS]
             self.switch(fallback, epoch["program"], "switched", epoch["asked"])
         else:
             self._wanted = {}
+
+    def take_over(self, policy: str, program: str) -> None:
+        """Let another policy take over at once, whether the planner has answered or not."""
+        self.failures.clear()
+        self.ready, self.changing, self.asked, self.wake = False, False, None, None
+        self.switch(policy, program, "switched")
 
     def remake(self) -> None:
         """A better planner is there: let it be made as soon as nothing is asked."""

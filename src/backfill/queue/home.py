@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what is not imported costs nothing
     from pathlib import Path
 
 SOCKET = "sock"
+WANTED = "BACKFILL_WANTED"  # set for a daemon whose standard input ends when the client that started it is served
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "lustre", "gpfs", "beegfs")
 
 
@@ -100,6 +101,13 @@ def trouble(folder: str) -> str:
         mode = stat.S_IMODE(there.st_mode)
         return f"others may write into {folder} (mode {mode:o}); expected mode 700: chmod 700 {folder}"
     return ""
+
+
+def python_path() -> str:
+    """Return a PYTHONPATH by which this package is found from any folder, and nothing from the working folder."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    given = [os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    return os.pathsep.join(dict.fromkeys([*given, package]))
 
 
 def owner(folder: str) -> int:

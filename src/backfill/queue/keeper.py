@@ -132,7 +132,7 @@ class Keeper:
     def serve(self) -> None:
         """Start a daemon for a client inside a job: one that the job itself started would end with it."""
         log = os.open("daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        command = [sys.executable, "-m", "backfill.queue.daemon"]
+        command = [sys.executable, "-P", "-m", "backfill.queue.daemon"]
         with suppress(OSError):
             self.kept.add(
                 os.posix_spawn(

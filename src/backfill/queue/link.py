@@ -19,14 +19,18 @@ from typing import Any
 
 from backfill.queue import feed
 from backfill.queue.book import Facts
+from backfill.queue.home import python_path
+from backfill.queue.processes import state
 
 LINE = 1 << 28  # the longest answer
 SLOW_S = 1.5  # a compiled planner that is not there by then has to compile first
-ANSWER_S = {"compiled": 10.0, "plain": 120.0}
-HISTORY_S = 600.0
-LOAD_S = 1800.0
+SILENT_S = 12.0  # a planner that says nothing for so long and sleeps will not answer
+STARVED_S = 120.0  # one that waits for a cpu, or computes without deciding, is given so long
+LOAD_S = 1800.0  # for the compiler
 RETRY_S = 30.0
 QUESTION_S = 600.0
+TURN_S = 5.0  # a question waits so long for a planner that is deciding
+OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # signals that are not the policy's doing
 PASSES = 200  # of which it is known how long they took
 QUESTIONS = 2  # at a time: one that somebody waits for, beside one in the background
 ONLY_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
@@ -34,6 +38,10 @@ ONLY_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 class _Starting(Exception):
     """No planner is there yet."""
+
+
+class _Killed(Exception):
+    """Somebody else ended the planner: that says nothing of its policy."""
 
 
 class PlannerLink:
@@ -98,7 +106,7 @@ class PlannerLink:
 
     def ask(self, now: int, messages: list[feed.Message]) -> None:
         """Ask the planner for its decisions."""
-        self._send({"do": "ask", "now": now, "messages": messages}, ANSWER_S[self.kind])
+        self._send({"do": "ask", "now": now, "messages": messages})
 
     def question(self, folder: Path, what: Facts, reply: Callable[[Facts], None]) -> None:
         """Have a copy of the planner answer a question of a client; decisions do not wait for that."""
@@ -111,7 +119,7 @@ class PlannerLink:
                     told = await self._question(folder, what)
             except _Starting:
                 pass
-            except (TimeoutError, OSError, ValueError) as error:
+            except (TimeoutError, OSError, ValueError, _Killed) as error:
                 why = str(error) or "the planner took too long; see daemon.log"
                 problem |= {"code": "question", "message": f"there is no answer: {why}"}
             finally:
@@ -131,7 +139,11 @@ class PlannerLink:
             loop = asyncio.get_running_loop()
             transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), end)
             try:
-                async with self._turn:
+                try:
+                    await asyncio.wait_for(self._turn.acquire(), TURN_S)
+                except TimeoutError:  # it is deciding, for longer than policies should
+                    raise _Starting from None
+                try:
                     made = self._made.get(self.kind)
                     if made is None or made.stdin is None or not self.engine.ready:
                         raise _Starting
@@ -139,19 +151,21 @@ class PlannerLink:
                     made.stdin.write(json.dumps(asked).encode() + b"\n")
                     await made.stdin.drain()
                     try:
-                        told = await self._read(made, ANSWER_S[self.kind])
+                        told = await self._read(made)
                     except (TimeoutError, ValueError):
                         self._drop(self.kind)  # what it says later must not be taken for another answer
                         raise
                     if not told["asked"]:
                         raise OSError("the system has no room for another process")
+                finally:
+                    self._turn.release()
                 text = await asyncio.wait_for(reader.read(), QUESTION_S)
             finally:
                 transport.close()
         finally:
             path.unlink(missing_ok=True)
         if not text:
-            raise OSError("see daemon.log")
+            raise OSError("a policy that loops, or another mistake; see daemon.log")
         found: Facts = json.loads(text)
         return found
 
@@ -194,15 +208,17 @@ class PlannerLink:
             spare = asyncio.get_running_loop().call_later(SLOW_S, self._load_plain)
         try:
             told = await self._read(made, LOAD_S)
+        except _Killed as error:
+            told = {"killed": str(error)}
         except (TimeoutError, OSError, ValueError) as error:
-            told = {"error": f"{type(error).__name__} {error}"}
+            told = {"error": str(error) or "it does not answer"}
         if spare is not None:
             spare.cancel()
         if self._made.get(kind) is not made:
             return
-        if "error" in told:
+        if "error" in told or "killed" in told:
             self._drop(kind)
-            self._none_comes(told["error"])
+            self._none_comes(told.get("error") or told["killed"], blame="error" in told)
             return
         self._loaded.add(kind)
         self._slow = self._slow and kind == "plain"
@@ -212,10 +228,10 @@ class PlannerLink:
             self.engine.remake()
             self.told()
 
-    def _none_comes(self, why: str) -> None:
-        """A planner could not be loaded; if it was the last hope, the engine has to know."""
+    def _none_comes(self, why: str, blame: bool = True) -> None:
+        """Tell the engine that a planner could not be loaded, if no other one is on its way."""
         if not self._made and self._todo is not None:
-            self._failed(why)
+            self._failed(why, blame)
 
     def _load_plain(self) -> None:
         if "compiled" not in self._loaded:
@@ -223,11 +239,12 @@ class PlannerLink:
             self._bring("plain")
 
     async def _start(self, kind: str) -> Process:
-        env = {**os.environ, **({"NUMBA_DISABLE_JIT": "1"} if kind == "plain" else {})}
-        command = [sys.executable, "-m", "backfill.queue.planner", self.policy]
+        env = {**os.environ, "PYTHONPATH": python_path(), **({"NUMBA_DISABLE_JIT": "1"} if kind == "plain" else {})}
+        command = [sys.executable, "-P", "-m", "backfill.queue.planner", self.policy]
         return await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=self.log or DEVNULL, env=env, limit=LINE, start_new_session=True
-        )
+            *command, stdin=PIPE, stdout=PIPE, stderr=self.log or DEVNULL, env=env, limit=LINE, start_new_session=True,
+            cwd="/",
+        )  # fmt: skip
 
     def _go_on(self) -> None:
         """Have the planner made by the best process that is there."""
@@ -238,12 +255,12 @@ class PlannerLink:
         if best == "compiled":
             self._drop("plain")
         todo, self._todo = self._todo, None
-        self._send(todo, HISTORY_S)
+        self._send(todo)
 
-    def _send(self, what: dict[str, Any], patience: float) -> None:
-        self._busy = self._spawn(self._ask(what, patience))
+    def _send(self, what: dict[str, Any]) -> None:
+        self._busy = self._spawn(self._ask(what))
 
-    async def _ask(self, what: dict[str, Any], patience: float) -> None:
+    async def _ask(self, what: dict[str, Any]) -> None:
         begin = time.monotonic()
         made = self._made.get(self.kind)
         try:
@@ -252,13 +269,15 @@ class PlannerLink:
             async with self._turn:
                 made.stdin.write(json.dumps(what).encode() + b"\n")
                 await made.stdin.drain()
-                told = await self._read(made, patience)
+                told = await self._read(made)
+        except (_Killed, BrokenPipeError, ConnectionResetError) as error:
+            told = {"killed": str(error) or "it is gone"}
         except (TimeoutError, OSError, ValueError) as error:
-            told = {"error": f"{type(error).__name__} {error}".strip()}
+            told = {"error": str(error) or "it does not answer"}
         self._busy = None
-        if "error" in told:
+        if "error" in told or "killed" in told:
             self._drop(self.kind)
-            self._failed(told["error"])
+            self._failed(told.get("error") or told["killed"], blame="error" in told)
             return
         self._failures = 0
         if what["do"] == "begin":
@@ -268,19 +287,43 @@ class PlannerLink:
             self.engine.decided(told)
         self.told()
 
-    async def _read(self, made: Process, patience: float) -> dict[str, Any]:
-        assert made.stdout is not None
-        line = await asyncio.wait_for(made.stdout.readline(), patience)
-        if not line:
-            raise OSError("it ended")
-        found: dict[str, Any] = json.loads(line)
-        return found
+    async def _read(self, made: Process, compiler_s: float = 0.0) -> dict[str, Any]:
+        """Return what a planner answers; signs of life before that extend its time.
 
-    def _failed(self, why: str) -> None:
-        """Tell the engine, later and later where it goes on failing."""
+        compiler_s: how long it may be silent after the first sign of life. Raises TimeoutError if it is silent for too
+        long, _Killed if somebody else ended it, OSError if it ended by itself.
+        """
+        assert made.stdout is not None
+        patience = SILENT_S
+        while True:
+            line = await self._line(made, made.stdout, patience)
+            if not line:
+                raise await _end_of(made)
+            found: dict[str, Any] = json.loads(line)
+            if "progress" not in found:
+                return found
+            patience = max(SILENT_S, compiler_s)
+
+    async def _line(self, made: Process, stream: asyncio.StreamReader, patience: float) -> bytes:
+        """Return the next line. One that sleeps is waited for less long than one that works or waits for a cpu."""
+        begin, read = time.monotonic(), asyncio.ensure_future(stream.readline())
+        try:
+            while True:
+                done, _ = await asyncio.wait([read], timeout=min(patience, 1.0))
+                if done:
+                    return read.result()
+                silent = time.monotonic() - begin
+                if silent > patience and (silent > max(patience, STARVED_S) or not _works(made.pid)):
+                    raise TimeoutError(f"it did not answer for {silent:.0f} s")
+        finally:
+            if not read.done():
+                read.cancel()
+
+    def _failed(self, why: str, blame: bool = True) -> None:
+        """Tell the engine, later and later if it goes on. blame: the policy is at fault."""
         self._failures += 1
         delay = min(0.05 * 2**self._failures, RETRY_S)
-        asyncio.get_running_loop().call_later(delay, lambda: (self.engine.failed(why), self.told()))
+        asyncio.get_running_loop().call_later(delay, lambda: (self.engine.failed(why, blame), self.told()))
 
     def _drop(self, kind: str) -> None:
         self._loaded.discard(kind)
@@ -293,3 +336,18 @@ class PlannerLink:
 
 async def _reaped(made: Process) -> None:
     await made.wait()
+
+
+async def _end_of(made: Process) -> Exception:
+    """Return what to raise for a planner that has ended."""
+    code = await made.wait()
+    if -code in OUTSIDE:
+        return _Killed(f"it was killed by signal {-code}")
+    if -code == signal.SIGVTALRM:
+        return OSError("the policy did not decide within its cpu time: it loops")
+    return OSError(f"it ended by signal {-code}" if code < 0 else f"it ended with exit code {code}")
+
+
+def _works(pid: int) -> bool:
+    """Return whether a process computes, or would if it had a cpu."""
+    return state(pid) == b"R"

@@ -8,8 +8,10 @@ The machine is one node; a licence is a resource of it, so every policy can be u
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +56,8 @@ from backfill.queue.feed import Message
 from backfill.worlds.simulated import sorter
 
 ROOM = 256  # jobs for which the first State has room
+DECISION_CPU_S = 8.0  # a policy that needs more for one decision loops
+PROGRESS_S = 0.5  # between two signs of life while a history is replayed
 MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
 ANEW = "the queue runs a preempted job anew from its beginning"
@@ -76,7 +80,13 @@ def platform_of(resources: dict[str, int]) -> Platform:
 
 
 class Planner:
-    """A policy and its State since an epoch began."""
+    """A policy and its State since an epoch began.
+
+    decision_cpu_s: CPU time after which the kernel ends a process (SIGVTALRM) whose policy is still deciding; compiled
+    code cannot be interrupted in another way. 0 for no bound.
+    """
+
+    decision_cpu_s = 0.0
 
     def __init__(self, text: str, epoch: dict[str, Any]) -> None:
         self.policy, params = load_policy(text)
@@ -163,11 +173,16 @@ class Planner:
             self._fit_capacity()
         self._do(DECIDE)
         self.arrange(state)
-        with suppress(Misused):  # it is told below
-            if self.policy.compiled:
-                decide_once(self.policy.entry, state)
-            else:
-                self.policy.decide(self.view)
+        entry = self.policy.entry if self.policy.compiled else None  # which may have to be compiled first
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.decision_cpu_s)
+        try:
+            with suppress(Misused):  # it is told below
+                if entry is not None:
+                    decide_once(entry, state)
+                else:
+                    self.policy.decide(self.view)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         if state.trace.error[0] != OK:
             raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
         return self._read(now, [message[1] for message in messages if message[0] == "gone"])
@@ -332,8 +347,10 @@ def _check_preempts(policy: Policy, params: Any) -> None:
         raise UsageError(f"policy {policy.name} preempts jobs {what}; {ANEW}; expected {other}")
 
 
-def answer(planner: Planner | None, asked: dict[str, Any]) -> tuple[Planner, Decisions]:
-    """One request of the daemon."""
+def answer(
+    planner: Planner | None, asked: dict[str, Any], progress: Callable[[], None] = lambda: None
+) -> tuple[Planner, Decisions]:
+    """Answer a request of the daemon. progress: is called now and then while a long history is replayed."""
     if asked["do"] == "ask":
         assert planner is not None
         return planner, planner.decide(asked["now"], asked["messages"])
@@ -342,7 +359,11 @@ def answer(planner: Planner | None, asked: dict[str, Any]) -> tuple[Planner, Dec
     passes: list[Any] = []
     plan: dict[int, int | None] = {}
     wake = None
+    spoke = time.monotonic()
     for now, messages in asked["history"]:
+        if time.monotonic() - spoke > PROGRESS_S:
+            progress()
+            spoke = time.monotonic()
         done = planner.decide(now, messages)
         plan = dict(done["plan"]) if done["anew"] else plan | dict(done["plan"])
         passes.append(feed.decisions(done))
@@ -361,9 +382,10 @@ def serve(text: str) -> None:
         out.write(json.dumps(told) + "\n")
         out.flush()
 
-    planner = None
+    planner, Planner.decision_cpu_s = None, DECISION_CPU_S
     try:
         policy, _ = load_policy(text)
+        say({"progress": True})  # from here on only the compiler may take long
         if policy.compiled:
             _ = policy.entry
         say({"loaded": True})
@@ -374,7 +396,7 @@ def serve(text: str) -> None:
 
                 say({"asked": aside(planner, asked)})
                 continue
-            planner, told = answer(planner, asked)
+            planner, told = answer(planner, asked, lambda: say({"progress": True}))
             say(told)
     except BackfillError as error:
         say({"error": str(error)})
@@ -383,5 +405,7 @@ def serve(text: str) -> None:
         raise
 
 
-if __name__ == "__main__":
-    serve(sys.argv[1])
+if __name__ == "__main__":  # as the module that others import, not as a second one of the same name
+    from backfill.queue import planner as imported
+
+    imported.serve(sys.argv[1])

@@ -66,7 +66,8 @@ def print_queue(found: Facts, jobs: list[Facts], most: int | None = None) -> Non
             used.append(f"others use {told['others']} {name}")
     policy = f"policy {found['policy']}"
     if found["policy"] != found["asked_policy"]:
-        policy += f" in place of {found['asked_policy']}, which failed"
+        policy += f" in place of {found['asked_policy']}, which failed twice at the same pass"
+        policy += f" (backfill serve --policy {found['asked_policy']} tries it again)"
     if found["planner"] != "ready":
         policy += ", which is starting"
     print(f"{running} running, {states.count('PENDING')} pending; {', '.join(used)}. {policy}{age_text(found)}")

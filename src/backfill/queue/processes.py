@@ -84,6 +84,11 @@ def _stat(pid: int) -> tuple[bytes, int, int]:
         return b"", 0, 0
 
 
+def state(pid: int) -> bytes:
+    """Return the letter of the state of a process, as ps shows it; empty if there is none."""
+    return _stat(pid)[0]
+
+
 def lives(record: Record, who: str = "pid") -> bool:
     """Return whether a process of an attempt's record, its job (pid) or its supervisor, is there.
 

@@ -1,0 +1,109 @@
+"""Policies that loop, crash or are not there, and planners that somebody kills: the queue goes on. Real processes."""
+
+import json
+import signal
+
+import pytest
+
+from backfill.queue.link import OUTSIDE
+
+HEAD = "import os, time\nimport backfill as bf\n\n\n@bf.policy({name!r}, compiled=False)\ndef {name}(view):\n"
+LOOPS = {
+    "computes": "    while True:\n        pass\n",
+    "sleeps": "    while True:\n        time.sleep(100)\n",
+    "ends": "    os._exit(0)\n",
+    "raises": "    raise SystemExit(0)\n",
+    "segfaults": "    os.kill(os.getpid(), 11)\n",
+}
+
+
+def own_policy(live, body, name="mine"):
+    (live.folder / f"{name}.py").write_text(HEAD.format(name=name) + body)
+    live.configure(f"{name}.py:{name}")
+
+
+def planner(live):
+    return live.until(lambda: [*live.request("ping")["planner"]["pids"].values()])
+
+
+@pytest.mark.parametrize("what", LOOPS)
+def test_a_policy_that_does_not_decide_is_replaced_and_may_return(live, what):
+    own_policy(live, LOOPS[what])
+    number = live.submit("-t", "1", "--wrap", "echo ran")
+    live.run("wait", number)  # which gives up before a looping policy was given up once
+    found = live.request("queue")
+    assert found["policy"] == "easy"
+    assert "mine" in found["asked_policy"]
+    last = live.run("queue").stdout.splitlines()[-1]
+    assert "policy easy in place of" in last
+    assert "backfill serve --policy" in last
+    if what in ("computes", "sleeps"):
+        return  # its trial takes as long as it may
+    told = live.run("serve", "--policy", found["asked_policy"], check=1).stderr
+    assert "--drop-promises lets" in told
+    live.run("serve", "--policy", found["asked_policy"], "--drop-promises")
+    assert live.request("queue")["policy"] == found["asked_policy"]
+
+
+def test_a_policy_that_loops_is_replaced_at_once_on_request(live):
+    own_policy(live, LOOPS["computes"])
+    number = live.submit("-t", "1", "--wrap", "echo ran")
+    live.until(lambda: live.request("ping")["planner"]["pids"])
+    live.run("serve", "--policy", "fcfs", "--drop-promises")
+    live.run("wait", number)
+    found = live.request("queue")
+    assert (found["policy"], found["asked_policy"]) == ("fcfs", "fcfs")
+
+
+def test_a_policy_that_would_loop_is_found_by_its_trial(live):
+    number = live.submit("-t", "1", "-c", "4", "--wrap", "while [ ! -e go ]; do sleep 0.05; done")
+    live.submit("-t", "1", "-c", "4", "--", "true")
+    own_policy(live, LOOPS["computes"])
+    live.until(lambda: live.request("ping")["planner"]["ready"])
+    told = live.run("serve", "--policy", "mine.py:mine", "--dry-run", check=1).stderr
+    assert "a policy that loops" in told
+    assert live.request("queue")["policy"] == "easy"
+    (live.folder / "go").touch()
+    live.run("wait", number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_planner_that_is_killed_is_made_anew_with_its_policy(live, number):
+    assert number in OUTSIDE
+    live.configure("easy-sjf")
+    live.submit("-t", "1", "-H", "--", "true")
+    for _ in range(5):
+        for pid in planner(live):
+            live.kill(pid) if number == signal.SIGKILL else _terminate(pid)
+        job = live.submit("-t", "1", "--", "true")
+        live.run("wait", job)
+    found = live.request("queue")
+    assert (found["policy"], found["asked_policy"]) == ("easy-sjf", "easy-sjf")
+    assert "in place of" not in live.run("queue").stdout
+
+
+def _terminate(pid):
+    from backfill.queue import processes
+
+    processes.send(pid, signal.SIGTERM)
+
+
+def test_files_of_the_working_folder_are_nobodys_modules(live):
+    for name in ("random", "json", "numpy", "numba", "asyncio", "signal"):
+        (live.folder / f"{name}.py").write_text("raise RuntimeError('this is not yours')\n")
+    number = live.submit("-t", "1", "--wrap", "echo ran")  # the folder in which all of them are called
+    live.run("wait", number)
+    assert json.loads(live.run("eta", "--json").stdout)["jobs"] == []
+    assert "this is not yours" not in (live.folder / "daemon.log").read_text()
+    live.run("simulate", "model:lublin?jobs=50&cpus=16", "--cpus", 16, "--policy", "fcfs")
+
+
+@pytest.mark.parametrize("name", ["nosuch", "esy", "nosuch:k=3"])
+def test_a_policy_that_is_not_there_is_told_by_the_first_command(live, name):
+    live.configure(name)
+    for words in (["submit", "--", "true"], ["queue"]):
+        told = live.run(*words, check=4).stderr
+        assert f"config.toml: unknown policy '{name.partition(':')[0]}'" in told
+        assert told.count("\n") == 1
+    live.configure("easy")
+    live.run("wait", live.submit("--", "true"))
