@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -11,13 +12,63 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill.queue import connection
+from backfill.queue import connection, processes
 from tests.queue.conftest import Live
 from tests.queue.test_clock import queue_at
 from tests.queue.world import Clock
 
 SMALL = "6m"
 MANY = 50 if "BACKFILL_KILLS" in os.environ else 12
+
+
+def test_jobs_have_the_limits_of_who_submits_them_and_not_of_who_started_the_daemon(live):
+    first = f"ulimit -S -t 3; ulimit -S -n 100; exec nice -n 5 taskset -c 0 {sys.executable} -m backfill serve --detach"
+    subprocess.run(["/bin/bash", "-c", first], env=live.env, check=True, cwd="/")
+    show = "echo $(ulimit -S -t) $(ulimit -S -n) $(ulimit -H -n) $(ulimit -c) $(nice) $(OMP_NUM_THREADS= nproc)"
+    submit = f"{sys.executable} -m backfill submit --parsable -- bash -c '{show}'"
+    mine = f"ulimit -S -t 1000; ulimit -S -n 300; ulimit -c 0; exec nice -n 7 {submit}"
+    done = subprocess.run(["/bin/bash", "-c", mine], env=live.env, capture_output=True, text=True, cwd="/")
+    number = int(done.stdout)
+    live.run("wait", number)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    cpus = len(os.sched_getaffinity(0))  # the queue has more cpus than the machine, so it binds no job to some
+    assert live.run("log", number).stdout.split() == ["1000", "300", str(hard), "0", "7", str(cpus)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two processes of a user without privileges")
+def test_memory_that_a_process_hides_counts():
+    """Two processes of a user without privileges: one that changed its user cannot be read by the other one."""
+    (ready, say), (result, tell) = os.pipe(), os.pipe()
+    hidden = os.fork()
+    if hidden == 0:
+        os.setuid(65534)
+        kept = b"x" * (300 << 20)
+        os.write(say, kept[:1])
+        signal.pause()
+    os.read(ready, 1)
+    looks = os.fork()
+    if looks == 0:
+        try:
+            os.setuid(65534)
+            with pytest.raises(PermissionError), open(f"/proc/{hidden}/smaps_rollup") as file:
+                file.read()
+            os.write(tell, str(processes.memory_of(hidden)).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(looks, 0)
+    processes.send(hidden, signal.SIGKILL)
+    os.waitpid(hidden, 0)
+    assert int(os.read(result, 100)) > 290 << 20
+
+
+def test_the_peak_of_a_job_is_that_of_all_its_processes(live):
+    (live.folder / "two.py").write_text(
+        "import subprocess, sys, time\nkept = b'x' * (80 << 20)\nif len(sys.argv) < 2:\n"
+        "    subprocess.run([sys.executable, __file__, 'again'])\nelse:\n    time.sleep(3)\n"
+    )
+    number = live.submit("-t", "1", "--mem", "1G", "--", sys.executable, "two.py")
+    live.run("wait", number)
+    assert live.job(number)["maxrss"] > 150 << 20
 
 
 def test_a_daemon_that_nobody_waits_for_any_more_ends(live):

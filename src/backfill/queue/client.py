@@ -20,7 +20,6 @@ START_S, ANSWER_S = 10.0, 60.0
 CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE, "starting": STARTING}
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 SENDS_ENVIRONMENT = ("submit", "test")
-LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
@@ -283,8 +282,9 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
     if mode not in ("append", "truncate"):
         raise Unreadable(f"--open-mode: {mode!r}; expected append or truncate")
     spec: Facts = {"argv": argv, "cwd": cwd, "env": environment(given.get("export", "ALL")), "umask": _umask()}
-    spec["limits"] = _limits()
-    spec |= {name: given[name] for name in ("output", "error", "input", "warn", "keep_descendants") if name in given}
+    spec |= _place() | {
+        name: given[name] for name in ("output", "error", "input", "warn", "keep_descendants") if name in given
+    }
     if mode == "truncate":
         spec["truncate"] = True
     if script is not None:
@@ -333,10 +333,16 @@ def _umask() -> int:
     return mask
 
 
-def _limits() -> dict[str, list[int]]:
+def _place() -> Facts:
+    """Return what a process here inherits beside its environment: limits, nice value, and cpus, if not all of them."""
     import resource
 
-    return {name: [*resource.getrlimit(getattr(resource, name))] for name in LIMITS if hasattr(resource, name)}
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"]  # an old alias
+    found: Facts = {"limits": {name: [*resource.getrlimit(getattr(resource, name))] for name in names}}
+    found["nice"] = os.getpriority(os.PRIO_PROCESS, 0)
+    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
+        found["affinity"] = sorted(os.sched_getaffinity(0))
+    return found
 
 
 def _script(path: str) -> str | None:

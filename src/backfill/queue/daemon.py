@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -469,10 +470,28 @@ def _wanted() -> bool:
     return not over
 
 
+def _shed_limits() -> None:
+    """Shed what this process has from whoever started it: jobs get what their submitters have."""
+    for name in dir(resource):
+        if name.startswith("RLIMIT_") and name != "RLIMIT_STACK":  # that is the size of the stack of each thread
+            which = getattr(resource, name)
+            hard = resource.getrlimit(which)[1]
+            for most in (resource.RLIM_INFINITY, hard):
+                try:
+                    resource.setrlimit(which, (most, most))
+                    break
+                except (ValueError, OSError):  # without a privilege, up to the hard limit
+                    continue
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
 def main() -> int:
     """Serve the queue of $BACKFILL_HOME."""
     folder = Path(home())
     os.umask(0o077)
+    _shed_limits()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         wrong = trouble(str(folder))

@@ -20,7 +20,6 @@ from backfill.queue.home import near
 from backfill.queue.states import ENDING, STARTING
 
 START_S = 5.0  # for a keeper to come up; so long an attempt may take to claim its folder, too
-LIMITS = ("RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK", "RLIMIT_FSIZE", "RLIMIT_DATA")
 
 
 class LocalLauncher:
@@ -67,7 +66,7 @@ class LocalLauncher:
         self._launched[key] = time.monotonic()
         try:
             told = attempt_spec(self.home, job, spec)
-            told["affinity"] = job.cpu_ids if self.pinned else []
+            told["affinity"] = job.cpu_ids if self.pinned else spec.get("affinity", [])
             attempts.prepare(self.home, *key, told)
             self._send(attempts.name(*key).encode())
         except OSError as error:
@@ -284,6 +283,7 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         "cwd": cwd,
         "umask": spec.get("umask", 0o077),
         "limits": spec.get("limits", {}),
+        "nice": spec.get("nice"),
         **files(home, job, spec),
         "truncate": spec.get("truncate", False),
         "memory": job.need.get("memory", 0),

@@ -14,6 +14,7 @@ import resource
 import select
 import signal
 import time
+from contextlib import suppress
 
 from backfill.queue import witness
 from backfill.queue.processes import (
@@ -23,6 +24,7 @@ from backfill.queue.processes import (
     descendants,
     fault,
     instant,
+    memory_of,
     note_told,
     read_json,
     send,
@@ -68,8 +70,6 @@ def become_job(spec: Record, go: int, errors: int) -> None:
 
 def _set_up(spec: Record, errors: int) -> None:
     os.umask(spec.get("umask", 0o077))
-    for name, (soft, hard) in spec.get("limits", {}).items():
-        _limit(getattr(resource, name, None), soft, hard)
     cwd = spec.get("cwd", "/")
     try:
         os.chdir(cwd)
@@ -91,6 +91,11 @@ def _set_up(spec: Record, errors: int) -> None:
     os.closerange(low, errors)
     os.closerange(errors + 1, 65_536)
     argv, env = spec["argv"], spec["env"]
+    if spec.get("nice") is not None:
+        with suppress(PermissionError):  # a lower value than that of the keeper needs a privilege
+            os.setpriority(os.PRIO_PROCESS, 0, spec["nice"])
+    for name, (soft, hard) in spec.get("limits", {}).items():  # last, since they bind this process as well
+        _limit(getattr(resource, name, None), soft, hard)
     try:
         if "/" in argv[0]:
             os.execve(argv[0], argv, env)
@@ -101,13 +106,15 @@ def _set_up(spec: Record, errors: int) -> None:
 
 
 def _limit(which: int | None, soft: int, hard: int) -> None:
+    """Set a limit as its submitter had it; without a privilege not above the hard limit of this process."""
     if which is None:
         return
-    most = resource.getrlimit(which)[1]
-    if most != resource.RLIM_INFINITY:
+    try:
+        resource.setrlimit(which, (soft, hard))
+    except (ValueError, PermissionError):
+        most = resource.getrlimit(which)[1]
         hard = most if hard == resource.RLIM_INFINITY else min(hard, most)
-        soft = hard if soft == resource.RLIM_INFINITY else min(soft, hard)
-    resource.setrlimit(which, (soft, hard))
+        resource.setrlimit(which, (hard if soft == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
 def _fail(errors: int, cause: str, detail: str, code: int) -> NoReturn:
@@ -124,6 +131,7 @@ class Supervisor:
         self.detail: str | None = None
         self.kill_at: float | None = None
         self.over_memory = 0
+        self.peak = 0  # memory of all processes, as far as it was measured
 
     def path(self, name: str) -> str:
         """A file of the run folder."""
@@ -153,8 +161,9 @@ class Supervisor:
         ended = instant()
         self.reap()
         fault("before-exit-record")
+        peak, cpu = max(used.ru_maxrss * 1024, self.peak), int((used.ru_utime + used.ru_stime) * 1e6)
         record = {"status": status, "cause": self.cause, "detail": self.detail, "by": "supervisor", **ended,
-                  "maxrss": used.ru_maxrss * 1024, "cpu": int((used.ru_utime + used.ru_stime) * 1e6)}  # fmt: skip
+                  "maxrss": peak, "cpu": cpu}  # fmt: skip
         os.makedirs(self.run, mode=0o700, exist_ok=True)  # the job may have removed it
         write_whole(self.path("exit.json"), record)
         fault("after-exit-record")
@@ -289,16 +298,16 @@ class Supervisor:
             send(pid, signal.SIGKILL)
 
     def uses_too_much(self, limit: int) -> bool:
-        """Whether two readings in a row were above the limit."""
-        used = 0
-        for pid in descendants(os.getpid()):
-            try:
-                with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-                    used += sum(int(line.split()[1]) for line in file if line.startswith((b"Pss:", b"SwapPss:")))
-            except (OSError, ValueError):
-                continue
-        self.over_memory = self.over_memory + 1 if used * 1024 > limit else 0
+        """Return whether two readings in a row were above the limit."""
+        used = self.measure()
+        self.over_memory = self.over_memory + 1 if used > limit else 0
         return self.over_memory >= 2
+
+    def measure(self) -> int:
+        """Return the memory of all processes of the job, in bytes, and keep the highest value."""
+        used = sum(map(memory_of, descendants(os.getpid())))
+        self.peak = max(self.peak, used)
+        return used
 
     def reap(self) -> None:
         """What the job left behind ends with it."""
