@@ -11,6 +11,7 @@ The commands find the core install alone: of an extra only what the page has tol
     python -m tests.docs.examples docs/reference/commands.md     writes the outputs anew; lines with `...` stay
 """
 
+import hashlib
 import os
 import re
 import subprocess
@@ -77,6 +78,7 @@ def printed(command: str, folder: Path, without: str = "") -> str:
         cwd=folder,
         env=os.environ
         | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "80", "BACKFILL_HOME": str(folder / ".queue")}
+        | {"BACKFILL_REGISTRY": f"page-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"}  # others are not seen
         | core,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -37,7 +37,11 @@ recovery   what happened while no daemon was there
 daemon     sockets, clock and processes around the engine
 words      times, sizes and lists as users write them
 options    the options of the verbs
+sbatch     scripts of Slurm: what their options become, and the variables that they find
+neighbours other queues on this machine
 client     the verbs
+printing   the queue and its jobs on a terminal
+boot       a queue that starts with the machine
 restoring  `serve --restore`
 asking     the verbs that ask what will come
 top        the queue on a screen

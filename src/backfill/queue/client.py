@@ -134,7 +134,8 @@ class Queue:
             if code is not None and code not in (0, 75):
                 with open(said_in, "rb") as file:
                     said = file.read()[size:].decode(errors="replace").strip().splitlines()
-                why = said[-1].removeprefix("backfill: ") if said else f"exit code {code}"
+                ours = [line.removeprefix("backfill: ") for line in said if line.startswith("backfill: ")]
+                why = [f"exit code {code}", *said[-1:], *ours[-1:]][-1]  # others may say more as they end
                 raise Problem(f"the daemon does not start: {why}", UNREACHABLE)
             time.sleep(0.005)
         raise Problem(f"the daemon does not start; see {said_in}", UNREACHABLE)
