@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,11 @@ def missing(above: str) -> str:
     return " ".join([others, *(modules for name, modules in EXTRAS.items() if name not in named)])
 
 
+def midday() -> str:
+    """Return a time zone in which it is about ten o'clock: shortly before midnight the queue shows dates as well."""
+    return f"DAY{time.gmtime().tm_hour - 10:+d}"
+
+
 def printed(command: str, folder: Path, without: str = "") -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     core = {"PYTHONPATH": os.pathsep.join([str(CORE), os.environ.get("PYTHONPATH", "")]), "BACKFILL_MISSING": without}
@@ -79,6 +85,7 @@ def printed(command: str, folder: Path, without: str = "") -> str:
         env=os.environ
         | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "80", "BACKFILL_HOME": str(folder / ".queue")}
         | {"BACKFILL_REGISTRY": f"page-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"}  # others are not seen
+        | ({"TZ": midday()} if "backfill simulate" not in command else {})
         | core,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
