@@ -14,6 +14,7 @@ The commands find the core install alone: of an extra only what the page has tol
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from backfill.queue import processes
 
 ROOT = Path(__file__).parents[2]
 CORE = Path(__file__).parent / "core_install"
@@ -51,17 +54,26 @@ class Ran:
 
 
 def run_page(text: str, folder: Path) -> Iterator[Ran]:
-    for block in BLOCK.finditer(text):
-        kind, body = block.groups()
-        if kind == "python":
-            if title := TITLE.match(body):
-                (folder / title[1]).write_text(body)
-            continue
-        for step in COMMAND.finditer(body):
-            begin, end = block.start(2) + step.start(2), block.start(2) + step.end(2)
-            yield Ran(step[1], step[2], printed(step[1], folder, missing(text[:begin])), slice(begin, end))
+    try:
+        for block in BLOCK.finditer(text):
+            kind, body = block.groups()
+            if kind == "python":
+                if title := TITLE.match(body):
+                    (folder / title[1]).write_text(body)
+                continue
+            for step in COMMAND.finditer(body):
+                begin, end = block.start(2) + step.start(2), block.start(2) + step.end(2)
+                yield Ran(step[1], step[2], printed(step[1], folder, missing(text[:begin])), slice(begin, end))
+    finally:
+        end_queue(folder)
+
+
+def end_queue(folder: Path) -> None:
+    """End the daemon of a page's queue, then its jobs and what waits for more of them."""
     if (folder / ".queue" / "sock").exists():
         printed("backfill serve --stop", folder)
+    for pid in processes.belonging({"BACKFILL_HOME": str(folder / ".queue")}):
+        processes.send(pid, signal.SIGKILL)
 
 
 def missing(above: str) -> str:

@@ -94,7 +94,10 @@ def test_a_copy_that_is_killed_harms_nobody(live):
     asking = subprocess.Popen([*PYTHON, "eta"], env=live.env, stderr=subprocess.PIPE, text=True)
     (copy, *_) = live.until(lambda: processes.descendants(planner))
     live.kill(copy)
-    assert asking.communicate(timeout=60)[1] == "backfill: there is no answer: see daemon.log\n"
+    assert (
+        asking.communicate(timeout=60)[1]
+        == "backfill: there is no answer: its process was ended, as a policy that loops is; see daemon.log\n"
+    )
     assert asking.returncode == 1
     assert answer(live, "eta")["jobs"][0]["id"] == waiting
     (live.folder / "on").unlink()

@@ -111,7 +111,7 @@ def test_the_doctor_looks_at_what_is_compiled(live, tmp_path):
     assert found["hint"] == "set BACKFILL_CACHE_DIR to a writable folder"
     (live.folder / "config.toml").write_text('cpus = 4\npolicy = "easi"\n')
     del compiler["BACKFILL_CACHE_DIR"]
-    assert "easi" in findings_of(live, check=1, **compiler)["compiler"]["told"]
+    assert "unknown policy 'easi'" in findings_of(live, check=1, **compiler)["settings"]["told"]
 
 
 def screen(live, key):

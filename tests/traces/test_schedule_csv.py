@@ -1,3 +1,4 @@
+import gzip
 import io
 from dataclasses import replace
 from pathlib import Path
@@ -221,5 +222,8 @@ def test_all_legal_times_come_back_to_the_microsecond(times: list[tuple[int, int
 @pytest.mark.parametrize("path", sorted((SHARED / "oracle").glob("*.*.*.csv.gz")), ids=lambda path: path.name)
 def test_schedules_of_other_simulators_are_read(path: Path):
     table = read_schedule(path)
+    if table.submit is None or table.end is None:
+        assert gzip.decompress(path.read_bytes()).startswith(b"job,start\n")
+        return
     assert (table.start >= table.submit).all()
     assert (table.end >= table.start).all()

@@ -165,7 +165,7 @@ class PlannerLink:
         finally:
             path.unlink(missing_ok=True)
         if not text:
-            raise OSError("a policy that loops, or another mistake; see daemon.log")
+            raise OSError("its process was ended, as a policy that loops is; see daemon.log")
         found: Facts = json.loads(text)
         return found
 
