@@ -14,8 +14,10 @@ import pytest
 
 from backfill.queue import home
 from backfill.queue.link import PlannerLink
-from backfill.queue.printing import changed_text, folded_rows, unchanged_text
+from backfill.queue.printing import changed_text, unchanged_text
+from backfill.queue.shown import queue_rows
 from tests.queue.conftest import PYTHON
+from tests.queue.virtual import SECOND, Virtual
 
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
 NOBODY = 65534
@@ -223,19 +225,36 @@ def test_the_queue_is_filtered_and_pending_tasks_are_folded(live):
     live.until(lambda: shown("--state", "CANCELLED", "--ended", 50).count(str(held)))
 
 
-def test_tasks_that_differ_are_not_folded_into_one_line():
-    common = {"state": "PENDING", "array": 7, "throttle": 0, "guaranteed_s": None, "median_s": None, "p90_s": None}
-    rows = [
-        {**common, "id": 7 + n, "label": f"7_{n}", "index": n, "need": {"cpus": 1}, "limit_s": limit, "reason": reason}
-        for n, (limit, reason) in enumerate(
-            [(60, "Resources"), (60, "JobHeldUser"), (90, "Priority"), (60, "Priority")]
+def test_tasks_that_differ_are_not_folded_into_one_line(tmp_path):
+    queue = Virtual(tmp_path)
+    queue.submit(4, 100)
+    array = queue.submit(1, 60, array=[0, 1, 2, 3])
+    queue.request(do="hold", ids=[[array, 1]])
+    queue.request(do="edit", ids=[[array, 2]], to={"walltime": 90 * SECOND})
+    queue.engine.plan = {array + 3: 5 * SECOND}
+    queue.engine.binds = True
+
+    def shown(**asked):
+        found = drained(
+            queue_rows(queue.engine, queue.store, queue.t, {"fold": True, "states": ["PENDING"], **asked}, {})
         )
-    ]
-    rows[3]["guaranteed_s"] = 5.0
-    folded = [(row["label"], row["reason"], row["guaranteed_s"]) for row in folded_rows(rows)]
-    assert folded == [
-        ("7_[0,3]", "Resources,Priority", 5.0), ("7_1", "JobHeldUser", None), ("7_2", "Priority", None)
+        return [(row["label"], row["reason"], row["guaranteed_s"]) for row in found["jobs"]], found["more"]
+
+    whole = [
+        (f"{array}_[0,3]", "Resources", 5.0), (f"{array}_1", "JobHeldUser", None), (f"{array}_2", "Resources", None)
     ]  # fmt: skip
+    assert shown() == (whole, 0)
+    assert shown(limit=2) == (whole[:2], 1)
+    assert shown(after=array + 1, limit=1) == ([(f"{array}_2", "Resources", None)], 1)
+
+
+def drained(steps):
+    """What an answer that is made step by step is in the end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as over:
+            return over.value
 
 
 def test_all_about_a_job_is_shown_with_dates_and_readable_durations(live):

@@ -153,7 +153,7 @@ def drawn(columns):
         "limit_s": 60.0, "guaranteed_s": None, "median_s": 90.0, "p90_s": 120.0, "reason": "Resources",
     }  # fmt: skip
     found = {"now_s": 1.0, "jobs": [job], "held": {}, "capacity": {"cpus": 4}, "policy": "easy", "planner": "ready",
-             "estimates": {"age_s": 12.0, "current": True}}  # fmt: skip
+             "estimates": {"age_s": 12.0, "current": True}, "states": {"PENDING": 1}, "more": 0}  # fmt: skip
     console = Console(width=columns, file=io.StringIO())
     console.print(frame(found, 30, columns))
     return console.file.getvalue().splitlines()

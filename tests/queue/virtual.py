@@ -129,6 +129,9 @@ class Virtual:
         """Until nothing follows any more."""
         while True:
             self.engine.flush()
+            while self.engine.busy:
+                self.engine.go_on()
+                self.engine.flush()
             if self._answer is None:
                 return
             told, self._answer = json.loads(json.dumps(self._answer)), None

@@ -307,7 +307,7 @@ class World:
         self.link = Link(self)
         self.engine = Engine(
             self.store, self.clock, Launcher(self.machine), self.link,
-            {"walltime": 60 * SECOND, "grace": 0}, self.fault, json.dumps,
+            {"walltime": 60 * SECOND, "grace": 0}, self.fault, json.dumps, slice_=2,
         )  # fmt: skip
         self.engine.open(CAPACITY, "fake", "1")
         for job in [*self.engine.book.jobs.values()]:
@@ -322,6 +322,9 @@ class World:
 
     def flush(self):
         self.engine.flush()
+        while self.engine.busy and self.random.random() < 0.8:  # something else may come between two slices
+            self.engine.go_on()
+            self.engine.flush()
         self.notes += self.engine.notes
         self.engine.notes.clear()
 
@@ -491,7 +494,7 @@ class World:
         for token, request in [*self.open.items()]:
             self.survive(lambda token=token, request=request: (self.submit(token, request), self.flush()))
         for _ in range(3000):
-            if not self.engine.book.jobs:
+            if not self.engine.book.jobs and not self.engine.busy:
                 break
             self.clock.t += 10 * SECOND
             held = [job.id for job in self.engine.book.jobs.values() if job.held]

@@ -81,7 +81,7 @@ def eta(words: Sequence[str]) -> int:
     if wanted is not None:
         for number in wanted:
             if number not in rows:
-                (job,) = persistent("show", home(), ids=[number])["jobs"]
+                job = persistent("output", home(), ids=[number])["job"]
                 raise Problem(f"job {job['label']} is {job['state']}; expected a pending one", FAILED)
         found["jobs"] = [rows[number] for number in wanted]
     if given.get("json"):
@@ -184,7 +184,11 @@ def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[
     else:
         yield f"{name} waits: {found['reason']}"
     for one in found["after"]:
-        yield f"  {one['kind']} {one['label']}, which is {one['state']}" + (" and held" if one["held"] else "")
+        if one["tasks"] is None:
+            yield f"  {one['kind']} {one['label']}, which is {one['state']}" + (" and held" if one["held"] else "")
+        else:
+            left = f"of whose tasks {one['tasks']:,} {'has' if one['tasks'] == 1 else 'have'} not ended"
+            yield f"  {one['kind']} {one['label']}, {left}" + (", and some are held" if one["held"] else "")
 
 
 def _reservation(found: Facts, at: Callable[[float], str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ Times are microseconds of the queue clock, memory is in bytes. Only jobs that ar
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import attrgetter
@@ -13,7 +13,8 @@ from typing import Any
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 
 Facts = dict[str, Any]
-ONE_FAILED = "afternotok-one"  # afternotok of a whole array: all its tasks over, one of them not COMPLETED
+WHOLE = "-array"  # ends the kind of a dependency on all tasks of an array
+ONE_FAILED = f"afternotok{WHOLE}"  # all its tasks over, one of them not COMPLETED
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
 
 
@@ -49,7 +50,7 @@ class Job:
     array: int = 0  # id of the first task of its array
     index: int | None = None  # its number in the array
     throttle: int = 0  # tasks of its array that may run at once; 0 any number
-    after: list[list[Any]] = field(default_factory=list)  # what it still waits for: [kind, job]
+    after: list[list[Any]] = field(default_factory=list)  # what it still waits for: [kind, job or array]
     any_of: bool = False  # one of these is enough
     singleton: bool = False
     never: bool = False  # what it waits for can never come
@@ -113,6 +114,36 @@ def whole(brief: Facts) -> Facts:
     return {**dict(USUAL), **brief}
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task of an array that is over, as far as requests about the array need it."""
+
+    id: int
+    array: int
+    index: int
+    state: str
+
+    @property
+    def label(self) -> str:
+        """How people call it."""
+        return f"{self.array}_{self.index}"
+
+
+def each_job(
+    after: Iterable[list[Any]], tasks: Mapping[int, Sequence[int]], most: int | None = None
+) -> Iterator[tuple[str, int]]:
+    """Yield the single jobs of dependencies with their kinds.
+
+    tasks: those of each array, in their order; of more than `most` the last ones are taken.
+    """
+    for kind, on in after:
+        if kind.endswith(WHOLE):
+            some = tasks.get(on, ())
+            yield from ((kind.removesuffix(WHOLE), task) for task in (some if most is None else some[-most:]))
+        else:
+            yield kind, on
+
+
 @dataclass
 class Book:
     """The jobs that are not over, what the machine has, and what of it is held."""
@@ -131,8 +162,13 @@ class Book:
     last_t: int = 0
     skew: int = 0  # what the calendar is ahead of the queue clock
     troubles: list[tuple[int, str]] = field(default_factory=list)  # what may break a promise, and when it happened
-    dependants: dict[int, set[int]] = field(default_factory=dict)  # of a job; some may be over
-    mates: dict[tuple[str, str], set[int]] = field(default_factory=dict)  # open jobs by user and name
+    dependants: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # by what they wait for
+    tasks: dict[int, set[int]] = field(default_factory=dict)  # of an array, those that are not over
+    unbegun: dict[int, set[int]] = field(default_factory=dict)  # those of them that have never been started
+    unfinished: dict[int, Facts] = field(default_factory=dict)  # arrays of which some tasks are not entered yet
+    mates: dict[tuple[str, str], list[int]] = field(
+        default_factory=dict
+    )  # heap of jobs by user and name; some are over
     active: dict[int, set[int]] = field(default_factory=dict)  # of arrays with a throttle: tasks that wait or run
     parked: dict[int, list[int]] = field(default_factory=dict)  # heap of those that the throttle keeps back
     touched: set[int] = field(default_factory=set)  # jobs whose facts changed since the last commit
@@ -146,9 +182,9 @@ class Book:
         """What nobody holds; below 0 where capacity was taken away from what runs."""
         return {name: amount - self.held.get(name, 0) for name, amount in self.capacity.items()}
 
-    def fits(self, job: Job) -> bool:
-        """Whether what a job needs is free."""
-        free = self.free()
+    def fits(self, job: Job, free: Mapping[str, int] | None = None) -> bool:
+        """Whether what a job needs is free. free: as `free` returned it, if somebody has asked already."""
+        free = self.free() if free is None else free
         return all(amount <= free.get(name, 0) for name, amount in job.need.items() if amount)
 
     def free_for_policy(self) -> dict[str, int]:
@@ -178,6 +214,8 @@ class Book:
             self.last_t = max(self.last_t, event.t)
             if event.job:
                 self._job_event(event)
+            elif event.kind == "array":
+                self.begin_array(event.data, 0)
             elif event.kind == "capacity":
                 self._set_capacity(event)
             elif event.kind == "epoch":
@@ -188,6 +226,15 @@ class Book:
                 self._decline(event)
             elif event.kind in ("up", "clock"):
                 self._look_up(event)
+
+    def begin_array(self, whole: Facts, done: int) -> None:
+        """Know of the tasks of an array that are about to be entered, but for the first ones."""
+        array = whole["job"]["id"]
+        left = range(array + done, array + len(whole["indexes"]))
+        self.unfinished[array] = whole
+        self.last_job = max(self.last_job, left[-1])
+        self.tasks.setdefault(array, set()).update(left)
+        self.unbegun.setdefault(array, set()).update(left)
 
     def settle(self) -> None:
         """What was touched is written down: forget what is over."""
@@ -287,9 +334,13 @@ class Book:
             self.fresh[job.token] = job.id
         else:
             self._take(job)
+            self._begin(job)
         self.jobs[job.id] = job
         self._index(job)
         self.touched.add(job.id)
+        whole = self.unfinished.get(job.array)
+        if whole and job.id == job.array + len(whole["indexes"]) - 1:
+            del self.unfinished[job.array]
 
     def restore(self, job: Job) -> None:
         """Enter an open job as the store has it."""
@@ -301,9 +352,16 @@ class Book:
 
     def _index(self, job: Job) -> None:
         self.last_job = max(self.last_job, job.id)
-        for _, on in job.after:
-            self.dependants.setdefault(on, set()).add(job.id)
-        self.mates.setdefault((job.user, job.name), set()).add(job.id)
+        for kind, on in job.after:
+            self.dependants.setdefault((kind, on), set()).add(job.id)
+        if job.array:
+            self.tasks.setdefault(job.array, set()).add(job.id)
+            if not job.attempt:
+                self.unbegun.setdefault(job.array, set()).add(job.id)
+        mates = self.mates.setdefault((job.user, job.name), [])
+        heappush(mates, job.id)
+        if len(mates).bit_count() == 1:  # now and then
+            mates[:] = sorted(number for number in mates if number in self.jobs)
         if job.throttle:
             self._count_active(job)
         self.review.add(job.id)
@@ -372,7 +430,7 @@ class Book:
         job.processes = {}
         job.cpu_ids, job.gpu_ids = list(data["cpu_ids"]), list(data["gpu_ids"])
         self._take(job)
-        self._met("after", job, True)
+        self._begin(job)
 
     def _spawned(self, job: Job, event: Event) -> None:
         job.spawned, job.failures, job.withdrawn = event.t, 0, 0
@@ -407,60 +465,79 @@ class Book:
         job.due, job.yields = None, False
         for name in ("exit", "signal", "maxrss", "cpu"):
             setattr(job, name, data.get(name))
+        self._begin(job)  # whoever waits for its begin waits no longer
         good = job.state == COMPLETED
-        for kind, met in (("after", True), ("afterok", good), ("afternotok", not good), ("afterany", True)):
-            self._met(kind, job, met)
+        for kind, met in (("afterok", good), ("afternotok", not good), ("afterany", True)):
+            self._decide(kind, job.id, met)
         if job.array:
-            self._met_by_task(job, good)
+            self._end_task(job, good)
         self._forget(job)
         self.over[job.id] = job
 
-    def _met(self, kind: str, job: Job, met: bool) -> None:
-        """Jobs that wait for this in another one are a step nearer to the queue, or will never get there."""
-        for other in sorted(self.dependants.get(job.id, ())):
-            later = self.jobs.get(other)
-            if later is None or [kind, job.id] not in later.after:
-                continue  # it is over, or waits for something else in this job
-            later.after.remove([kind, job.id])
+    def _begin(self, job: Job) -> None:
+        self._decide("after", job.id, True)
+        unbegun = self.unbegun.get(job.array)
+        if unbegun is not None:
+            unbegun.discard(job.id)
+            if not unbegun:
+                del self.unbegun[job.array]
+                self._decide(f"after{WHOLE}", job.array, True)
+
+    def _end_task(self, job: Job, good: bool) -> None:
+        """Decide what others wait for in the array of a job that is over."""
+        array, tasks = job.array, self.tasks[job.array]
+        tasks.discard(job.id)
+        if not good:
+            self._decide(f"afterok{WHOLE}", array, False)
+            for other in sorted(self.dependants.pop((ONE_FAILED, array), ())):  # now for the ends of the other tasks
+                later, kind = self.jobs[other], f"afterany{WHOLE}"
+                later.after.remove([ONE_FAILED, array])
+                if [kind, array] not in later.after:
+                    later.after.append([kind, array])
+                self.dependants.setdefault((kind, array), set()).add(other)
+                self.touched.add(other)
+        if not tasks:
+            del self.tasks[array]
+            for kind, met in ((f"afterok{WHOLE}", True), (ONE_FAILED, False), (f"afterany{WHOLE}", True)):
+                self._decide(kind, array, met)
+
+    def _decide(self, kind: str, on: int, met: bool) -> None:
+        """What some jobs wait for has come, or never will."""
+        for other in sorted(self.dependants.pop((kind, on), ())):
+            later = self.jobs[other]
+            later.after.remove([kind, on])
             if later.any_of:
                 later.never = not met and not later.after
                 if met:
+                    self._unlink(later)
                     later.after = []
             else:
                 later.never = later.never or not met
             self.touched.add(other)
             self.review.add(other)
 
-    def _met_by_task(self, job: Job, good: bool) -> None:
-        """Jobs that wait for a failure in an array: once there is one, they wait for the ends of the other tasks."""
-        for other in sorted(self.dependants.get(job.id, ())):
-            later = self.jobs.get(other)
-            if later is None or [ONE_FAILED, job.id] not in later.after:
-                continue
-            later.after.remove([ONE_FAILED, job.id])
-            rest = [on for kind, on in later.after if kind == ONE_FAILED and self.jobs[on].array == job.array]
-            if good:
-                later.never = later.never or not rest
-            else:
-                later.after = [pair for pair in later.after if pair[0] != ONE_FAILED or pair[1] not in rest]
-                later.after += [["afterany", on] for on in rest if ["afterany", on] not in later.after]
-            self.touched.add(other)
-            self.review.add(other)
+    def _unlink(self, job: Job) -> None:
+        for kind, on in job.after:
+            self.dependants.get((kind, on), set()).discard(job.id)
 
     def _forget(self, job: Job) -> None:
         del self.jobs[job.id]
         self.touched.discard(job.id)
         self.yielding.discard(job.id)
         self.due.discard(job.id)
-        self.dependants.pop(job.id, None)
-        for _, on in job.after:
-            self.dependants.get(on, set()).discard(job.id)
-        mates = self.mates[job.user, job.name]
-        mates.discard(job.id)
-        if not mates:
+        self._unlink(job)
+        first = self._first_mate(job)
+        if not first:
             del self.mates[job.user, job.name]
-        elif job.singleton or self.jobs[min(mates)].singleton:
-            self.review.add(min(mates))
+        elif job.singleton or self.jobs[first].singleton:
+            self.review.add(first)
+
+    def _first_mate(self, job: Job) -> int:
+        """The first open job of the same user and name; 0 if there is none."""
+        mates = self.mates[job.user, job.name]
+        while mates and mates[0] not in self.jobs:
+            heappop(mates)
+        return mates[0] if mates else 0
 
     def blocked(self, job: Job, now: int) -> str:
         """Why a pending job may not be in the policy's queue; empty where it may. now: by the queue clock."""
@@ -470,7 +547,7 @@ class Book:
             return "DependencyNeverSatisfied"
         if job.begin is not None and job.begin > now + self.skew:
             return "BeginTime"
-        if job.after or (job.singleton and min(self.mates[job.user, job.name]) < job.id):
+        if job.after or (job.singleton and self._first_mate(job) < job.id):
             return "Dependency"
         if job.throttle and len(self.active[job.array] - {job.id}) >= job.throttle:
             return "JobArrayTaskLimit"

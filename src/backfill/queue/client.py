@@ -17,6 +17,7 @@ from backfill.queue.words import Unreadable, needs_text, parse_id, parse_instant
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 10.0, 60.0
+LINES, PAGE, STORIES, NO_END = 1000, 1000, 100, 1 << 30  # rows on a terminal; in one answer; jobs with all about them
 CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE, "starting": STARTING}
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 SENDS_ENVIRONMENT = ("submit", "test")
@@ -380,34 +381,49 @@ def queue(words: Sequence[str]) -> int:
     if over and not ended:
         hint = f"expected also --ended N, or backfill history --state {','.join(over)}"
         raise Unreadable(f"--state: jobs that are {over[0]} have ended; {hint}")
-    found = persistent("queue", home(), ended=ended, estimates=True)
-    jobs = [job for job in found["jobs"] if _is_chosen(job, given)]
+    chosen: Facts = {name: given[name] for name in ("states", "users", "names") if name in given}
     if given.get("json"):
-        print(json.dumps({**found, "jobs": jobs[: given.get("most")]}))
+        print(json.dumps(_whole_queue({**chosen, "ended": ended, "estimates": True}, given.get("most", NO_END))))
         return 0
+    most = given.get("most", LINES)
+    found = persistent("queue", home(), ended=ended, estimates=True, fold=True, limit=min(most, PAGE), **chosen)
     from backfill.queue.printing import print_queue
 
-    print_queue(found, jobs, given.get("most"))
+    print_queue(found, "" if "most" in given else "; backfill queue --lines N shows N")
     return 0
 
 
-def _is_chosen(job: Facts, given: Facts) -> bool:
-    """Whether a job is one of those that `queue` was asked for."""
-    chosen = (given.get("states"), job["state"]), (given.get("users"), job["user"]), (given.get("names"), job["name"])
-    return all(some is None or value in some for some, value in chosen)
+def _whole_queue(asked: Facts, most: int) -> Facts:
+    """Return the queue with so many jobs, which come in several answers if they are many."""
+    found = persistent("queue", home(), limit=min(most, PAGE), **asked)
+    more, jobs = found["more"], found["jobs"]
+    while more and len(jobs) < most:
+        last = max((job["id"] for job in jobs if job["state"] == "PENDING"), default=0)
+        page = persistent("queue", home(), limit=min(most - len(jobs), PAGE), after=last, **asked)
+        more, jobs = page["more"], [*jobs, *page["jobs"]]
+    return {**found, "jobs": jobs, "more": more}
 
 
 def show(words: Sequence[str]) -> int:
     """Show all about jobs."""
     given, left, _ = parse("show", words)
-    found = persistent("show", home(), ids=ids_of(given, left))
+    ids = ids_of(given, left)
+    found = persistent("show", home(), ids=ids, **({"limit": PAGE} if given.get("json") else {"limit": STORIES}))
     if given.get("json"):
-        print(json.dumps({"schema": 1, **found}))
+        jobs = found["jobs"]
+        while len(jobs) < found["all"]:
+            page = persistent("show", home(), ids=ids, limit=PAGE, **{"from": len(jobs)})["jobs"]
+            if not page:
+                break
+            jobs += page
+        print(json.dumps({"schema": 1, "jobs": jobs}))
         return 0
     from backfill.queue.printing import print_job
 
     for job in found["jobs"]:
         print_job(job)
+    if found["all"] > len(found["jobs"]):
+        print(f"and {found['all'] - len(found['jobs']):,} more jobs; backfill show ARRAY_INDEX shows one, --json all")
     return 0
 
 
@@ -457,16 +473,14 @@ def log(words: Sequence[str]) -> int:
     given, left, _ = parse("log", words)
     if len(left) != 1:
         raise Unreadable("expected one job")
-    folder, ids = home(), ids_of(given, left)
-    (job, *more) = persistent("show", folder, ids=ids)["jobs"]
-    if more:
-        raise Unreadable("expected one task of an array, ARRAY_INDEX")
-    path = persistent("output", folder, ids=[job["id"]], err=bool(given.get("err")))["path"]
+    folder, ids, err = home(), ids_of(given, left), bool(given.get("err"))
+    found = persistent("output", folder, ids=ids, err=err)
+    path, ids = found["path"], [found["job"]["id"]]
     place, waits, told = 0, "", ""
     while True:
         over = not given.get("follow")
         if not over:
-            (job,) = persistent("show", folder, ids=[job["id"]])["jobs"]
+            job = persistent("output", folder, ids=ids, err=err)["job"]
             over = job["end_s"] is not None
             waits, before = _waits_for(job), waits
             if waits and waits == before != told:  # not of a job that starts in a moment

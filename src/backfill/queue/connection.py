@@ -9,8 +9,8 @@ from functools import partial
 from typing import Protocol, cast
 
 from backfill.queue.book import Facts
-from backfill.queue.commands import Refused
 from backfill.queue.home import peer
+from backfill.queue.schema import Refused
 from backfill.queue.store import encode
 
 LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment

@@ -8,22 +8,23 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from backfill.queue import attempts, commands, feed, witness
+from backfill.queue import attempts, commands, feed, schema, witness
 from backfill.queue.attempts import Verdict
 from backfill.queue.backups import keep_backups
-from backfill.queue.book import PREEMPT, Facts
+from backfill.queue.book import PREEMPT, Facts, Job, Task
 from backfill.queue.clock import QueueClock
-from backfill.queue.commands import Refused
+from backfill.queue.commands import Busy
 from backfill.queue.config import Config, kept, program
 from backfill.queue.connection import Connection
-from backfill.queue.engine import Engine
+from backfill.queue.engine import Engine, Reply
 from backfill.queue.foreseen import Foreseen
 from backfill.queue.home import SOCKET, WANTED, alone, home, near, network_type, owner, trouble
 from backfill.queue.launcher import LocalLauncher, files, note
@@ -31,7 +32,8 @@ from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
 from backfill.queue.neighbours import announce
 from backfill.queue.recovery import Numbers, first_lines, is_behind, last_number, over_line, recover
-from backfill.queue.shown import on_calendar, queue_rows, row, story
+from backfill.queue.schema import Refused
+from backfill.queue.shown import brief, on_calendar, queue_rows, row, story
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode
 from backfill.queue.words import Unreadable
@@ -41,7 +43,13 @@ STOP_S = 0.05
 SWEEP_S, QUIET_S = 0.5, 30.0
 PROTOCOL = 1
 RUNNING_ALREADY = 75
+STEP_S = 0.01  # for which an answer is worked at in one go
+SHOWN = 200  # jobs of which all is told in one answer
+WAITED_FOR_MAX = 1_000_000  # jobs, by all clients together
 FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this point is reached for the N-th time
+
+
+Steps = Generator[None, None, Facts | None]
 
 
 class Daemon:
@@ -144,7 +152,18 @@ class Daemon:
             note(self.engine.notes.pop(0))
         for client in [*self.connections]:
             client.send()
+        if self.engine.busy and not self._poked:
+            self._poked = True
+            asyncio.get_running_loop().call_soon(self._go_on)
         self._set_timer()
+
+    def _go_on(self) -> None:
+        """Meet a large request slice by slice, and answer others between two of them."""
+        try:
+            self.engine.go_on()
+        except StoreLost as error:
+            _lose(error)
+        self._flush()
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -272,47 +291,67 @@ class Daemon:
             message = json.loads(line)
             if not isinstance(message, dict):
                 raise ValueError
-        except ValueError:
+        except (ValueError, RecursionError):
             reply(Refused("a request is one JSON object in a line", "protocol").answer())
             return
         if message.get("v", PROTOCOL) != PROTOCOL:
-            reply(
-                Refused(
-                    f"the daemon speaks protocol {PROTOCOL}; restart it: backfill serve --stop", "protocol"
-                ).answer()
-            )
+            told = f"the daemon speaks protocol {PROTOCOL}; restart it: backfill serve --stop"
+            reply(Refused(told, "protocol").answer())
             return
-        look = getattr(self, f"_look_{message.get('do')}", None)
-        if look is None:
-            try:
-                self.engine.request(message, reply)
-            except StoreLost as error:
-                _lose(error)
-            return
-        self._flush()  # what is shown is on the disk
         try:
-            told = look(message, reply)
+            if schema.check(message).changes:
+                self.engine.request(message, reply)
+            else:
+                self._flush()  # what is shown is on the disk
+                self._look(message, reply)
+        except Refused as error:
+            reply(error.answer())
+        except StoreLost as error:
+            _lose(error)
+
+    def _look(self, message: Facts, reply: Reply) -> None:
+        """Answer what changes nothing, at once or step by step."""
+        self._step(getattr(self, f"_look_{message['do']}")(message, reply), message, reply)
+
+    def _step(self, steps: Steps, message: Facts, reply: Reply) -> None:
+        """Work at an answer for a moment; if it is not ready by then, go on when others have been served."""
+        end = time.perf_counter() + STEP_S
+        try:
+            while time.perf_counter() < end:
+                next(steps)
+        except StopIteration as over:
+            told = over.value
+        except Busy:
+            self.engine.defer(lambda: self._look(message, reply))
+            return
         except Refused as error:
             told = error.answer()
         except StoreLost as error:
             _lose(error)
-        except (ValueError, TypeError, KeyError) as error:
+        except Exception as error:  # a mistake of ours: this client is told, the others do not notice
             note(traceback.format_exc())
-            told = Refused(f"{message.get('do')}: {error!r}", "internal").answer()
+            told = Refused(f"{message['do']}: {error!r:.200}; see daemon.log", "internal").answer()
+        else:
+            asyncio.get_running_loop().call_soon(self._step, steps, message, reply)
+            return
         if told is not None:
             reply(told)
+            self.poke()  # answers leave after that
 
-    def _look_ping(self, message: Facts, reply: Any) -> Facts:
+    # Each yields when it may be interrupted, and returns its answer; None if it replies later.
+
+    def _look_ping(self, message: Facts, reply: Reply) -> Steps:
         link, engine = self.link, self.engine
         planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
         planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
+        yield
         return {"pid": os.getpid(), "planner": planner, "waiters": self.engine.waiters}
 
-    def _look_queue(self, message: Facts, reply: Any) -> Facts:
+    def _look_queue(self, message: Facts, reply: Reply) -> Steps:
         # A policy that is not compiled yet is too slow for what nobody asked for.
         refresh = bool(message.get("estimates")) and self.link.kind == "compiled"
         starts, estimates = self._foreseen.glance(refresh)
-        rows = queue_rows(self.engine, self.store, self.clock.now(), int(message.get("ended", 0)), starts)
+        rows = yield from queue_rows(self.engine, self.store, self.clock.now(), message, starts)
         rows["estimates"] = estimates
         rows["licences"] = {
             one.name: {"copies": one.copies, "others": one.others, "stale": one.failures > 0, "problem": one.problem}
@@ -320,19 +359,26 @@ class Daemon:
         }
         return rows
 
-    def _look_show(self, message: Facts, reply: Any) -> Facts:
-        return {"jobs": [story(self.engine, self.store, job, self.clock.now()) for job in self._chosen(message)]}
+    def _look_show(self, message: Facts, reply: Reply) -> Steps:
+        """Return all about some jobs, from a place on; of many the first ones."""
+        some, first, jobs = self._chosen(message), message.get("from", 0), []
+        for one in some[first : first + message.get("limit", SHOWN)]:
+            job = self.engine.job(one.id)
+            if job is not None:
+                jobs.append(story(self.engine, self.store, job, self.clock.now()))
+            yield
+        return {"jobs": jobs, "all": len(some)}
 
-    def _look_eta(self, message: Facts, reply: Callable[[Facts], None]) -> None:
-        """Estimates of all pending jobs."""
+    def _look_eta(self, message: Facts, reply: Reply) -> Steps:
+        """Estimate the starts of all pending jobs."""
         self._foreseen.eta(lambda told: reply(self._dated(told)))
+        yield
+        return None
 
-    def _look_explain(self, message: Facts, reply: Callable[[Facts], None]) -> Facts | None:
-        """Why a job does not run."""
-        found = self._chosen(message)
-        if len(found) != 1:
-            raise Refused("expected one job; of an array one task, ARRAY_INDEX", field="ids")
-        job = found[0]
+    def _look_explain(self, message: Facts, reply: Reply) -> Steps:
+        """Tell why a job does not run."""
+        job = self._one(message)
+        yield
         told = row(self.engine, job, self.clock.now())
         if job.state != PENDING or job.due is not None:
             facts = {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
@@ -340,24 +386,33 @@ class Daemon:
             behind = self.engine.behind(job) if job.due is not None else []
             return facts | {"for": job.preempted_for if job.cause == PREEMPT else 0,
                             "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
-        self._question(
-            {"what": "explain", "id": job.id, "reason": told["reason"]}, lambda told: reply(self._dated(told))
-        )
+        asked = {"what": "explain", "id": job.id, "reason": told["reason"]}
+        self._question(asked, lambda told: reply(self._dated(told)))
         return None
 
-    def _look_slots(self, message: Facts, reply: Callable[[Facts], None]) -> None:
-        """What fits now, and for how long."""
-        need = {str(name): int(amount) for name, amount in dict(message.get("need", {})).items()}
+    def _look_slots(self, message: Facts, reply: Reply) -> Steps:
+        """Tell what fits now, and for how long."""
+        need = message.get("need", {})
         commands.check_need(need, self.engine.context())
+        yield
         self._question(
             {"what": "slots", "need": need, "grace": self.config.defaults["grace"]},
             lambda told: reply(self._dated(told)),
         )
+        return None
 
-    def _look_test(self, message: Facts, reply: Callable[[Facts], None]) -> None:
-        """When a job would start; nothing of it is stored."""
-        done = commands.submit(message, replace(self.engine.context(), keep=lambda spec: 0))
-        tasks = [event.data["job"] for event in done.events]
+    def _look_test(self, message: Facts, reply: Reply) -> Steps:
+        """Tell when a job would start; nothing of it is stored."""
+        slices = commands.submit(message, replace(self.engine.context(), keep=lambda spec: 0))
+        events = []
+        while True:
+            try:
+                events += next(slices)
+            except StopIteration as end:
+                done = end.value
+                break
+            yield
+        tasks = [event.data["job"] for event in [*events, *done.events] if event.job]
         if not tasks:
             raise Refused("the job is queued already", "usage", "token")
 
@@ -365,16 +420,20 @@ class Daemon:
             reply(told if "error" in told else {**done.answer, **self._dated(told)})
 
         self._question({"what": "test", "tasks": tasks}, over)
+        return None
 
-    def _look_switch(self, message: Facts, reply: Callable[[Facts], None]) -> None:
-        """What another policy would do with those who wait."""
+    def _look_switch(self, message: Facts, reply: Reply) -> Steps:
+        """Tell what another policy would do with those who wait."""
         book, policy = self.engine.book, self._policy(message)
         epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": feed.base(book)}
+        yield
         self._question({"what": "switch", "policy": policy, "epoch": epoch}, lambda told: reply(self._dated(told)))
+        return None
 
-    def _look_policy(self, message: Facts, reply: Callable[[Facts], None]) -> Facts:
-        """Another policy takes over, until config.toml names another one."""
+    def _look_policy(self, message: Facts, reply: Reply) -> Steps:
+        """Let another policy take over, until config.toml names another one."""
         policy = self._policy(message)
+        yield
         self.engine.take_over(policy, program())
         self.poke()
         return {"policy": policy}
@@ -399,25 +458,32 @@ class Daemon:
 
         self.link.question(self.folder, asked, answered)
 
-    def _look_find(self, message: Facts, reply: Any) -> Facts:
+    def _look_find(self, message: Facts, reply: Reply) -> Steps:
+        yield
         return {"ids": [job.id for job in self._chosen(message)]}
 
-    def _look_output(self, message: Facts, reply: Any) -> Facts:
-        (job,) = self._chosen(message)
+    def _look_output(self, message: Facts, reply: Reply) -> Steps:
+        """Tell where the output of a job is, and whether more will come: asked several times a second."""
+        job = self._one(message)
+        yield
         found = files(self.folder, job, self.store.spec(job.spec))
-        return {"path": (message.get("err") and found["error"]) or found["output"]}
+        path = (message.get("err") and found["error"]) or found["output"]
+        return {"path": path, "job": brief(self.engine, job, self.clock.now())}
 
-    def _look_wait(self, message: Facts, reply: Any) -> Facts | None:
+    def _look_wait(self, message: Facts, reply: Reply) -> Steps:
         """Answer when all of the jobs are over."""
         try:
             left = {job.id for job in self._chosen(message)}
         except Refused:
-            if not all(self._has_ended(one) for one in message.get("ids", ())):
+            if not all(self._has_ended(one) for one in message["ids"]):
                 raise
             left = set()
         found: dict[int, Facts] = {}
         if not left:
             return {"jobs": []}
+        if len(left) + self.engine.waiters > WAITED_FOR_MAX:
+            told = f"others wait for {self.engine.waiters:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
+            raise Refused(f"{told}; wait for fewer jobs at once", "full", "ids")
 
         def over(told: Facts) -> None:
             if "error" in told:
@@ -429,18 +495,28 @@ class Daemon:
 
         for number in sorted(left):
             self.engine.wait(number, over)
+            yield
         return None
 
     def _has_ended(self, one: Any) -> bool:
         """Whether jobs are meant by a name that some had which are over by now."""
-        return isinstance(one, dict) and bool(self.store.jobs("name = ?", (str(one.get("name")),), 1))
+        return isinstance(one, dict) and bool(self.store.jobs("name = ?", (one["name"],), 1))
 
-    def _look_stop(self, message: Facts, reply: Any) -> Facts:
+    def _look_stop(self, message: Facts, reply: Reply) -> Steps:
         asyncio.get_running_loop().call_later(STOP_S, self._stopped.set)
+        yield
         return {"pid": os.getpid()}
 
-    def _chosen(self, message: Facts) -> Any:
+    def _chosen(self, message: Facts) -> list[Job | Task]:
         return commands.chosen(message, self.engine.context())
+
+    def _one(self, message: Facts) -> Job:
+        """Return the one job that a request is about."""
+        found = self._chosen(message)
+        job = self.engine.job(found[0].id) if len(found) == 1 else None
+        if job is None:
+            raise Refused("expected one job; of an array one task, ARRAY_INDEX", field="ids")
+        return job
 
 
 def _lose(error: StoreLost) -> NoReturn:

@@ -60,17 +60,17 @@ class Machine:
         with contextlib.suppress(Problem):
             asked = Queue(str(folder), start=False)
             try:
-                self.daemon = {**asked.ask("ping", 5.0), "queue": asked.ask("queue", 5.0)}
+                self.daemon = {**asked.ask("ping", 5.0), "queue": asked.ask("queue", 5.0, limit=0)}
             except (OSError, ValueError, Problem) as error:
                 self.silent = str(error) or type(error).__name__
 
     @cached_property
-    def jobs(self) -> list[Job]:
-        """The open jobs that the store has; none where it cannot be read, which is a finding of its own."""
+    def running(self) -> list[Job]:
+        """The running jobs that the store has; none where it cannot be read, which is a finding of its own."""
         try:
             opened = Store(self.folder / "store.db", readonly=True)
             try:
-                return opened.jobs("end_us IS NULL")
+                return opened.jobs(f"end_us IS NULL AND state IN ({', '.join('?' * len(HOLDING))})", HOLDING)
             finally:
                 opened.close()
         except StoreError:
@@ -295,7 +295,7 @@ def watch(machine: Machine) -> Iterator[Finding]:
     """The keeper, which starts jobs, and the supervisors, which end them."""
     if not machine.folder.exists():
         return
-    pid, running = _keeper(machine.folder), [job for job in machine.jobs if job.state in HOLDING]
+    pid, running = _keeper(machine.folder), machine.running
     alone = [job.label for job in running if job.state != STARTING and not _watched(machine.folder, job)]
     watched = f"{len(running) - len(alone)} of {len(running)} running jobs have a supervisor"
     if alone:

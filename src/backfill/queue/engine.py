@@ -11,14 +11,18 @@ its attempt is proved over, and not before: a job that was started in its place 
 """
 
 import heapq
+import traceback
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
-from backfill.queue import commands, feed
+from backfill.queue import commands, feed, schema
 from backfill.queue.attempts import Verdict
-from backfill.queue.book import PREEMPT, Event, Facts, Job
-from backfill.queue.commands import Context, Refused
+from backfill.queue.book import PREEMPT, Event, Facts, Job, Task
+from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.ends import end_of, made_way
+from backfill.queue.schema import Refused
 from backfill.queue.states import CANCELLED, ENDING, HOLDING, NODE_FAIL, PENDING, STARTING
 from backfill.queue.store import Store, StoreError, StoreLost
 
@@ -29,6 +33,7 @@ LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how o
 WITHDRAWALS = 20  # attempts in a row that never began, until a job is held
 COMPACT = 10_000  # passes after which an epoch may end when nobody waits
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
+REVIEWED = 500  # jobs that are looked at in one flush
 
 
 class Clock(Protocol):
@@ -71,6 +76,15 @@ class Link(Protocol):
         """Decide."""
 
 
+@dataclass
+class Work:
+    """A request that is met in slices. token: of a submit."""
+
+    slices: Slices
+    reply: Reply
+    token: str = ""
+
+
 class Engine:
     """See above. fault: is told each point at which a crash is tested; number: the last number that a job is about to
     get, before it has it. The latter may raise OSError."""
@@ -85,9 +99,11 @@ class Engine:
         fault: Callable[[str], None] = lambda point: None,
         encode: Callable[[Facts], str] = str,
         number: Callable[[int], None] = lambda last: None,
+        slice_: int = commands.SLICE,
     ) -> None:
         self.store, self.clock, self.launcher, self.link = store, clock, launcher, link
         self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
+        self.slice = slice_
         self.book = store.load()
         self.most: dict[str, int] = {}  # see Context
         self.plan: dict[int, int] = {}  # the starts that the policy has in mind for waiting jobs
@@ -109,6 +125,9 @@ class Engine:
         self._launches: list[Job] = []
         self._stops: list[Job] = []
         self._timers: list[tuple[int, int]] = []
+        self._works: deque[Work] = deque()
+        self._deferred: list[Callable[[], None]] = []  # until no array is being entered
+        self._backlog: deque[int] = deque()  # jobs to be looked at, that were too many for one flush
         self._waiters: dict[int, list[Reply]] = {}
         self._wanted: Facts | None = None  # an epoch that is to begin
         self.last_pass = 0
@@ -133,6 +152,9 @@ class Engine:
         else:
             self._wanted = {}
         book.review.update(book.jobs)
+        for array, whole in book.unfinished.items():
+            done = len(whole["indexes"]) - sum(task not in book.jobs for task in book.tasks[array])
+            self._works.append(Work(commands.entered(whole, done, self.context()), _nobody))
 
     def switch(self, policy: str, program: str, why: str, asked: str = "") -> None:
         """Another policy takes over, or the same one with nothing behind it. asked: the one in whose place it is.
@@ -155,48 +177,87 @@ class Engine:
 
     def request(self, message: Facts, reply: Reply) -> None:
         """What a client asks for; it is answered when what follows from it is on the disk."""
-        verb = commands.VERBS.get(str(message.get("do")))
         try:
-            if verb is None:
-                raise Refused(f"{message.get('do')!r:.40} is not a request of this queue", "unknown", "do")
-            done = verb(message, self.context())
+            schema.check(message)
         except Refused as error:
             self._answers.append((reply, error.answer(), ""))
             return
+        slices = commands.VERBS[message["do"]](message, self.context())
+        try:
+            self._go_on_with(Work(slices, reply, message.get("token", "")))
+        except Busy:
+            self.defer(lambda: self.request(message, reply))
+
+    def defer(self, action: Callable[[], None]) -> None:
+        """Do something once no array is being entered any more."""
+        self._deferred.append(action)
+
+    @property
+    def busy(self) -> bool:
+        """Whether `go_on` and `flush` are to be called at once, though nothing comes in."""
+        return bool(self._works or self._backlog or self.book.review)
+
+    def go_on(self) -> None:
+        """Work out the next slice of what has been asked for, if anything has not been met yet."""
+        if self._works:
+            self._go_on_with(self._works.popleft())
+        if not self.book.unfinished and self._deferred:
+            deferred, self._deferred = self._deferred, []
+            for action in deferred:
+                action()
+
+    def _go_on_with(self, work: Work) -> None:
+        """Let the next slice happen, or nothing of it. Raises Busy, when nothing of the request has happened."""
+        try:
+            try:
+                events = next(work.slices)
+                self._works.append(work)
+            except StopIteration as over:
+                events = over.value.events
+                self._answers.append((work.reply, over.value.answer, work.token))
+            for event in events:
+                self._happen(event)
+        except Refused as error:
+            self._answers.append((work.reply, error.answer(), ""))
+        except (Busy, StoreLost):
+            raise
         except StoreError as error:
-            self._answers.append((reply, {}, str(message.get("token", ""))))
+            self._answers.append((work.reply, {}, work.token))
             self._reload(error)
-            return
-        for event in done.events:
-            self._happen(event)
-        self._answers.append((reply, done.answer, str(message.get("token", ""))))
+        except Exception as error:  # a mistake of ours: what has happened since the last flush is taken back
+            self.notes.append(traceback.format_exc())
+            self._answers.append((work.reply, {}, work.token))
+            self._reload(Refused(f"{error!r:.200}; see daemon.log", "internal"))
 
     def context(self) -> Context:
         """What commands look at: what has happened, whether it is on the disk already or not."""
         keep = self.store.keep_spec
         return Context(
-            self.book, self._now(), self._find, self._tasks, self._by_token,
-            lambda spec: keep(self.encode(spec)), self.defaults, self.most,
+            self.book, self._now(), self.job, self._over, self._by_token,
+            lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice,
         )  # fmt: skip
 
-    def _find(self, number: int) -> Job | None:
+    def job(self, number: int) -> Job | None:
+        """Return a job, over or not."""
         return self.book.jobs.get(number) or self.book.over.get(number) or self.store.job(number)
 
     def _by_token(self, token: str) -> Job | None:
+        for whole in self.book.unfinished.values():
+            if whole["job"]["token"] == token:
+                return Job(**whole["job"])
         number = self.book.fresh.get(token)
-        return self._find(number) if number is not None else self.store.by_token(token)
+        return self.job(number) if number is not None else self.store.by_token(token)
 
-    def _tasks(self, array: int) -> list[Job]:
-        known = {job.id: job for job in self.store.tasks(array)}
-        for number in self.book.fresh.values():
-            job = self._find(number)
-            if job is not None and job.array == array:
-                known[number] = job
-        return [self._find(number) or job for number, job in sorted(known.items())]
+    def _over(self, array: int) -> list[Task]:
+        some = {task.id: task for task in self.store.over(array)}
+        for job in self.book.over.values():  # which the store does not know yet
+            if job.array == array and job.index is not None:
+                some[job.id] = Task(job.id, array, job.index, job.state)
+        return [task for _, task in sorted(some.items())]
 
     def wait(self, number: int, reply: Reply) -> None:
         """Answer when a job is over."""
-        job = self._find(number)
+        job = self.job(number)
         if job is None:
             reply(Refused(f"there is no job {number}", "unknown", "ids").answer())
         elif number in self.book.jobs:
@@ -464,22 +525,34 @@ class Engine:
                 reply(ended(job))
         for job in launches:
             if job.state == STARTING:
-                self.launcher.launch(job, self.store.spec(job.spec))
+                self._launch(job)
         for job in stops:
             self.launcher.stop(job)
 
-    def _reload(self, error: StoreError) -> None:
+    def _launch(self, job: Job) -> None:
+        try:
+            self.launcher.launch(job, self.store.spec(job.spec))
+        except StoreLost:
+            raise
+        except Exception:  # a mistake of ours with this job; the sweep finds that it has not begun
+            self.notes.append(f"launch of job {job.label}: {traceback.format_exc()}")
+
+    def _reload(self, error: StoreError | Refused) -> None:
         """Nothing of what happened since the last flush is on the disk, so nothing of it has happened."""
         if isinstance(error, StoreLost):
             raise error
         answers, self._answers = self._answers, []
+        answers += [(work.reply, {}, work.token) for work in self._works]
+        self._works.clear()
+        self._backlog.clear()
         self._events, self._launches, self._stops = [], [], []
+        self.store.forget()
         self.book = self.store.load()
         self.notes.append(f"store: {error}")
         self.ready, self.asked = False, None
         self.open(*self._opened)
         for reply, _, token in answers:
-            stored = self.store.by_token(token) if token else None  # by an earlier try
+            stored = self._by_token(token) if token else None  # by an earlier try
             reply(_failed(error) if stored is None else commands.submitted(stored))
 
     def _now(self) -> int:
@@ -502,32 +575,37 @@ class Engine:
 
     def _review(self) -> None:
         """Jobs that may wait from now on do; those that never can are over."""
-        book = self.book
-        if book.review:
+        book, backlog = self.book, self._backlog
+        if book.review or backlog:
             self.look_at_clock()  # before anything is found to have begun, or to be too late
-        while book.review:
-            for number in sorted(book.review):
-                book.review.discard(number)
-                job = book.jobs.get(number)
-                if job is None or job.state != PENDING:
-                    continue
-                now, skew = self._now(), book.skew
-                over = commands.hopeless(job, now + skew)
-                if over is not None:
-                    self._happen(over)
-                    continue
-                decided = job.waits or job.due is not None
-                why = "" if decided else book.blocked(job, now)
-                if decided:
-                    pass
-                elif not why:
-                    self._happen(Event("wait", number))
-                elif why == "JobArrayTaskLimit":
-                    book.park(job)
-                elif why == "BeginTime" and job.begin is not None:
-                    heapq.heappush(self._timers, (job.begin - skew, number))
-                if job.deadline is not None:
-                    heapq.heappush(self._timers, (job.deadline - job.walltime + 1 - skew, number))
+        for _ in range(REVIEWED):  # in larger queues the rest is looked at in the next flushes
+            if not backlog:
+                backlog.extend(sorted(book.review))
+                book.review.clear()
+            if not backlog:
+                return
+            number = backlog.popleft()
+            book.review.discard(number)
+            job = book.jobs.get(number)
+            if job is None or job.state != PENDING:
+                continue
+            now, skew = self._now(), book.skew
+            over = commands.hopeless(job, now + skew)
+            if over is not None:
+                self._happen(over)
+                continue
+            decided = job.waits or job.due is not None
+            why = "" if decided else book.blocked(job, now)
+            if decided:
+                pass
+            elif not why:
+                self._happen(Event("wait", number))
+            elif why == "JobArrayTaskLimit":
+                book.park(job)
+            elif why == "BeginTime" and job.begin is not None:
+                heapq.heappush(self._timers, (job.begin - skew, number))
+            if job.deadline is not None:
+                heapq.heappush(self._timers, (job.deadline - job.walltime + 1 - skew, number))
 
     def _begin_epoch(self) -> None:
         """An epoch begins: the open jobs are all that its planner will know."""
@@ -612,5 +690,11 @@ def ended(job: Job) -> Facts:
     return {"id": job.id, "state": job.state, "code": job.code}
 
 
-def _failed(error: StoreError) -> Facts:
+def _failed(error: StoreError | Refused) -> Facts:
+    if isinstance(error, Refused):
+        return error.answer()
     return {"error": {"code": "store", "message": f"nothing was stored: {error}", "field": ""}}
+
+
+def _nobody(answer: Facts) -> None:
+    """Whom an answer goes to whose client has gone with an earlier daemon."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 
 from backfill.queue.book import Event, Facts
@@ -23,6 +24,11 @@ class Estimates:
     answer: Facts
     shown: dict[int, list[object]] = field(default_factory=dict)  # of each job, as last written down
     times: dict[int, int] = field(default_factory=dict)  # of each job, how often
+
+    @cached_property
+    def rows(self) -> dict[int, Facts]:
+        """The jobs of which a likely start is known."""
+        return {row["id"]: row for row in self.answer["jobs"] if row["median_s"] is not None}
 
     def holds(self, of: tuple[int, ...], now: int) -> bool:
         """Whether it may be told again."""

@@ -11,7 +11,7 @@ from backfill.core.runs import RUNNING
 from backfill.model.schedule import REASONS
 from backfill.queue import feed
 from backfill.queue.asked import Queue, seconds
-from backfill.queue.book import ONE_FAILED, Facts, Job
+from backfill.queue.book import WHOLE, Facts, Job
 
 SHOWN = 5  # holders, jobs that went first, holders that are thought away
 AHEAD = 8  # jobs that are thought away to find the one that is in the way
@@ -57,15 +57,21 @@ def _after(queue: Queue, job: Job) -> list[Facts]:
     """The jobs that it waits for."""
     found = []
     for kind, number in job.after:
+        if kind.endswith(WHOLE):
+            left = [other for other in queue.jobs.values() if other.array == number]
+            found.append({"kind": kind.removesuffix(WHOLE), "id": number, "label": str(number), "tasks": len(left),
+                          "state": "", "held": any(other.held for other in left)})  # fmt: skip
+            continue
         other = queue.jobs.get(number) or queue.store.job(number)
         label = other.label if other else str(number)
-        found.append({"kind": "afternotok" if kind == ONE_FAILED else kind, "id": number, "label": label,
+        found.append({"kind": kind, "id": number, "label": label, "tasks": None,
                       "state": other.state if other else "", "held": bool(other and other.held)})  # fmt: skip
     if job.singleton:
         mates = [one.id for one in queue.jobs.values() if (one.user, one.name) == (job.user, job.name)]
         found += [
             {
                 "kind": "singleton",
+                "tasks": None,
                 "id": one,
                 "label": queue.jobs[one].label,
                 "state": queue.jobs[one].state,

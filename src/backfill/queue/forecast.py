@@ -22,7 +22,7 @@ from backfill.core.runs import RUNNING
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
 from backfill.model.units import NEVER
 from backfill.model.workload import Floats, Ints, Ragged
-from backfill.queue.book import Job
+from backfill.queue.book import Job, each_job
 from backfill.queue.planner import Planner
 from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
 
@@ -30,6 +30,7 @@ ENOUGH = 5  # ended jobs, so that they stand for others
 LEARNED = 2_000  # ended jobs that are looked at
 PASSES = 128  # between two looks at the time
 LONGEST_S = 10.0  # of cpu time for a look into the future
+LAST = 20  # tasks, after which a job comes that waits for a whole array: they start in their order
 DAY = 86_400_000_000
 FORTNIGHT = 14 * DAY
 LEAST = 3_600_000_000  # a span that says how jobs come: a queue that begins with a burst is not one of bursts alone
@@ -192,6 +193,10 @@ def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
     found = Links()
     tasks: dict[int, list[int]] = {}
     mates: dict[tuple[str, str], int] = {}
+    arrays: dict[int, list[int]] = {}
+    for number, job in sorted(jobs.items()):
+        if job.array:
+            arrays.setdefault(job.array, []).append(number)
     for number, job in sorted(jobs.items()):
         row, mate = rows[number], mates.get((job.user, job.name))
         mates[job.user, job.name] = number
@@ -202,7 +207,7 @@ def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
         if job.held or job.never:
             found.before[row] = 1
             continue
-        for _, on in job.after[: 1 if job.any_of else None]:
+        for _, on in each_job(job.after[: 1 if job.any_of else None], arrays, LAST):
             if on in rows:
                 found.need(row, rows[on])
         if job.singleton and mate is not None:

@@ -1,8 +1,8 @@
 """The estimates that the daemon has: the last ones, and new ones, made in the background when somebody looks."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
 
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import Facts
 from backfill.queue.engine import SECOND, Engine, Reply
 from backfill.queue.estimates import Estimates
 from backfill.queue.states import PENDING
@@ -12,7 +12,28 @@ SHARE = 20  # of such a round, in cpu time, until the next one may begin: they t
 AFTER_ERROR = 30 * SECOND
 OLDEST = 600 * SECOND  # what was foreseen before is shown no more
 
-Starts = dict[int, tuple[float, float]]  # of jobs: likely, and the bound for nine of ten, in seconds
+
+class Starts(Mapping[int, tuple[float, float]]):
+    """Of jobs that wait still the likely start and the bound for nine of ten, in seconds: never before now, nor after
+    what is promised by now. Each is worked out when it is looked at."""
+
+    def __init__(self, estimates: Estimates, engine: Engine, now: float) -> None:
+        self._rows, self._engine, self._now = estimates.rows, engine, now
+
+    def __getitem__(self, number: int) -> tuple[float, float]:
+        job, found = self._engine.book.jobs.get(number), self._rows[number]
+        if job is None or job.state != PENDING or job.held:
+            raise KeyError(number)
+        plan = self._engine.plan if self._engine.binds else {}
+        latest = max(plan[number] / 1e6, self._now) if number in plan else float("inf")
+        likely, bound = (min(max(found[name], self._now), latest) for name in ("median_s", "p90_s"))
+        return likely, bound
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number in self._rows if self.get(number) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Foreseen:
@@ -35,17 +56,17 @@ class Foreseen:
         else:
             self._make(state, [reply])
 
-    def glance(self, refresh: bool) -> tuple[Starts, Facts | None]:
+    def glance(self, refresh: bool) -> tuple[Mapping[int, tuple[float, float]], Facts | None]:
         """What is known of starts to come, with its age; refresh: have it made anew, for the next look."""
         now, state, last = self._engine.clock.now(), self._state(), self._last
-        pending = [job for job in self._engine.book.jobs.values() if job.state == PENDING and not job.held]
+        pending = any(job.state == PENDING and not job.held for job in self._engine.book.jobs.values())
         holds = last is not None and last.holds(state, now)
         if refresh and pending and not holds and self._coming is None and now >= self._next and self._engine.ready:
             self._make(state, [])
         if last is None or last.of[-1] != state[-1] or now / 1e6 - last.answer["now_s"] > OLDEST / SECOND:
             return {}, {"coming": True} if self._coming is not None else None
         told = self._tell(last)
-        starts = _starts(told["jobs"], pending, now / SECOND, self._engine.plan if self._engine.binds else {})
+        starts = Starts(last, self._engine, now / SECOND)
         return starts, {"age_s": told["age_s"], "futures": told["futures"], "current": holds,
                         "coming": self._coming is not None}  # fmt: skip
 
@@ -78,15 +99,3 @@ class Foreseen:
             self._engine.note_shown(estimates.news(self._told))
             self._told = estimates
         return estimates.told(self._engine.clock.now())
-
-
-def _starts(rows: Iterable[Facts], pending: Iterable[Job], now: float, plan: dict[int, int]) -> Starts:
-    """Estimates of jobs that wait still: never before now, nor after what is promised by now."""
-    known = {row["id"]: row for row in rows if row["median_s"] is not None}
-    found = {}
-    for job in pending:
-        if job.id in known:
-            latest = max(plan[job.id] / 1e6, now) if job.id in plan else float("inf")
-            likely, bound = (min(max(known[job.id][name], now), latest) for name in ("median_s", "p90_s"))
-            found[job.id] = likely, bound
-    return found

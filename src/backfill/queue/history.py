@@ -12,11 +12,12 @@ from backfill.model.events import Events
 from backfill.model.platform import Platform
 from backfill.model.units import seconds_text
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
-from backfill.queue.book import ONE_FAILED, Facts, Job, whole
+from backfill.queue.book import Facts, Job, each_job, whole
 from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
 
-AT_ENDS = ("afterok", "afternotok", "afterany", "aftercorr", ONE_FAILED)  # dependencies that an end meets
+AT_ENDS = ("afterok", "afternotok", "afterany")  # dependencies that an end meets
+TASKS_MAX = 1000  # of an array after which jobs are put; behind a larger one they come when they came
 AGAIN = "waited more than once: it was held, lost or not launched"
 LONGER = "ran longer before they were preempted than in the end; they are simulated with their last run times"
 ALONE = "ended by themselves when they were preempted; they are simulated as if they had not been"
@@ -162,6 +163,9 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
     if not some or not capacity:
         raise InputError("no job of the history ever came to the policy; nothing can be simulated")
     place = {life.job: row for row, life in enumerate(some)}
+    arrays: dict[int, list[int]] = {}
+    for life in some:
+        arrays.setdefault(life.facts["array"], []).append(life.job)
     begun = min(life.told for life in some)
     first = [resources for t, resources in capacity if t <= begun][-1:] or [capacity[0][1]]
     platform = platform_of(first[0])
@@ -170,7 +174,7 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
     submit, runtime, after = [], [], []
     steps: list[Facts] = []
     for life in some:
-        on = _after(life, place)
+        on = _after(life, place, arrays)
         late = not on and any(life.facts[name] for name in ("held", "begin", "singleton", "throttle", "after"))
         if late or life.waits > 1:
             why = AGAIN if life.waits > 1 else LATER
@@ -267,14 +271,15 @@ def _set(life: _Life, name: str) -> Callable[[int], None]:
     return lambda t: setattr(life, name, t)
 
 
-def _after(life: _Life, place: dict[int, int]) -> list[int]:
+def _after(life: _Life, place: dict[int, int], arrays: dict[int, list[int]]) -> list[int]:
     """The rows of the jobs whose ends this one waited for, where nothing else kept it from the queue."""
     facts = life.facts
     if facts["any_of"] or facts["singleton"] or facts["throttle"] or facts["held"] or facts["begin"]:
         return []
-    if not all(kind in AT_ENDS and on in place for kind, on in facts["after"]):
+    some = [*each_job(facts["after"], arrays)]
+    if len(some) > TASKS_MAX or not all(kind in AT_ENDS and on in place for kind, on in some):
         return []
-    return [place[on] for _, on in facts["after"]]
+    return [place[on] for _, on in some]
 
 
 def _changes(life: _Life, t: int, to: Facts) -> Iterable[Facts]:

@@ -16,14 +16,13 @@ from backfill.queue.words import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     Facts = dict[str, Any]
 
 OLD_S = 10.0  # older estimates are shown with their age
 NAMED = 20  # labels of changed jobs that are printed
-HELD = ("JobHeldUser", "LaunchFailed")
 INSTANTS = ("start_s", "ended_s", "due_s", "begin_s", "deadline_s")  # in the data of events; other _s are spans
 WAITS = {
     "JobHeldUser": "it is held; next: backfill release {}",
@@ -39,19 +38,18 @@ WAITS = {
 PAST = {"cancel": "cancelled", "hold": "held", "edit": "changed"}
 
 
-def print_queue(found: Facts, jobs: list[Facts], most: int | None = None) -> None:
-    """Print these jobs of the queue, at most so many lines of them, and a line about the machine."""
+def print_queue(found: Facts, hint: str = "") -> None:
+    """Print jobs of the queue, and a line about the machine. hint: how more jobs can be shown."""
     now = round(found["now_s"] * 1e6)
     ahead = starts_shown(found)
     lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", *ahead.values(), "WHY"]]
-    rows = [*folded_rows(jobs)]
-    lines += [_line(job, now, ahead) for job in rows[:most]]
+    lines += [_line(job, now, ahead) for job in found["jobs"]]
     if len(lines) > 1:
         table(lines, right=(0, *range(3, 7 + len(ahead))))
-    if most is not None and len(rows) > most:
-        print(f"and {len(rows) - most:,} more lines")
-    states = [job["state"] for job in found["jobs"]]
-    running = sum(state in ("STARTING", "RUNNING", "ENDING") for state in states)
+    if found["more"]:
+        print(f"and {found['more']:,} more jobs{hint}")
+    states = found["states"]
+    running = sum(states.get(state, 0) for state in ("STARTING", "RUNNING", "ENDING"))
     held = found["held"]
     used = [f"cpus {held.get('cpus', 0)}/{found['capacity'].get('cpus', 0)}"]
     for name, amount in found["capacity"].items():
@@ -70,28 +68,7 @@ def print_queue(found: Facts, jobs: list[Facts], most: int | None = None) -> Non
         policy += f" (backfill serve --policy {found['asked_policy']} tries it again)"
     if found["planner"] != "ready":
         policy += ", which is starting"
-    print(f"{running} running, {states.count('PENDING')} pending; {', '.join(used)}. {policy}{age_text(found)}")
-
-
-def folded_rows(jobs: Iterable[Facts]) -> Iterator[Facts]:
-    """The rows of jobs, with one for all pending tasks of an array that ask for the same: their indexes, all their
-    reasons, and the start of the first of them."""
-    groups: dict[Any, list[Facts]] = {}
-    for job in jobs:
-        key: Any = job["id"]
-        if job["state"] == "PENDING" and job.get("index") is not None:
-            key = (job["array"], job["limit_s"], job["reason"] in HELD, *sorted(job["need"].items()))
-        groups.setdefault(key, []).append(job)
-    for some in groups.values():
-        if len(some) == 1:
-            yield some[0]
-            continue
-        throttle = f"%{some[0]['throttle']}" if some[0]["throttle"] else ""
-        row = {**some[0], "reason": ",".join(dict.fromkeys(job["reason"] for job in some))}
-        row["label"] = f"{row['array']}_[{numbers_text(job['index'] for job in some)}{throttle}]"
-        for name in ("guaranteed_s", "median_s", "p90_s"):
-            row[name] = min((job[name] for job in some if job.get(name) is not None), default=None)
-        yield row
+    print(f"{running} running, {states.get('PENDING', 0)} pending; {', '.join(used)}. {policy}{age_text(found)}")
 
 
 def starts_shown(found: Facts) -> dict[str, str]:
@@ -236,7 +213,7 @@ def waiting_text(job: Facts) -> str:
     reason = job["reason"]
     text = str(WAITS.get(reason, reason)).format(more.get(reason, job["label"]))
     start = f"; guaranteed start {_date(job['guaranteed_s'])}" if job["guaranteed_s"] is not None else ""
-    joint = ": " if reason in HELD else " for "
+    joint = ": " if reason in ("JobHeldUser", "LaunchFailed") else " for "
     return f"job {job['label']} is pending, it waits{joint}{text}{start}"
 
 

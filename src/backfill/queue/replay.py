@@ -14,7 +14,7 @@ from backfill.model.errors import InputError
 from backfill.model.schedule import NO_TIME
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.queue import feed
-from backfill.queue.book import PREEMPT, Event, Facts, whole
+from backfill.queue.book import PREEMPT, Event, Facts, each_job, whole
 from backfill.queue.closed import Away, Closed, Life, lives
 from backfill.queue.planner import Planner, load_policy, platform_of
 from backfill.queue.store import Store, StoreError
@@ -220,7 +220,14 @@ def what_if(some: list[Epoch], policy: str) -> WhatIf:
     for one in some:
         jobs = {event.job: (event.t, whole(event.data["job"])) for event in one.events if event.kind == "submit"}
         submits = {job: t for job, (t, _) in jobs.items()}
-        after = {job: [on for _, on in facts["after"]] for job, (_, facts) in jobs.items() if not facts["any_of"]}
+        arrays: dict[int, list[int]] = {}
+        for job, (_, facts) in sorted(jobs.items()):
+            arrays.setdefault(facts["array"], []).append(job)
+        after = {
+            job: [on for _, on in each_job(facts["after"], arrays)]
+            for job, (_, facts) in jobs.items()
+            if not facts["any_of"]
+        }
         again = Closed(policy, one.facts, one.passes, [], submits, after)
         again.live()
         for job, life in again.lives.items():

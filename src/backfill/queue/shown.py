@@ -1,16 +1,21 @@
 """What clients are shown of the queue, as plain data. Instants are those of the calendar as it is set now."""
 
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Generator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from backfill.queue.book import ONE_FAILED, PREEMPT, Facts, Job
+from backfill.queue.book import PREEMPT, WHOLE, Facts, Job
 from backfill.queue.engine import Engine
 from backfill.queue.launcher import files
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store
-from backfill.queue.words import folded_labels
+from backfill.queue.words import folded_labels, numbers_text
+
+MOST = 1000  # rows of an answer, if the client does not say
+BY_HAND = ("JobHeldUser", "LaunchFailed")  # reasons that a user has to do something about
 
 # what is an instant in the answers to questions; all else that ends with _s is a span
 INSTANTS = {
@@ -21,8 +26,8 @@ SPANS = ("walltime", "grace", "cpu", "slept")  # in the data of events
 EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
 
 
-def row(engine: Engine, job: Job, now: int) -> Facts:
-    """One job, times in seconds."""
+def row(engine: Engine, job: Job, now: int, free: Mapping[str, int] | None = None) -> Facts:
+    """One job, times in seconds. free: what nobody holds, if it is known."""
     at = partial(_seconds, skew=engine.book.skew)
     facts: Facts = {
         "id": job.id,
@@ -30,7 +35,7 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
         "name": job.name,
         "user": job.user,
         "state": job.state,
-        "reason": job.reason or _why(engine, job, now),
+        "reason": job.reason or _why(engine, job, now, free),
         "need": job.need,
         "limit_s": job.walltime / 1e6,
         "submit_s": at(job.submit),
@@ -50,22 +55,90 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
     return facts
 
 
-def queue_rows(engine: Engine, store: Store, now: int, ended: int, starts: Mapping[int, tuple[float, float]]) -> Facts:
-    """All open jobs, those that ended last, and the state of the machine. starts: see Foreseen."""
+def brief(engine: Engine, job: Job, now: int) -> Facts:
+    """Return what changes of a job while one follows its output."""
+    return {**row(engine, job, now), "dependency": dependency_text(engine, job), "begin_s": _seconds(job.begin)}
+
+
+def queue_rows(
+    engine: Engine, store: Store, now: int, asked: Facts, starts: Mapping[int, tuple[float, float]]
+) -> Generator[None, None, Facts]:
+    """Return open jobs, those that ended last, and the state of the machine. starts: see Foreseen.
+
+    Of many jobs the first ones, and how many `more` there are; the answer to a request with `after` the last `id`
+    goes on behind them. With `fold` the pending tasks of an array that ask for the same are one row, with `tasks`.
+    A long answer is made in steps: each row is as its job is when it is its turn.
+    """
     book = engine.book
-    jobs = [*store.ended(ended)] if ended else []
-    order = {state: place for place, state in enumerate((*HOLDING, PENDING))}
-    jobs += sorted(book.jobs.values(), key=lambda job: (order[job.state] if job.state == PENDING else 0, job.id))
+    jobs: list[Job] = []
+    if "after" not in asked:
+        jobs = store.ended(asked.get("ended", 0)) if asked.get("ended") else []
+        jobs += sorted((job for job in book.jobs.values() if job.state in HOLDING), key=lambda job: job.id)
+    yield
+    pending = sorted(job.id for job in book.jobs.values() if job.state == PENDING and job.id > asked.get("after", 0))
+    yield
+    wanted = [(name, frozenset(some)) for name, some in zip(("state", "user", "name"), (
+        asked.get("states"), asked.get("users"), asked.get("names")), strict=True) if some is not None]  # fmt: skip
+    rows: list[Facts] = []
+    groups: dict[tuple[Any, ...], Facts] = {}
+    limit, more, free = asked.get("limit", MOST), 0, book.free()
+    for job in chain(jobs, (book.jobs.get(number) for number in pending)):
+        yield
+        if job is None:
+            continue
+        if any(getattr(job, name) not in some for name, some in wanted):
+            continue
+        key = _alike(job) if asked.get("fold") and job.state == PENDING and job.index is not None else None
+        if key is not None and key in groups:
+            _fold(groups[key], row(engine, job, now, free) | _estimate(starts.get(job.id), book.skew))
+            continue
+        if len(rows) >= limit:
+            more += 1
+            continue
+        found = row(engine, job, now, free) | _estimate(starts.get(job.id), book.skew)
+        if key is not None:
+            groups[key] = found | {"tasks": [job.index], "reasons": {found["reason"]: None}}
+            found = groups[key]
+        rows.append(found)
+    states = Counter(job.state for job in book.jobs.values())
     return {
         "schema": 1,
         "now_s": _seconds(now, engine.book.skew),
-        "jobs": [row(engine, job, now) | _estimate(starts.get(job.id), book.skew) for job in jobs],
+        "jobs": [_unfolded(found) for found in rows],
+        "more": more,
+        "states": states,
         "capacity": book.capacity,
         "held": {name: amount for name, amount in book.held.items() if amount},
         "policy": book.epoch.get("policy", ""),
         "asked_policy": book.epoch.get("asked", ""),
         "planner": "ready" if engine.ready or engine.changing else "starting",
     }
+
+
+def _alike(job: Job) -> tuple[Any, ...]:
+    """What pending tasks of an array have in common that are shown as one."""
+    return job.array, job.walltime, job.held in BY_HAND, *sorted(job.need.items())
+
+
+def _fold(first: Facts, found: Facts) -> None:
+    """Have another task shown in the row of the first one: with the first start of them, and all their reasons."""
+    first["tasks"].append(found["index"])
+    first["reasons"][found["reason"]] = None
+    for name in ("guaranteed_s", "median_s", "p90_s"):
+        first[name] = min((one for one in (first[name], found[name]) if one is not None), default=None)
+
+
+def _unfolded(found: Facts) -> Facts:
+    """A row as it is sent: with the label of all its tasks, and their number."""
+    tasks = found.pop("tasks", None)
+    if tasks is None:
+        return found
+    reasons = found.pop("reasons")
+    if len(tasks) > 1:
+        throttle = f"%{found['throttle']}" if found["throttle"] else ""
+        found["label"] = f"{found['array']}_[{numbers_text(tasks)}{throttle}]"
+        found["reason"] = ",".join(reasons)
+    return found | {"tasks": len(tasks)}
 
 
 def _estimate(known: tuple[float, float] | None, skew: int) -> Facts:
@@ -101,14 +174,14 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
 
 def dependency_text(engine: Engine, job: Job) -> str:
     """What a job still waits for, as `--dependency` takes it: afterok:12_[3-7],afterany:9; empty for nothing."""
-    kinds: dict[str, list[Job]] = {}
+    kinds: dict[str, list[tuple[int, int, int | None]]] = {}
     for kind, number in job.after:
         other = engine.book.jobs.get(number)
-        if other is not None:
-            kinds.setdefault("afternotok" if kind == ONE_FAILED else kind, []).append(other)
-    parts = []
-    for kind, some in kinds.items():
-        parts.append(":".join([kind, *folded_labels((one.id, one.array, one.index) for one in some)]))
+        if kind.endswith(WHOLE):
+            kinds.setdefault(kind.removesuffix(WHOLE), []).append((number, 0, None))
+        elif other is not None:
+            kinds.setdefault(kind, []).append((number, other.array, other.index))
+    parts = [":".join([kind, *folded_labels(some)]) for kind, some in kinds.items()]
     return ("?" if job.any_of else ",").join([*parts, *(["singleton"] if job.singleton else [])])
 
 
@@ -138,7 +211,7 @@ def _event_data(data: Facts, skew: int) -> Facts:
     return found
 
 
-def _why(engine: Engine, job: Job, now: int) -> str:
+def _why(engine: Engine, job: Job, now: int, free: Mapping[str, int] | None = None) -> str:
     """Why a pending job does not run, or one that runs is being ended."""
     if job.due is not None and job.state == PENDING:
         return "Preempting"
@@ -149,7 +222,7 @@ def _why(engine: Engine, job: Job, now: int) -> str:
         return blocked
     if not (engine.ready or engine.changing):
         return "Planner"
-    return "Priority" if engine.book.fits(job) else "Resources"
+    return "Priority" if engine.book.fits(job, free) else "Resources"
 
 
 def _seconds(micros: int | None, skew: int = 0) -> float | None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.book import Book, Event, Job
+from backfill.queue.book import Book, Event, Job, Task
 from backfill.queue.processes import sync
 from backfill.queue.states import OVER
 
@@ -37,12 +37,20 @@ SCHEMA = [
     CREATE TRIGGER event_kept BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
     """,
     "CREATE INDEX event_up ON event(seq) WHERE kind = 'up';",
+    """
+    ALTER TABLE job ADD COLUMN array_id INTEGER;
+    ALTER TABLE job ADD COLUMN task INTEGER;
+    UPDATE job SET array_id = json_extract(facts, '$.array'), task = json_extract(facts, '$.index');
+    CREATE INDEX job_array ON job(array_id, id) WHERE array_id IS NOT NULL;
+    CREATE INDEX job_name ON job(name, id);
+    CREATE INDEX event_array ON event(seq) WHERE kind = 'array';
+    """,
 ]  # one step each from version to version; a released one is never edited
 
 
 INSERT_EVENT = "INSERT INTO event (seq, batch, t_us, wall_us, kind, job, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
 WRITE_JOB = (
-    "INSERT INTO job VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state=excluded.state, "
+    "INSERT INTO job VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state=excluded.state, "
     "name=excluded.name, start_us=excluded.start_us, end_us=excluded.end_us, facts=excluded.facts"
 )
 
@@ -137,7 +145,7 @@ class Store:
                 WRITE_JOB,
                 [
                     (job.id, job.token, job.user, job.name, job.state, job.submit, job.start, job.end,
-                     encode(job.brief()))
+                     encode(job.brief()), job.array or None, job.index)
                     for job in jobs
                 ],
             )  # fmt: skip
@@ -149,6 +157,11 @@ class Store:
     def _begin(self) -> None:
         if not self._db.in_transaction:
             self._db.execute("BEGIN IMMEDIATE")
+
+    def forget(self) -> None:
+        """Drop what was kept for the next commit."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
 
     def _undone(self, error: sqlite3.Error) -> StoreError:
         """Nothing of the open transaction stays. A failed sync is never tried again: it says nothing of the disk."""
@@ -203,9 +216,12 @@ class Store:
         found = self._read(f"SELECT facts FROM job WHERE {where} ORDER BY id DESC LIMIT ?", (*values, limit))
         return [Job(**json.loads(facts)) for (facts,) in found][::-1]
 
-    def tasks(self, array: int) -> list[Job]:
-        """The tasks of an array."""
-        return self.jobs("json_extract(facts, '$.array') = ?", (array,))
+    def over(self, array: int) -> list[Task]:
+        """The tasks of an array that are over, in their order."""
+        found = self._read(
+            "SELECT id, task, state FROM job WHERE array_id = ? AND end_us IS NOT NULL ORDER BY id", (array,)
+        )  # fmt: skip
+        return [Task(number, array, index, state) for number, index, state in found]
 
     def ended(self, limit: int) -> list[Job]:
         """The last jobs that ended, in the order of their ids."""
@@ -213,7 +229,7 @@ class Store:
 
     def events(self, since: int = 0, job: int | None = None) -> Iterator[Event]:
         """The events behind a place in the log; of one job only those of that."""
-        where, more = ("", ()) if job is None else (" AND job = ?", (job,))
+        where, more = ("", ()) if job is None else (" AND job = ? AND job > 0", (job,))  # which the index wants to hear
         rows = self._read(
             f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq", (since, *more)
         )
@@ -252,8 +268,17 @@ class Store:
         ((book.passes,),) = run(passes, (book.epoch_seq,))
         for job in self.jobs("end_us IS NULL"):
             book.restore(job)
+        self._find_unfinished(book)
         book.settle()
         return book
+
+    def _find_unfinished(self, book: Book) -> None:
+        """Find the array that was being entered, of which there is at most one."""
+        for (data,) in self._read("SELECT data FROM event WHERE kind = 'array' ORDER BY seq DESC LIMIT 1"):
+            whole = json.loads(data)
+            ((done,),) = self._read("SELECT count(*) FROM job WHERE array_id = ?", (whole["job"]["id"],))
+            if done < len(whole["indexes"]):
+                book.begin_array(whole, done)
 
     @contextmanager
     def still(self) -> Iterator[None]:

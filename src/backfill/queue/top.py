@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 EVERY_US = 2_000_000
 WIDTH = 24  # of a bar
+SHOWN = 500  # jobs that are asked for
 WIDE, SPARED = 110, ("USER", "NEEDS")  # columns of a screen, and what is left out on a narrower one
 HEAD, FOOT = 3, 2  # lines that are no jobs, beside one for each resource
 RIGHT = ("JOB", "ELAPSED", "LEFT", "GUARANTEED", "LIKELY", "90 %")
@@ -59,7 +60,7 @@ def top(words: Sequence[str]) -> int:
 
 
 def _asked() -> Facts:
-    return persistent("queue", home(), estimates=True)
+    return persistent("queue", home(), estimates=True, limit=SHOWN)
 
 
 @contextmanager
@@ -113,13 +114,14 @@ def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
         starts = [start_text(job.get(name), now) for name in ahead]
         cells = [*who, elapsed, left, *starts, job["reason"]]
         table.add_row(*(cells[place] for place in shown), style=STYLES.get(job["state"], ""))
-    states = [job["state"] for job in jobs]
-    pending = states.count("PENDING")
-    more = f", {len(jobs) - room} more" if len(jobs) > room else ""
+    pending = found["states"].get("PENDING", 0)
+    running = sum(found["states"].values()) - pending
+    hidden = max(len(jobs) - room, 0) + found["more"]
+    more = f", {hidden:,} more" if hidden else ""
     policy = safe(found["policy"]) + ("" if found["planner"] == "ready" else ", which is starting")
     clock = time.strftime("%H:%M:%S", time.localtime(found["now_s"]))
     last = Text(
-        f"{len(jobs) - pending} running, {pending} pending{more}. policy {policy}{age_text(found)}. {clock}",
+        f"{running} running, {pending} pending{more}. policy {policy}{age_text(found)}. {clock}",
         style="bold",
     )
     return Group(*(Text(bar) for bar in bars), Text(""), *([table] if jobs else []), last)

@@ -1,0 +1,316 @@
+"""What may be asked of the daemon: the fields of each request, with their types and bounds. Nothing else gets in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from backfill.queue.words import AFTER
+
+Facts = dict[str, Any]
+
+NAME_MAX, TASKS_MAX, IDS_MAX = 256, 10_000, 100_000
+ENVIRONMENT_MAX = 256 << 10
+SCRIPT_MAX = 4 << 20
+SPAN_MAX = 10**11 * 1_000_000  # microseconds
+INSTANT_MAX = 2**62
+NUMBER_MAX = 10**15
+
+
+class Refused(Exception):
+    """A request that cannot be met. Nothing has happened."""
+
+    def __init__(self, message: str, code: str = "usage", field: str = "") -> None:
+        super().__init__(message)
+        self.code, self.field = code, field
+
+    def answer(self) -> Facts:
+        """For the client."""
+        return {"error": {"code": self.code, "message": str(self), "field": self.field}}
+
+
+class Type(Protocol):
+    """What a value has to be."""
+
+    def check(self, value: Any, name: str) -> None:
+        """Raise Refused for a value that is something else."""
+
+
+def _refused(value: Any, name: str, expected: str) -> Refused:
+    return Refused(f"{name} is {value!r:.60}; expected {expected}", field=name)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number."""
+
+    low: int
+    high: int
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        if not isinstance(value, int) or isinstance(value, bool) or not self.low <= value <= self.high:
+            raise _refused(value, name, f"a whole number from {self.low} to {self.high}")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        if not isinstance(value, bool):
+            raise _refused(value, name, "true or false")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Characters that a terminal shows."""
+
+    most: int = NAME_MAX
+    least: int = 0
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        if not isinstance(value, str) or not self.least <= len(value) <= self.most or not value.isprintable():
+            raise _refused(value, name, f"from {self.least} to {self.most} printable characters")
+
+
+@dataclass(frozen=True)
+class Body:
+    """A text that is written to a file as UTF-8."""
+
+    most: int
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        try:
+            good = isinstance(value, str) and len(value.encode()) <= self.most
+        except UnicodeEncodeError:
+            good = False
+        if not good:
+            raise Refused(f"{name}: expected a text in UTF-8 of at most {self.most:,} bytes", field=name)
+
+
+@dataclass(frozen=True)
+class Word:
+    """What the system takes for an argument, a path or a variable; a byte that is no UTF-8 is a lone surrogate."""
+
+    most: int = 1 << 20
+    begins: str = ""
+    without: str = "\0"
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        good = isinstance(value, str) and len(value) <= self.most and not any(c in value for c in self.without)
+        try:
+            good = good and value.startswith(self.begins) and value.encode(errors="surrogateescape") is not None
+        except UnicodeEncodeError:
+            good = False
+        if not good:
+            path = f" that begins with {self.begins}" if self.begins else ""
+            raise _refused(value, name, f"a text{path} without zero bytes, of at most {self.most:,} characters")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        if not isinstance(value, str) or value not in self.words:
+            raise _refused(value, name, f"one of {', '.join(self.words)}")
+
+
+@dataclass(frozen=True)
+class Many:
+    """A list."""
+
+    of: Type
+    most: int
+    least: int = 0
+    expected: str = "a list"
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        if not isinstance(value, list):
+            raise _refused(value, name, self.expected)
+        if not self.least <= len(value) <= self.most:
+            told = f"{name} has {len(value):,} entries; expected from {self.least} to {self.most:,}"
+            raise Refused(told, field=name)
+        for one in value:
+            self.of.check(one, name)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A list in which each place has its own type."""
+
+    of: tuple[Type, ...]
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        if not isinstance(value, list) or len(value) != len(self.of):
+            raise _refused(value, name, f"a list of {len(self.of)}")
+        for kind, one in zip(self.of, value, strict=True):
+            kind.check(one, name)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Any names, with values of one type."""
+
+    key: Type
+    value: Type
+    most: int
+    size: int = 1 << 30  # characters in all
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        if not isinstance(value, dict) or len(value) > self.most:
+            raise _refused(value, name, f"an object of at most {self.most:,} names")
+        for key, one in value.items():
+            self.key.check(key, name)
+            self.value.check(one, key)
+        if self.size < 1 << 30 and sum(len(key) + len(one) for key, one in value.items()) > self.size:
+            raise Refused(f"the environment is larger than {self.size >> 10} KiB; see --export", field=name)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Certain names, some of which must be there."""
+
+    fields: Mapping[str, Type]
+    required: tuple[str, ...] = ()
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        if not isinstance(value, dict):
+            raise _refused(value, name, "an object")
+        for missing in self.required:
+            if missing not in value:
+                raise Refused(f"{missing} is missing", field=missing)
+        for key, one in value.items():
+            kind = self.fields.get(key)
+            if kind is None:
+                raise Refused(f"{key!r:.60} is not a field of {name}", field=name)
+            kind.check(one, key)
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of several types."""
+
+    of: tuple[Type, ...]
+    expected: str
+
+    def check(self, value: Any, name: str) -> None:
+        """See Type."""
+        for kind in self.of:
+            try:
+                kind.check(value, name)
+            except Refused:
+                continue
+            return
+        raise _refused(value, name, self.expected)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request: what belongs to it, and whether it changes anything."""
+
+    fields: Record = field(default_factory=lambda: Record({}))
+    changes: bool = False
+
+
+FLAG, NAME = Flag(), Text()
+NUMBER = Whole(0, NUMBER_MAX)
+TASK = Row((NUMBER, Whole(0, 2**31)))
+ONE = Either((NUMBER, TASK, Record({"name": NAME}, ("name",)), Choice(("all",))),
+             "the number of a job, [array, index], {\"name\": ...} or \"all\"")  # fmt: skip
+IDS = Many(ONE, IDS_MAX, 1, "a list of jobs")
+PRIORITY = Whole(-(2**31), 2**31)
+WALLTIME, SPAN, INSTANT = Whole(1, SPAN_MAX), Whole(0, SPAN_MAX), Whole(0, INSTANT_MAX)
+NEED = Table(Text(least=1), Whole(0, 2**62), 64)
+PATH = Word(4096)
+NAMES = Many(NAME, 1000)
+
+JOB = Record(
+    {
+        "need": NEED, "name": NAME, "project": NAME, "priority": PRIORITY, "walltime": WALLTIME, "grace": SPAN,
+        "begin": INSTANT, "deadline": INSTANT, "requeue": FLAG, "singleton": FLAG, "held": FLAG, "any_of": FLAG,
+        "array": Many(Whole(0, 2**31), TASKS_MAX, 1), "throttle": Whole(0, TASKS_MAX),
+        "after": Many(Row((Choice(AFTER), Either((NUMBER, TASK), "a job"))), TASKS_MAX),
+    },
+    ("need",),
+)  # fmt: skip
+SLURM = Record(
+    {"tasks": Whole(1, 2**31), "host": Word(), "dir": PATH, "per_cpu": Whole(0, 2**62),
+     "array": Row((Whole(0, 2**31),) * 4)},
+)  # fmt: skip
+SPEC = Record(
+    {
+        "argv": Many(Word(), 100_000, 1, "a command, as a list of words"),
+        "cwd": Word(4096, "/"),
+        "env": Table(Word(without="\0="), Word(), 100_000, ENVIRONMENT_MAX),
+        "umask": Whole(0, 0o777),
+        "limits": Table(Text(32, 1), Row((Whole(-1, 2**64), Whole(-1, 2**64))), 32),
+        "nice": Whole(-20, 20),
+        "affinity": Many(Whole(0, 2**16), 2**16),
+        "input": PATH, "output": PATH, "error": PATH,
+        "truncate": FLAG, "keep_descendants": FLAG,
+        "warn": Row((Whole(1, 64), Whole(0, SPAN_MAX), FLAG)),
+        "script": Body(SCRIPT_MAX),
+        "slurm": SLURM,
+    },
+    ("argv",),
+)  # fmt: skip
+SUBMIT = Record({"token": Text(least=1), "user": NAME, "job": JOB, "spec": SPEC}, ("token", "job", "spec"))
+SOME = Record({"ids": IDS}, ("ids",))
+
+REQUESTS = {
+    "submit": Request(SUBMIT, changes=True),
+    "hold": Request(SOME, changes=True),
+    "release": Request(SOME, changes=True),
+    "cancel": Request(SOME, changes=True),
+    "edit": Request(
+        Record({"ids": IDS, "to": Record({"walltime": WALLTIME, "priority": PRIORITY})}, ("ids", "to")), changes=True
+    ),
+    "test": Request(SUBMIT),
+    "ping": Request(),
+    "stop": Request(),
+    "queue": Request(
+        Record(
+            {
+                "ended": Whole(0, IDS_MAX),
+                "estimates": FLAG,
+                "states": NAMES,
+                "users": NAMES,
+                "names": NAMES,
+                "fold": FLAG,
+                "limit": Whole(0, IDS_MAX),
+                "after": NUMBER,
+            },
+        )
+    ),
+    "show": Request(Record({"ids": IDS, "from": Whole(0, IDS_MAX), "limit": Whole(1, 1000)}, ("ids",))),
+    "find": Request(SOME),
+    "wait": Request(SOME),
+    "explain": Request(SOME),
+    "eta": Request(),
+    "slots": Request(Record({"need": NEED})),
+    "output": Request(Record({"ids": IDS, "err": FLAG}, ("ids",))),
+    "switch": Request(Record({"policy": Word(4096)}, ("policy",))),
+    "policy": Request(Record({"policy": Word(4096)}, ("policy",))),
+}
+
+
+def check(message: Facts) -> Request:
+    """Return what a request is. Raises Refused, with the field that is wrong."""
+    name = message.get("do")
+    found = REQUESTS.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise Refused(f"{name!r:.40} is not a request of this queue", "unknown", "do")
+    found.fields.check({key: value for key, value in message.items() if key not in ("do", "v")}, str(name))
+    return found
