@@ -72,7 +72,10 @@ class FlakyStore(Store):
         super().commit(events, jobs, wall)
 
     def tokens(self):
-        return {token for (token,) in self._db.execute("SELECT token FROM job")}
+        """Of the jobs that are there, and of the array that is being entered."""
+        arrays = self._db.execute("SELECT data FROM event WHERE kind = 'array'")
+        begun = {json.loads(data)["job"]["token"] for (data,) in arrays}
+        return begun | {token for (token,) in self._db.execute("SELECT token FROM job")}
 
     def crash(self):
         if self._db.in_transaction:

@@ -82,7 +82,8 @@ def eta(words: Sequence[str]) -> int:
         for number in wanted:
             if number not in rows:
                 job = persistent("output", home(), ids=[number])["job"]
-                raise Problem(f"job {job['label']} is {job['state']}; expected a pending one", FAILED)
+                expected = "a pending one" if job["state"] != "PENDING" else "one of the first 2,000 that wait"
+                raise Problem(f"job {job['label']} is {job['state']}; expected {expected}", FAILED)
         found["jobs"] = [rows[number] for number in wanted]
     if given.get("json"):
         print(json.dumps(found))

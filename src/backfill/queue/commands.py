@@ -16,7 +16,7 @@ from backfill.queue.words import folded_labels
 
 QUEUED_MAX = 100_000
 DEPENDENCIES_MAX = 100_000  # of all tasks of an array together
-SLICE = 200  # jobs that are changed in one go
+SLICE = 100  # jobs that are changed in one go
 LOWERED = "JobHeldUser"
 
 

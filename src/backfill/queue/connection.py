@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,7 @@ from backfill.queue.store import encode
 
 LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
 CONNECTIONS = 256
+STEP_S = 0.01  # for which requests of one client are taken in one go
 PIPELINED = 10_000  # requests of one connection that may wait for their answers
 PATIENCE_S = 10.0  # with a client that does not read, or has gone and left requests behind
 UNREAD = 1 << 20
@@ -38,6 +40,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._rest = b""  # of a line that is not whole yet
+        self._lines: deque[bytes] = deque()  # requests that are not taken yet
+        self._closing = False  # no more lines come
         self._answers: deque[list[Facts]] = deque()  # of each request, empty until it is answered
         self._ended = False  # no more requests
         self._unread = False  # the client does not read its answers
@@ -62,13 +66,32 @@ class Connection(asyncio.Protocol):
         if self._ended:
             return
         *lines, self._rest = (self._rest + data).split(b"\n") if b"\n" in data else (self._rest + data,)
-        for line in lines:
-            self._take(line)
+        self._lines += lines
         if len(self._rest) > LINE:
-            self._take(self._rest)
-        if len(self._answers) >= PIPELINED:
+            self._lines.append(self._rest)
+        self._work()
+
+    def _work(self) -> None:
+        """Take requests for a moment; the rest when others have been served."""
+        end = time.perf_counter() + STEP_S
+        while self._lines and time.perf_counter() < end:
+            self._take(self._lines.popleft())
+        if self._lines or len(self._answers) >= PIPELINED:
             self._transport.pause_reading()
+        if self._lines:
+            asyncio.get_running_loop().call_soon(self._work)
+        elif self._closing:
+            self._end()
+        elif not self._ended:
+            self._read_on()
+        self.send()  # what is known at once
         self._server.poke()
+
+    def _read_on(self) -> None:
+        """Read more requests, unless there are enough."""
+        enough = self._lines or self._ended or self._unread or len(self._answers) >= PIPELINED
+        if not enough and not self._transport.is_closing() and not self._transport.is_reading():
+            self._transport.resume_reading()
 
     def _take(self, line: bytes) -> None:
         if self._ended:
@@ -94,8 +117,8 @@ class Connection(asyncio.Protocol):
         self._transport.write("\n".join(ready).encode())
         if self._ended and not answers:
             self._transport.close()
-        elif len(answers) < PIPELINED and not self._ended and not self._transport.is_reading():
-            self._transport.resume_reading()
+        else:
+            self._read_on()
 
     def close(self) -> None:
         """No more requests; what is answered is sent."""
@@ -103,11 +126,14 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client asks for nothing more, and may wait for answers still."""
-        self._end()
-        return bool(self._answers)
+        self._closing = True
+        if not self._lines:
+            self._end()
+        return bool(self._answers or self._lines)
 
     def _end(self) -> None:
         self._ended, self._rest = True, b""
+        self._lines.clear()
         self._be_patient(True)
 
     def pause_writing(self) -> None:
@@ -121,8 +147,7 @@ class Connection(asyncio.Protocol):
         self._unread = False
         self._be_patient(self._ended)
         self.send()
-        if not self._ended and len(self._answers) < PIPELINED:
-            self._transport.resume_reading()
+        self._read_on()
 
     def _be_patient(self, with_it: bool) -> None:
         if self._patience is not None:

@@ -55,6 +55,7 @@ WRITE_JOB = (
 )
 
 
+CHECKPOINT_PAGES = 50_000  # in the log of writes, after which a commit moves it; see `move_writes`
 BACKUP = "backup"  # the last event of a copy
 
 
@@ -96,6 +97,7 @@ class Store:
             return
         run("PRAGMA journal_mode=WAL")
         run("PRAGMA synchronous=FULL")
+        run(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         run("PRAGMA foreign_keys=ON")
         if 0 < version < len(SCHEMA):
             run("VACUUM INTO ?", (str(self.path.with_name(f"store-v{version}.bak")),))
@@ -339,6 +341,11 @@ class Store:
             raise StoreError(f"{path}: {error}") from error
 
     @property
+    def seq_written(self) -> int:
+        """The last event that this connection wrote."""
+        return self._seq
+
+    @property
     def seq(self) -> int:
         """The number of events in the log."""
         return self._last("seq")
@@ -360,6 +367,21 @@ class Store:
         except sqlite3.Error:
             return False
         return int(busy) == 0
+
+
+def move_writes(path: Path) -> None:
+    """Move the log of writes into the store beside its daemon, which need not wait; call it in another thread.
+
+    Raises StoreError.
+    """
+    try:
+        db = sqlite3.connect(path, isolation_level=None, timeout=5)
+        try:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {error}") from error
 
 
 def _counts(db: sqlite3.Connection) -> tuple[int, int]:

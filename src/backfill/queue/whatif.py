@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from backfill.queue.planner import Planner, load_policy
 from backfill.queue.states import PENDING, STARTING
 
 SECOND = 1_000_000
+ESTIMATED = 2_000  # pending jobs of which is said when they start
 ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
 TRIAL_S, TRIAL_CPU_S = 28, 15.0  # for the trial of another policy, once it is compiled
 GRAINS = ((120, 1), (3600, 60), (86_400, 300))  # up to so many seconds ahead, an estimate is told to so many
@@ -58,9 +60,9 @@ def snapped(t: int, now: int, up: bool = False) -> int:
 
 
 def estimates(queue: Queue) -> list[Facts]:
-    """Of all pending jobs."""
+    """Return what is told of pending jobs, of many the first ones."""
     starts, rows = queue.futures(), queue.planner.rows
-    return [estimate(queue, job, starts[:, rows[job.id]]) for job in queue.pending()]
+    return [estimate(queue, job, starts[:, rows[job.id]]) for job in islice(queue.pending(), ESTIMATED)]
 
 
 # ---------------------------------------------------------------------- slots
