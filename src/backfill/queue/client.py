@@ -18,9 +18,18 @@ FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 10.0, 60.0
 LINES, PAGE, STORIES, NO_END = 1000, 1000, 100, 1 << 30  # rows on a terminal; in one answer; jobs with all about them
-CODES = {"usage": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE, "starting": STARTING}
+CODES = {
+    "usage": USAGE,
+    "unknown": FAILED,
+    "impossible": REJECTED,
+    "stopped": UNREACHABLE,
+    "starting": STARTING,
+    "busy": UNREACHABLE,
+}
+
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 SENDS_ENVIRONMENT = ("submit", "test")
+CHANGES = ("cancel", "hold", "release", "edit")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
@@ -187,8 +196,17 @@ def asked(what: str, folder: str, **more: Any) -> tuple[Facts, bool]:
         except (ConnectionError, TimeoutError):
             again = True
             if time.monotonic() > end:
-                raise Problem("the daemon does not answer", UNREACHABLE) from None
+                raise Problem(f"the daemon does not answer{_unknown(what)}", UNREACHABLE) from None
             time.sleep(0.02)
+        except KeyboardInterrupt:
+            raise Problem(f"interrupted{_unknown(what)}", INTERRUPTED) from None
+
+
+def _unknown(what: str) -> str:
+    """What is to be said of a request that may have been met, or may be later."""
+    if what == "submit":
+        return ": it is unknown whether the job is queued; see: backfill queue"
+    return f": it is unknown whether {what} was done; see: backfill queue" if what in CHANGES else ""
 
 
 # ---------------------------------------------------------------------- verbs

@@ -2,11 +2,10 @@
 
 import asyncio
 import os
+import resource
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
-from functools import partial
 from typing import Protocol, cast
 
 from backfill.queue.book import Facts
@@ -15,11 +14,25 @@ from backfill.queue.schema import Refused
 from backfill.queue.store import encode
 
 LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
-CONNECTIONS = 256
+CLIENTS = 10_000  # fewer where this process may not have so many files
+ASKING = 256  # places that are kept for those who do not wait for jobs
 STEP_S = 0.01  # for which requests of one client are taken in one go
 PIPELINED = 10_000  # requests of one connection that may wait for their answers
 PATIENCE_S = 10.0  # with a client that does not read, or has gone and left requests behind
 UNREAD = 1 << 20
+IDLE_S = 2.0  # after which a client that asks for nothing makes way for another one
+
+
+class Answer:
+    """The answer to a request, which is called with it once; `gone` if nobody will read it."""
+
+    def __init__(self) -> None:
+        self.told: Facts | None = None
+        self.gone = False
+
+    def __call__(self, told: Facts) -> None:
+        """Answer, unless that has been done."""
+        self.told = told if self.told is None else self.told
 
 
 class Server(Protocol):
@@ -27,7 +40,7 @@ class Server(Protocol):
 
     connections: "set[Connection]"
 
-    def hear(self, line: bytes, reply: Callable[[Facts], None]) -> None:
+    def hear(self, line: bytes, reply: Answer) -> None:
         """Take a request; `reply` is called when it is answered, at once or later."""
 
     def poke(self) -> None:
@@ -42,7 +55,8 @@ class Connection(asyncio.Protocol):
         self._rest = b""  # of a line that is not whole yet
         self._lines: deque[bytes] = deque()  # requests that are not taken yet
         self._closing = False  # no more lines come
-        self._answers: deque[list[Facts]] = deque()  # of each request, empty until it is answered
+        self._answers: deque[Answer] = deque()  # to each request
+        self._since = time.monotonic()  # when it asked for something
         self._ended = False  # no more requests
         self._unread = False  # the client does not read its answers
         self._patience: asyncio.TimerHandle | None = None
@@ -50,14 +64,26 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; only with the owner of the queue."""
         self._transport = cast(asyncio.Transport, transport)
-        if not _is_owner(transport.get_extra_info("socket")) or len(self._server.connections) >= CONNECTIONS:
+        if not _is_owner(transport.get_extra_info("socket")):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(UNREAD)
+        told = _make_room([*self._server.connections])
+        if told:
+            self._transport.write((encode(Refused(told, "busy").answer()) + "\n").encode())
+            self._transport.close()
+            return
         self._server.connections.add(self)
+
+    @property
+    def idle_s(self) -> float:
+        """For how long it has had all its answers and asked for nothing."""
+        return 0.0 if self._answers or self._lines else time.monotonic() - self._since
 
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone; nobody will read the answers."""
+        for answer in self._answers:
+            answer.gone = True
         self._server.connections.discard(self)
         self._be_patient(False)
 
@@ -96,21 +122,22 @@ class Connection(asyncio.Protocol):
     def _take(self, line: bytes) -> None:
         if self._ended:
             return
-        answer: list[Facts] = []
+        answer = Answer()
+        self._since = time.monotonic()
         self._answers.append(answer)
         if len(line) > LINE:
-            answer.append(Refused(f"the request is longer than {LINE >> 20} MiB", "size").answer())
+            answer(Refused(f"the request is longer than {LINE >> 20} MiB", "size").answer())
             self._end()
         else:
-            self._server.hear(line, partial(_give, answer))
+            self._server.hear(line, answer)
 
     def send(self) -> None:
         """Send the answers that are ready and have no other one before them."""
         answers, ready = self._answers, []
         if self._unread:
             return
-        while answers and answers[0]:
-            ready.append(encode(answers.popleft()[0]))
+        while answers and answers[0].told is not None:
+            ready.append(encode(answers.popleft().told))
         if not ready or self._transport.is_closing():
             return
         ready.append("")
@@ -156,9 +183,20 @@ class Connection(asyncio.Protocol):
         self._patience = later(PATIENCE_S, self._transport.abort) if with_it else None
 
 
-def _give(answer: list[Facts], told: Facts) -> None:
-    if not answer:
-        answer.append(told)
+def places() -> int:
+    """Return how many clients there may be: this process needs files for more than them."""
+    return min(CLIENTS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+
+
+def _make_room(others: list[Connection]) -> str:
+    """Return why there is no room for another client, if there is none; one that has long been idle makes way."""
+    if len(others) < places():
+        return ""
+    idle = max(others, key=lambda one: one.idle_s)
+    if idle.idle_s > IDLE_S:
+        idle.close()
+        return ""
+    return f"{len(others):,} clients are connected, as many as there may be; ask again later"
 
 
 def _is_owner(sock: socket.socket) -> bool:

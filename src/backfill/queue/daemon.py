@@ -24,8 +24,8 @@ from backfill.queue.book import PREEMPT, Facts, Job, Task
 from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Busy
 from backfill.queue.config import Config, kept, program
-from backfill.queue.connection import Connection
-from backfill.queue.engine import Engine, Reply
+from backfill.queue.connection import ASKING, Answer, Connection, places
+from backfill.queue.engine import Engine
 from backfill.queue.foreseen import Foreseen
 from backfill.queue.home import SOCKET, WANTED, alone, home, near, network_type, owner, trouble
 from backfill.queue.launcher import LocalLauncher, files, note
@@ -44,6 +44,7 @@ STOP_S = 0.05
 SWEEP_S, QUIET_S = 0.5, 30.0
 PROTOCOL = 1
 RUNNING_ALREADY = 75
+BACKLOG = 1024  # clients that come in the same moment
 STEP_S = 0.01  # for which an answer is worked at in one go
 MOVED = 1000  # events, after which they are moved from the log of writes into the store
 MANY = 100  # events of one transaction, after which the garbage collector is told
@@ -53,6 +54,28 @@ FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this p
 
 
 Steps = Generator[None, None, Facts | None]
+
+
+class Waiting:
+    """A client that waits for jobs; it is answered when all of them are over."""
+
+    def __init__(self, reply: Answer, left: set[int]) -> None:
+        self.left, self._reply, self._over = left, reply, list[Facts]()
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has its answer, or does not want it any more."""
+        return self._reply.gone or self._reply.told is not None
+
+    def __call__(self, told: Facts) -> None:
+        """Be told how one of the jobs ended, or why nobody will know."""
+        if "error" in told:
+            self._reply(told)
+            return
+        self._over.append(told)
+        self.left.discard(told["id"])
+        if not self.left:
+            self._reply({"jobs": sorted(self._over, key=lambda one: int(one["id"]))})
 
 
 class Daemon:
@@ -84,6 +107,7 @@ class Daemon:
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
         self.connections: set[Connection] = set()
+        self._waiting: list[Waiting] = []
         self._foreseen = Foreseen(self.engine, lambda reply: self._question({"what": "eta"}, reply))
         self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
         self._stopped = asyncio.Event()
@@ -104,7 +128,7 @@ class Daemon:
         path = self.folder / SOCKET
         with suppress(FileNotFoundError):
             path.unlink()
-        server = await loop.create_unix_server(lambda: Connection(self), near(str(path)))
+        server = await loop.create_unix_server(lambda: Connection(self), near(str(path)), backlog=BACKLOG)
         path.chmod(0o600)
         with suppress(OSError):  # without it other queues do not see this one
             known, hang_up = announce(str(self.folder), self.config.cpu_ids)
@@ -306,7 +330,7 @@ class Daemon:
 
     # ------------------------------------------------------------------ clients
 
-    def hear(self, line: bytes, reply: Callable[[Facts], None]) -> None:
+    def hear(self, line: bytes, reply: Answer) -> None:
         """Take a request. What only asks is answered at once, the rest when it is on the disk."""
         try:
             message = json.loads(line)
@@ -330,11 +354,11 @@ class Daemon:
         except StoreLost as error:
             _lose(error)
 
-    def _look(self, message: Facts, reply: Reply) -> None:
+    def _look(self, message: Facts, reply: Answer) -> None:
         """Answer what changes nothing, at once or step by step."""
         self._step(getattr(self, f"_look_{message['do']}")(message, reply), message, reply)
 
-    def _step(self, steps: Steps, message: Facts, reply: Reply) -> None:
+    def _step(self, steps: Steps, message: Facts, reply: Answer) -> None:
         """Work at an answer for a moment; if it is not ready by then, go on when others have been served."""
         end = time.perf_counter() + STEP_S
         try:
@@ -361,14 +385,14 @@ class Daemon:
 
     # Each yields when it may be interrupted, and returns its answer; None if it replies later.
 
-    def _look_ping(self, message: Facts, reply: Reply) -> Steps:
+    def _look_ping(self, message: Facts, reply: Answer) -> Steps:
         link, engine = self.link, self.engine
         planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
         planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
         yield
-        return {"pid": os.getpid(), "planner": planner, "waiters": self.engine.waiters}
+        return {"pid": os.getpid(), "planner": planner, "waiters": len(self._still_waiting())}
 
-    def _look_queue(self, message: Facts, reply: Reply) -> Steps:
+    def _look_queue(self, message: Facts, reply: Answer) -> Steps:
         # A policy that is not compiled yet is too slow for what nobody asked for.
         refresh = bool(message.get("estimates")) and self.link.kind == "compiled"
         starts, estimates = self._foreseen.glance(refresh)
@@ -380,7 +404,7 @@ class Daemon:
         }
         return rows
 
-    def _look_show(self, message: Facts, reply: Reply) -> Steps:
+    def _look_show(self, message: Facts, reply: Answer) -> Steps:
         """Return all about some jobs, from a place on; of many the first ones."""
         some, first, jobs = self._chosen(message), message.get("from", 0), []
         for one in some[first : first + message.get("limit", SHOWN)]:
@@ -390,13 +414,13 @@ class Daemon:
             yield
         return {"jobs": jobs, "all": len(some)}
 
-    def _look_eta(self, message: Facts, reply: Reply) -> Steps:
+    def _look_eta(self, message: Facts, reply: Answer) -> Steps:
         """Estimate the starts of all pending jobs."""
         self._foreseen.eta(lambda told: reply(self._dated(told)))
         yield
         return None
 
-    def _look_explain(self, message: Facts, reply: Reply) -> Steps:
+    def _look_explain(self, message: Facts, reply: Answer) -> Steps:
         """Tell why a job does not run."""
         job = self._one(message)
         yield
@@ -411,7 +435,7 @@ class Daemon:
         self._question(asked, lambda told: reply(self._dated(told)))
         return None
 
-    def _look_slots(self, message: Facts, reply: Reply) -> Steps:
+    def _look_slots(self, message: Facts, reply: Answer) -> Steps:
         """Tell what fits now, and for how long."""
         need = message.get("need", {})
         commands.check_need(need, self.engine.context())
@@ -422,7 +446,7 @@ class Daemon:
         )
         return None
 
-    def _look_test(self, message: Facts, reply: Reply) -> Steps:
+    def _look_test(self, message: Facts, reply: Answer) -> Steps:
         """Tell when a job would start; nothing of it is stored."""
         slices = commands.submit(message, replace(self.engine.context(), keep=lambda spec: 0))
         events = []
@@ -443,7 +467,7 @@ class Daemon:
         self._question({"what": "test", "tasks": tasks}, over)
         return None
 
-    def _look_switch(self, message: Facts, reply: Reply) -> Steps:
+    def _look_switch(self, message: Facts, reply: Answer) -> Steps:
         """Tell what another policy would do with those who wait."""
         book, policy = self.engine.book, self._policy(message)
         epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": feed.base(book)}
@@ -451,7 +475,7 @@ class Daemon:
         self._question({"what": "switch", "policy": policy, "epoch": epoch}, lambda told: reply(self._dated(told)))
         return None
 
-    def _look_policy(self, message: Facts, reply: Reply) -> Steps:
+    def _look_policy(self, message: Facts, reply: Answer) -> Steps:
         """Let another policy take over, until config.toml names another one."""
         policy = self._policy(message)
         yield
@@ -479,11 +503,11 @@ class Daemon:
 
         self.link.question(self.folder, asked, answered)
 
-    def _look_find(self, message: Facts, reply: Reply) -> Steps:
+    def _look_find(self, message: Facts, reply: Answer) -> Steps:
         yield
         return {"ids": [job.id for job in self._chosen(message)]}
 
-    def _look_output(self, message: Facts, reply: Reply) -> Steps:
+    def _look_output(self, message: Facts, reply: Answer) -> Steps:
         """Tell where the output of a job is, and whether more will come: asked several times a second."""
         job = self._one(message)
         yield
@@ -491,7 +515,7 @@ class Daemon:
         path = (message.get("err") and found["error"]) or found["output"]
         return {"path": path, "job": brief(self.engine, job, self.clock.now())}
 
-    def _look_wait(self, message: Facts, reply: Reply) -> Steps:
+    def _look_wait(self, message: Facts, reply: Answer) -> Steps:
         """Answer when all of the jobs are over."""
         try:
             left = {job.id for job in self._chosen(message)}
@@ -499,31 +523,31 @@ class Daemon:
             if not all(self._has_ended(one) for one in message["ids"]):
                 raise
             left = set()
-        found: dict[int, Facts] = {}
         if not left:
             return {"jobs": []}
-        if len(left) + self.engine.waiters > WAITED_FOR_MAX:
-            told = f"others wait for {self.engine.waiters:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
+        others = self._still_waiting()
+        if len(others) >= places() - ASKING:
+            raise Refused(f"{len(others):,} clients wait for jobs, as many as may; wait again later", "busy")
+        known = sum(len(one.left) for one in others)
+        if len(left) + known > WAITED_FOR_MAX:
+            told = f"others wait for {known:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
             raise Refused(f"{told}; wait for fewer jobs at once", "full", "ids")
-
-        def over(told: Facts) -> None:
-            if "error" in told:
-                reply(told)
-                return
-            found[told["id"]] = told
-            if found.keys() >= left:
-                reply({"jobs": [found[number] for number in sorted(found)]})
-
+        waiting = Waiting(reply, left)
+        self._waiting = [*others, waiting]
         for number in sorted(left):
-            self.engine.wait(number, over)
+            self.engine.wait(number, waiting)
             yield
         return None
+
+    def _still_waiting(self) -> list["Waiting"]:
+        self._waiting = [one for one in self._waiting if not one.gone]
+        return self._waiting
 
     def _has_ended(self, one: Any) -> bool:
         """Whether jobs are meant by a name that some had which are over by now."""
         return isinstance(one, dict) and bool(self.store.jobs("name = ?", (one["name"],), 1))
 
-    def _look_stop(self, message: Facts, reply: Reply) -> Steps:
+    def _look_stop(self, message: Facts, reply: Answer) -> Steps:
         asyncio.get_running_loop().call_later(STOP_S, self._stopped.set)
         yield
         return {"pid": os.getpid()}

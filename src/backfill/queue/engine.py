@@ -56,6 +56,17 @@ class Clock(Protocol):
         """What a later daemon needs to carry it on."""
 
 
+class Waiter(Protocol):
+    """Who waits for jobs."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody waits any more."""
+
+    def __call__(self, told: Facts) -> None:
+        """Be told how one of the jobs ended."""
+
+
 class Launcher(Protocol):
     """What starts jobs and stops them."""
 
@@ -128,7 +139,7 @@ class Engine:
         self._works: deque[Work] = deque()
         self._deferred: list[Callable[[], None]] = []  # until no array is being entered
         self._backlog: deque[int] = deque()  # jobs to be looked at, that were too many for one flush
-        self._waiters: dict[int, list[Reply]] = {}
+        self._waiters: dict[int, list[Waiter]] = {}
         self._wanted: Facts | None = None  # an epoch that is to begin
         self.last_pass = 0
         self._slept = clock.slept()
@@ -255,20 +266,15 @@ class Engine:
                 some[job.id] = Task(job.id, array, job.index, job.state)
         return [task for _, task in sorted(some.items())]
 
-    def wait(self, number: int, reply: Reply) -> None:
+    def wait(self, number: int, reply: Waiter) -> None:
         """Answer when a job is over."""
         job = self.job(number)
         if job is None:
             reply(Refused(f"there is no job {number}", "unknown", "ids").answer())
         elif number in self.book.jobs:
-            self._waiters.setdefault(number, []).append(reply)
+            self._waiters[number] = [*(one for one in self._waiters.get(number, ()) if not one.gone), reply]
         else:
             self._answers.append((reply, ended(job), ""))
-
-    @property
-    def waiters(self) -> int:
-        """How many clients wait for a job."""
-        return sum(map(len, self._waiters.values()))
 
     def stop(self) -> None:
         """Start nothing any more. Who waits is told, so that nobody takes this for a crash."""

@@ -1,0 +1,334 @@
+"""Whatever is asked of the daemon: types and bounds of every request, many clients, and answers that are late."""
+
+import json
+import os
+import re
+import signal
+import socket
+import string
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backfill.queue import commands, connection, schema
+from backfill.queue.engine import Engine
+from backfill.queue.schema import REQUESTS, Refused
+from backfill.queue.store import Store
+from tests.queue.conftest import PYTHON
+from tests.queue.virtual import Virtual
+
+WORDS = st.text(string.ascii_letters + " ö/-", max_size=8)
+WRONG = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=6), st.just("\udcff\ud800"),
+    st.lists(st.integers(0, 9), max_size=3), st.lists(st.lists(st.integers(0, 3)), max_size=3),
+    st.dictionaries(st.sampled_from(["name", "cpus", "walltime"]), st.integers() | st.none(), max_size=2),
+)  # fmt: skip
+
+
+def good(kind):
+    """Values of a type of the schema."""
+    if isinstance(kind, schema.Whole):
+        return st.integers(kind.low, min(kind.high, 10**9)) | st.integers(kind.low, kind.high)
+    if isinstance(kind, schema.Flag):
+        return st.booleans()
+    if isinstance(kind, schema.Choice):
+        return st.sampled_from(kind.words)
+    if isinstance(kind, schema.Word):
+        return WORDS.map(lambda text: kind.begins + text) | st.just(f"{kind.begins}x\udce9")
+    if isinstance(kind, schema.Text | schema.Body):
+        return WORDS.map(lambda text: text or "x")
+    if isinstance(kind, schema.Many):
+        return st.lists(good(kind.of), min_size=kind.least, max_size=max(kind.least, 3))
+    if isinstance(kind, schema.Row):
+        return st.tuples(*map(good, kind.of)).map(list)
+    if isinstance(kind, schema.Table):
+        return st.dictionaries(good(kind.key), good(kind.value), max_size=3)
+    if isinstance(kind, schema.Either):
+        return st.one_of(*map(good, kind.of))
+    assert isinstance(kind, schema.Record), kind
+    optional = {name: good(one) for name, one in kind.fields.items() if name not in kind.required}
+    return st.fixed_dictionaries({name: good(kind.fields[name]) for name in kind.required}, optional=optional)
+
+
+@st.composite
+def requests(draw):
+    """A request that the schema allows, most often with something of another type in some place."""
+    verb = draw(st.sampled_from(sorted(REQUESTS)))
+    found = draw(good(REQUESTS[verb].fields))
+    if verb in ("submit", "test") and draw(st.booleans()):  # which the queue could meet
+        found["job"] |= {"need": {"cpus": 1}, "after": []}
+        for name in ("deadline", "begin", "array"):
+            found["job"].pop(name, None)
+    place = found
+    while draw(st.booleans()) and isinstance(place, dict | list) and place:
+        key = draw(st.sampled_from([*place] if isinstance(place, dict) else [*range(len(place))]))
+        if draw(st.booleans()):
+            place[key] = draw(WRONG)
+            break
+        place = place[key]
+    return {"do": verb, **found}
+
+
+class Idle:
+    """A planner and a launcher that do nothing, and a clock that stands still."""
+
+    def __init__(self):
+        self.facts = {}
+
+    def now(self):
+        return 1_700_000_000_000_000
+
+    wall = now
+
+    def slept(self):
+        return 0
+
+    def instant(self, record):
+        return None
+
+    def begin(self, epoch, history):
+        pass
+
+    def ask(self, now, messages):
+        pass
+
+    def launch(self, job, spec):
+        pass
+
+    def stop(self, job):
+        pass
+
+
+@settings(max_examples=400)
+@given(st.lists(requests(), min_size=1, max_size=6))
+def test_every_request_has_one_answer_and_one_that_is_refused_leaves_no_trace(some):
+    with tempfile.TemporaryDirectory() as folder:
+        store, idle = Store(Path(folder, "store.db")), Idle()
+        engine = Engine(
+            store, idle, idle, idle, {"walltime": 60_000_000, "grace": 0},
+            encode=json.JSONEncoder(separators=(",", ":")).encode, slice_=2,
+        )  # fmt: skip
+        engine.open({"resources": {"cpus": 4}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": []}, "easy", "p")
+        engine.flush()
+        for request in some:
+            try:
+                changes = schema.check(request).changes
+            except Refused:
+                changes = True  # the engine refuses it as well
+            if not changes:
+                continue
+            before, got = store.seq, []
+            engine.request(request, got.append)
+            engine.flush()
+            while engine.busy:
+                engine.go_on()
+                engine.flush()
+            (answer,) = got
+            json.dumps(answer)
+            if "error" in answer:
+                assert answer["error"]["code"] != "internal", (answer, engine.notes)
+                assert store.seq == before
+            for job in engine.book.jobs.values():
+                json.dumps(store.spec(job.spec))
+        assert store.differences() == []
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        ({"do": "hold", "ids": [[[1], 2]]}, "ids is [[1], 2]; expected the number of a job"),
+        ({"do": "edit", "ids": [1], "to": {"walltime": None}}, "walltime is None; expected a whole number"),
+        ({"do": "hold", "ids": [True]}, "ids is True; expected"),
+        ({"do": "show", "ids": []}, "ids has 0 entries"),
+        ({"do": "wait", "ids": [1], "jobs": 2}, "'jobs' is not a field of wait"),
+        ({"do": ["submit"]}, "is not a request of this queue"),
+        ({"do": "slots", "need": {"cpus": "4"}}, "cpus is '4'; expected a whole number"),
+    ],
+)
+def test_a_request_of_wrong_types_is_refused_by_the_field(request_, told):
+    with pytest.raises(Refused, match=re.escape(told)):
+        schema.check(request_)
+
+
+def test_requests_that_used_to_kill_or_poison_are_refused(live):
+    number = live.submit("-H", "--", "true")
+    daemon = live.daemon()
+    job, spec = {"need": {"cpus": 1}, "walltime": 60_000_000}, {"argv": ["true"], "cwd": "/tmp"}
+    submit = {"do": "submit", "token": "t", "user": "ana", "job": job, "spec": spec}
+    refused = [
+        {"do": "hold", "ids": [[[1], 2]]},
+        {"do": "edit", "ids": [number], "to": {"walltime": None}},
+        {**submit, "spec": {**spec, "cwd": 5}},
+        {**submit, "spec": {**spec, "script": "#!/bin/sh\n\ud800"}},
+        {**submit, "spec": {**spec, "argv": ["a\0b"]}},
+        {**submit, "spec": {**spec, "env": {"A=B": "1"}}},
+        {**submit, "job": {**job, "after": [["afterok", {"name": "x"}]]}},
+    ]
+    for request in refused:
+        assert live.ask(request)["error"]["code"] == "usage", request
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(live.folder / "sock"))
+        sock.sendall(b"[" * 100_000 + b"\n")
+        assert "one JSON object" in json.loads(sock.makefile("rb").readline())["error"]["message"]
+    assert len(live.jobs()) == 1
+    assert live.daemon() == daemon
+    assert "Traceback" not in (live.folder / "daemon.log").read_text()
+
+
+def test_a_launch_that_fails_in_our_code_does_not_skip_the_next_one(tmp_path):
+    queue, launched = Virtual(tmp_path), []
+
+    def launch(job, spec):
+        if job.id == 1:
+            raise UnicodeError("a mistake of ours")
+        launched.append(job.id)
+
+    queue.launch = launch
+    held = [queue.submit(1, held=True) for _ in range(3)]
+    queue.request(do="release", ids=held)
+    assert launched == held[1:]
+    assert any("a mistake of ours" in note for note in queue.engine.notes)
+
+
+# ---------------------------------------------------------------------- many tasks
+
+
+def test_a_large_array_is_entered_in_slices_and_whole_whatever_happens_between(tmp_path):
+    queue = Virtual(tmp_path)
+    queue.engine.slice = 10
+    before = queue.submit(4, 50, array=[0, 1, 2])
+    request = {
+        "do": "submit", "token": "large", "user": "ana", "spec": {"argv": ["true"]},
+        "job": {"need": {"cpus": 1}, "walltime": 10**7, "array": [*range(35)], "after": [["afterok", before]]},
+    }  # fmt: skip
+    got, later = [], []
+    queue.engine.request(request, got.append)
+    queue.engine.flush()
+    queue.engine.go_on()
+    queue.engine.flush()
+    assert 0 < len(queue.store.jobs("array_id = ?", (4,))) < 35
+    assert not got
+    queue.engine.request(request, later.append)  # the same once more, and somebody who has guessed its number
+    queue.engine.request({"do": "hold", "ids": [4]}, later.append)
+    assert not later
+    queue.store.close()  # the daemon dies
+
+    again = Virtual.__new__(Virtual)
+    again.__dict__.update(queue.__dict__)
+    again.store = Store(tmp_path / "store.db")
+    again.engine = Engine(again.store, again, again, again, {"walltime": 1, "grace": 0}, encode=json.dumps, slice_=10)
+    capacity = {"resources": queue.resources, "cpu_ids": [0, 1, 2, 3], "gpu_ids": []}
+    again.engine.open(capacity, "easy", "test")
+    again.engine.request(request, got.append)  # the client asks again with its token
+    again.flush()
+    tasks = again.store.jobs("array_id = ?", (4,))
+    assert [task.index for task in tasks] == [*range(35)]
+    assert {task.token for task in tasks} == {"large", *(f"large/{place}" for place in range(1, 35))}
+    assert [answer["id"] for answer in got] == [4]
+    assert all(task.after == [["afterok-array", before]] for task in tasks)
+    assert again.submit(1) == 4 + 35
+    assert again.store.differences() == []
+
+
+def test_a_task_more_or_less_among_ten_thousand_is_quick(tmp_path):
+    """Not by the clock: by what is read and written."""
+    queue = Virtual(tmp_path)
+    first = queue.submit(1, array=[*range(500)], held=True)
+    second = queue.submit(1, array=[*range(500)], after=[["afterok", first]])
+    assert queue.engine.book.jobs[second].after == [["afterok-array", first]]
+    assert len(queue.engine.book.dependants) == 1
+    statements = []
+    queue.store._db.set_trace_callback(statements.append)
+    queue.request(do="cancel", ids=[[first, 7]])
+    queue.store._db.set_trace_callback(None)
+    assert not [one for one in statements if one.startswith("SELECT facts")]
+    assert queue.engine.book.jobs.keys() == {first + n for n in range(500) if n != 7}
+    plan = queue.store._db.execute(
+        "EXPLAIN QUERY PLAN SELECT seq FROM event WHERE seq > 0 AND job = ? AND job > 0 ORDER BY seq", (first,)
+    ).fetchall()
+    assert "event_job" in str(plan)
+
+
+# ---------------------------------------------------------------------- many clients
+
+
+def waiting(live, number):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(str(live.folder / "sock"))
+    sock.sendall(json.dumps({"do": "wait", "ids": [number]}).encode() + b"\n")
+    return sock
+
+
+def test_clients_that_wait_take_no_place_of_those_that_ask(live):
+    number = live.submit("--wrap", "touch on; while [ -e on ]; do sleep 0.1; done")
+    some = [waiting(live, number) for _ in range(connection.ASKING + 100)]
+    live.until(lambda: live.ask({"do": "ping"})["waiters"] == len(some))
+    assert live.submit("-H", "--", "true") == number + 1
+    live.until((live.folder / "on").exists)
+    (live.folder / "on").unlink()
+    for sock in some:
+        assert json.loads(sock.makefile("rb").readline())["jobs"][0]["state"] == "COMPLETED"
+        sock.close()
+
+
+def test_beyond_a_bound_a_client_is_told_at_once_and_idle_ones_make_way(live):
+    number = 2 * connection.ASKING + 40  # files that the daemon may have open
+    words = f'ulimit -n {number}; exec "$@"'
+    subprocess.run(["sh", "-c", words, "sh", *PYTHON, "serve", "--detach"], env=live.env, check=True)
+    job, some = live.submit("-H", "--", "true"), []
+    some = [waiting(live, job) for _ in range(20)]
+    live.until(lambda: live.ask({"do": "ping"})["waiters"] == len(some))
+    told = live.run("wait", job, check=4).stderr
+    assert told == "backfill: 20 clients wait for jobs, as many as may; wait again later\n"
+    some.pop().close()  # one that has gone makes way at once, also if its job does not end
+    live.until(lambda: live.ask({"do": "ping"})["waiters"] == len(some), 15)
+    some.append(waiting(live, job))
+    for _ in range(number // 2 - len(some)):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(str(live.folder / "sock"))
+        some.append(sock)
+    begun = time.monotonic()
+    assert "clients are connected, as many as there may be; ask again later" in live.run("queue", check=4).stderr
+    assert time.monotonic() - begun < 20
+    time.sleep(connection.IDLE_S + 0.2)
+    assert "1 pending" in live.run("queue").stdout
+    for sock in some:
+        sock.close()
+
+
+def test_a_client_that_gives_up_says_that_it_does_not_know(live):
+    live.submit("-H", "--", "true")
+    daemon = live.daemon()
+    os.kill(daemon, signal.SIGSTOP)
+    asking = subprocess.Popen([*PYTHON, "submit", "--", "true"], env=live.env, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.0)
+    asking.send_signal(signal.SIGINT)
+    told = asking.communicate(timeout=30)[1]
+    os.kill(daemon, signal.SIGCONT)
+    assert asking.returncode == 130
+    assert told == "backfill: interrupted: it is unknown whether the job is queued; see: backfill queue\n"
+
+
+def test_a_queue_of_many_jobs_is_told_in_pages(live):
+    live.submit("-H", "--array", "1-1500", "--", "true")
+    single = live.submit("-H", "--", "true")
+    lines = live.run("queue").stdout.splitlines()
+    assert lines[1].split()[0] == "1_[1-1500]"
+    assert lines[-1].startswith("0 running, 1501 pending")
+    found = json.loads(live.run("queue", "--json").stdout)
+    assert [job["id"] for job in found["jobs"]] == [*range(1, 1502)]
+    assert len(json.loads(live.run("queue", "--json", "-n", 1200).stdout)["jobs"]) == 1200
+    assert "and 1 more job" in live.run("queue", "-n", 1).stdout
+    shown = live.run("show", 1).stdout
+    assert shown.count("\njob 1_") == 99
+    assert "and 1,400 more jobs; backfill show ARRAY_INDEX shows one, --json all" in shown
+    assert len(json.loads(live.run("show", 1, "--json").stdout)["jobs"]) == 1500
+    assert live.run("cancel", 1).stdout == "cancelled 1,500 jobs: 1_[1-1500]\n"
+    assert [job["id"] for job in live.jobs(ended=0)] == [single]
+    assert commands.SLICE < 1500
