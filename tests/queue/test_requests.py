@@ -103,6 +103,12 @@ class Idle:
     def stop(self, job):
         pass
 
+    def signal(self, job, number):
+        pass
+
+    def freeze(self, job):
+        pass
+
 
 @settings(max_examples=400)
 @given(st.lists(requests(), min_size=1, max_size=6))

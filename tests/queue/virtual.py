@@ -57,6 +57,12 @@ class Virtual:
         else:
             self.runtime[job.id] = self.t - job.start
 
+    def signal(self, job, number):
+        pass
+
+    def freeze(self, job):
+        pass
+
     def begin(self, epoch, history):
         asked = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
         self.planner, self._answer = answer(None, json.loads(json.dumps(asked)))

@@ -95,6 +95,7 @@ class Attempt:
     record: dict | None = None
     alive: bool = False  # the job's process
     stop: str = ""
+    asked: bool = False  # to end, since somebody wants the job to run again
     told: bool = False  # it was alive, and was told to end since it is preempted
     swept: bool = False  # somebody removed its run folder
     executed: int = 0
@@ -140,8 +141,9 @@ class Machine:
         self.executed[key[0]] = self.executed.get(key[0], 0) + 1
         before = [self.attempts[key[0], n] for n in range(1, key[1]) if (key[0], n) in self.attempts]
         for other in before:
-            assert one.facts["requeue"] or other.told or not other.executed, f"job {key[0]} ran twice"
-            assert not other.record or other.told or not other.executed, f"job {key[0]} had ended, and runs again"
+            again = other.asked or (other.record and other.record["status"] and one.facts["retry"])
+            assert one.facts["requeue"] or other.told or again or not other.executed, f"job {key[0]} ran twice"
+            assert not other.record or other.told or again or not other.executed, f"job {key[0]} runs after its end"
         for name, amount in CAPACITY["resources"].items():
             held = sum(other.facts["need"].get(name, 0) for other in self.running())
             assert name == "memory" or held <= amount, f"{held} {name} are held"
@@ -192,10 +194,17 @@ class Launcher:
         assert (job.begin or 0) <= self.machine.clock.latest + 2 * SECOND, f"job {job.id} begins before its time"
         self.machine.attempts[job.id, job.attempt] = Attempt(json.loads(json.dumps(job.facts())))
 
+    def signal(self, job, number):
+        pass
+
+    def freeze(self, job):
+        pass
+
     def stop(self, job):
         one = self.machine.attempts.get((job.id, job.attempt))
         if one is not None and one.record is None and not one.stop:
             one.stop = job.cause
+            one.asked = job.cause == "requeue"
 
 
 class Planner:
@@ -353,6 +362,7 @@ class World:
         job = {"need": {"cpus": random.randint(1, 4), "gpus": random.choice([0, 0, 1]), "matlab": random.randint(0, 1)}}
         known = sorted(self.engine.book.jobs)
         job["requeue"] = random.random() < 0.2
+        job["retry"] = random.choice([0, 0, 0, 1, 2])
         job["held"] = random.random() < 0.1
         if known and random.random() < 0.3:
             kind = random.choice(["after", "afterok", "afternotok", "afterany", "aftercorr"])
@@ -366,6 +376,18 @@ class World:
             job["array"], job["throttle"] = [*range(random.randint(1, 5))], random.randint(0, 2)
         job["singleton"] = random.random() < 0.1
         return f"token-{self.tokens}", {"user": "ana", "job": job, "spec": {"argv": ["true"]}}
+
+    def new_facts(self, known):
+        """What a job is changed to."""
+        random = self.random
+        some = {
+            "walltime": random.randint(1, 99) * SECOND, "priority": random.randint(-2, 2), "name": random.choice("ab"),
+            "need": random.choice([{"cpus": random.randint(1, 4)}, {"matlab": random.randint(0, 1)}]),
+            "begin": random.choice([0, self.clock.wall() + 20 * SECOND]),
+            "deadline": random.choice([0, self.clock.wall() + 200 * SECOND]),
+            "after": [["afterany", random.choice(known)] for _ in range(random.randint(0, 2))],
+        }  # fmt: skip
+        return {name: some[name] for name in random.sample(sorted(some), random.choice([1, 1, 2]))}
 
     def step(self):
         """Something happens."""
@@ -400,11 +422,14 @@ class World:
             token = random.choice(sorted(self.open))
             self.submit(token, self.open[token])
         elif what == "change" and known:
-            verb = random.choice(["cancel", "hold", "release", "edit"])
+            verb = random.choice(["cancel", "hold", "release", "edit", "edit", "requeue", "suspend", "resume", "pause"])
             ids = random.sample(known, min(len(known), random.randint(1, 2)))
-            engine.request(
-                {"do": verb, "ids": ids, "to": {"walltime": random.randint(1, 99) * SECOND}}, lambda answer: None
-            )
+            request = {"do": verb, "ids": ids}
+            if verb == "edit":
+                request["to"] = self.new_facts(known)
+            elif verb == "pause":
+                request = {"do": random.choice(["pause", "unpause", "unpause"])}
+            engine.request(request, lambda answer: None)
         elif what == "move" and self.machine.attempts:
             self.machine.go_on(random.choice(sorted(self.machine.attempts)))
         elif what == "settle":
@@ -492,6 +517,7 @@ class World:
             self.survive(self.step)
             self.check()
         self.store.full, self.greed = False, 0.0
+        self.survive(lambda: (self.engine.request({"do": "unpause"}, lambda answer: None), self.flush()))
         self.survive(lambda: (self.engine.set_capacity(CAPACITY["resources"]), self.flush()))
         self.crash_at = self.store.sync_fails = ""
         for token, request in [*self.open.items()]:

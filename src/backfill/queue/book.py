@@ -6,7 +6,7 @@ Times are microseconds of the queue clock, memory is in bytes. Only jobs that ar
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any
 
@@ -15,6 +15,7 @@ from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 Facts = dict[str, Any]
 WHOLE = "-array"  # ends the kind of a dependency on all tasks of an array
 ONE_FAILED = f"afternotok{WHOLE}"  # all its tasks over, one of them not COMPLETED
+REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run again
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
 
 
@@ -66,6 +67,9 @@ class Job:
     failures: int = 0  # attempts in a row that could not be launched
     withdrawn: int = 0  # attempts in a row that never began, for whatever reason
     restarts: int = 0
+    retry: int = 0  # how often it is started again if it fails
+    retries: int = 0  # how often it was
+    suspended: bool = False  # its processes stand still
     why: str = ""  # why it was started, in the policy's words
     promise: int | None = None  # the first start that the policy promised
     promised: int = 0  # when it did
@@ -160,6 +164,7 @@ class Book:
     passes: int = 0  # since then
     last_job: int = 0
     last_t: int = 0
+    paused: bool = False  # nothing is started
     skew: int = 0  # what the calendar is ahead of the queue clock
     troubles: list[tuple[int, str]] = field(default_factory=list)  # what may break a promise, and when it happened
     dependants: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # by what they wait for
@@ -222,10 +227,16 @@ class Book:
                 self._begin_epoch(event)
             elif event.kind == "pass":
                 self.passes += 1
+            elif event.kind in ("pause", "unpause"):
+                self._pause(event)
             elif event.kind == "declined":
                 self._decline(event)
             elif event.kind in ("up", "clock"):
                 self._look_up(event)
+
+    def _pause(self, event: Event) -> None:
+        self.paused = event.kind == "pause"
+        self._trouble(event.t, "queue-paused")
 
     def begin_array(self, whole: Facts, done: int) -> None:
         """Know of the tasks of an array that are about to be entered, but for the first ones."""
@@ -378,6 +389,16 @@ class Book:
         self.busy_cpus.subtract(job.cpu_ids)
         self.busy_gpus.subtract(job.gpu_ids)
         job.cpu_ids, job.gpu_ids = [], []
+        job.suspended = False
+
+    def _suspend(self, job: Job, event: Event) -> None:
+        job.suspended = True
+
+    def _resume(self, job: Job, event: Event) -> None:
+        job.suspended = False
+
+    def _signal(self, job: Job, event: Event) -> None:
+        """Nothing of this changes what is known of a job."""
 
     def _wait(self, job: Job, event: Event) -> None:
         job.waits, job.reason = True, ""
@@ -391,10 +412,23 @@ class Book:
         self.review.add(job.id)
 
     def _edit(self, job: Job, event: Event) -> None:
-        for name, value in event.data["to"].items():
-            setattr(job, name, value)
-        self._trouble(event.t, "job-edited")
+        to = event.data["to"]
+        if "name" in to:
+            mates = self.mates[job.user, job.name]
+            mates.remove(job.id)
+            heapify(mates)
+            self.review.add(self._first_mate(job))
+        self._unlink(job)
+        for name, value in to.items():
+            setattr(job, name, list(value) if name == "after" else value)
+        for kind, on in job.after:
+            self.dependants.setdefault((kind, on), set()).add(job.id)
+        if "name" in to:
+            heappush(self.mates.setdefault((job.user, job.name), []), job.id)
+        if event.data.get("leaves"):
+            job.waits = False
         self.review.add(job.id)
+        self._trouble(event.t, "job-edited")
 
     def _promise(self, job: Job, event: Event) -> None:
         job.promise, job.promised = event.data["start"], event.t
@@ -450,7 +484,11 @@ class Book:
 
     def _requeue(self, job: Job, event: Event) -> None:
         self._give_back(job)
-        job.restarts += 1
+        if event.data.get("retry"):
+            job.retries += 1
+        elif not event.data.get("asked"):
+            job.restarts += 1
+        job.yields = False
         job.start = job.spawned = None
         job.why = job.cause = ""
         self.review.add(job.id)

@@ -29,7 +29,7 @@ CODES = {
 
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 SENDS_ENVIRONMENT = ("submit", "test")
-CHANGES = ("cancel", "hold", "release", "edit")
+CHANGES = ("cancel", "hold", "release", "edit", "requeue", "suspend", "resume", "signal", "pause", "unpause")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
@@ -289,7 +289,9 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
         need[name] = count
     job: Facts = {"need": need, "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
     job |= {
-        name: given[name] for name in ("walltime", "grace", "priority", "project", "held", "requeue") if name in given
+        name: given[name]
+        for name in ("walltime", "grace", "priority", "project", "held", "requeue", "retry")
+        if name in given
     }
     for name in ("begin", "deadline"):
         if name in given:
@@ -448,9 +450,15 @@ def show(words: Sequence[str]) -> int:
 def change(verb: str, words: Sequence[str]) -> int:
     """Cancel, hold, release or edit jobs, and say which; 1 if none was changed."""
     given, left, _ = parse(verb, words)
-    more = {}
+    more: Facts = {}
     if verb == "edit":
-        more["to"] = {name: given[name] for name in ("walltime", "priority") if name in given}
+        more["to"] = _to(given)
+    elif verb == "cancel" and "signal" in given:
+        verb, more = "signal", {"signal": given["signal"]}
+    elif verb == "pause" or (verb == "resume" and not (left or given.get("all") or "name" in given)):
+        if left:
+            raise Unreadable(f"unexpected {left[0]!r}; backfill suspend {left[0]} has one job stand still")
+        return _pause(verb, bool(given.get("json")))
     found, again = asked(verb, home(), ids=ids_of(given, left), **more)
     from backfill.queue.printing import changed_text, unchanged_text
 
@@ -463,6 +471,34 @@ def change(verb: str, words: Sequence[str]) -> int:
         raise Problem(f"nothing to {verb}: {others or 'no job is open'}", FAILED)
     if others:
         _note(f"{'not changed' if found['ids'] else 'the daemon ended meanwhile'}: {others}")
+    return 0
+
+
+def _to(given: Facts) -> Facts:
+    """What `edit` changes, as a request has it."""
+    to: Facts = {name: given[name] for name in ("walltime", "priority") if name in given}
+    if "new_name" in given:
+        to["name"] = given["new_name"]
+    need = {name: given[name] for name in ("cpus", "memory", "gpus") if name in given} | given.get("licences", {})
+    if need:
+        to["need"] = need
+    now = time.time_ns() // 1000
+    for name in ("begin", "deadline"):
+        if name in given:
+            to[name] = 0 if given[name] in ("none", "now") else parse_instant(given[name], now)
+    to |= given.get("dependency", {})
+    return to
+
+
+def _pause(verb: str, as_json: bool) -> int:
+    """Have the queue start nothing any more, or start jobs again; 1 if that was so before."""
+    found, again = asked("pause" if verb == "pause" else "unpause", home())
+    if as_json:
+        print(json.dumps({"schema": 1, "paused": verb == "pause", **found}))
+    elif found["changed"]:
+        print("paused: what runs goes on, nothing starts; next: backfill resume" if verb == "pause" else "resumed")
+    if not found["changed"] and not again:
+        raise Problem("the queue is paused already" if verb == "pause" else "the queue is not paused", FAILED)
     return 0
 
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill.queue.book import ONE_FAILED, PREEMPT, WHOLE, Book, Event, Facts, Job, Task
+from backfill.queue import feed
+from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, WHOLE, Book, Event, Facts, Job, Task, each_job
 from backfill.queue.schema import Refused
-from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING
+from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING, RUNNING
 from backfill.queue.words import folded_labels
 
 QUEUED_MAX = 100_000
@@ -111,6 +112,7 @@ def submit(request: Facts, given: Context) -> Slices:
         begin=asked.get("begin"),
         deadline=asked.get("deadline"),
         requeue=asked.get("requeue", False),
+        retry=asked.get("retry", 0),
         singleton=asked.get("singleton", False),
         any_of=asked.get("any_of", False),
         held=LOWERED if asked.get("held") else "",
@@ -204,7 +206,7 @@ def cancel(request: Facts, given: Context) -> Slices:
     def cancelled(job: Job) -> Event | None:
         if job.state == PENDING:
             return Event("end", job.id, {"state": CANCELLED, "reason": "Cancelled"})
-        if job.state in HOLDING and (job.state != ENDING or job.cause == PREEMPT):
+        if job.state in HOLDING and (job.state != ENDING or job.cause in (PREEMPT, REQUEUE)):
             leaves = {"leaves": True} if job.waits or job.due is not None else {}
             return Event("stop", job.id, {"cause": "cancel", **leaves})
         return None
@@ -212,20 +214,130 @@ def cancel(request: Facts, given: Context) -> Slices:
     return (yield from _each(chosen(request, given), cancelled, given))
 
 
+def requeue(request: Facts, given: Context) -> Slices:
+    """End running jobs and put them into the queue again."""
+
+    def ended(job: Job) -> Event | None:
+        going = job.state in HOLDING and job.state != ENDING
+        return Event("stop", job.id, {"cause": REQUEUE}) if going else None
+
+    return (yield from _each(_running(request, given, "requeued"), ended, given))
+
+
+def suspend(request: Facts, given: Context) -> Slices:
+    """Have running jobs stand still; they keep what they hold, and their limits stay where they are."""
+
+    def stood(job: Job) -> Event | None:
+        return Event("suspend", job.id) if job.state == RUNNING and not job.suspended else None
+
+    return (yield from _each(_running(request, given, "suspended"), stood, given))
+
+
+def resume(request: Facts, given: Context) -> Slices:
+    """Let jobs that stand still go on."""
+
+    def went(job: Job) -> Event | None:
+        return Event("resume", job.id) if job.state == RUNNING and job.suspended else None
+
+    return (yield from _each(_running(request, given, "resumed"), went, given))
+
+
+def signal(request: Facts, given: Context) -> Slices:
+    """Send a signal to the processes of running jobs, which is not taken for a wish that they end."""
+
+    def sent(job: Job) -> Event | None:
+        going = job.state == RUNNING or (job.state == ENDING and job.spawned is not None)
+        return Event("signal", job.id, {"number": request["signal"]}) if going else None
+
+    return (yield from _each(_running(request, given, "sent a signal"), sent, given))
+
+
+def _running(request: Facts, given: Context, verb: str) -> list[Job | Task]:
+    some = chosen(request, given)
+    if not any(job.state in HOLDING for job in some):
+        raise Refused(f"only running jobs can be {verb}", "state", "ids")
+    return some
+
+
+def pause(request: Facts, given: Context) -> Slices:
+    """Start nothing any more until `unpause`; what runs goes on."""
+    yield from ()
+    return Done({"changed": not given.book.paused}, [] if given.book.paused else [Event("pause")])
+
+
+def unpause(request: Facts, given: Context) -> Slices:
+    """Start jobs again."""
+    yield from ()
+    return Done({"changed": given.book.paused}, [Event("unpause")] if given.book.paused else [])
+
+
 def edit(request: Facts, given: Context) -> Slices:
-    """Give pending jobs another walltime or priority."""
+    """Give pending jobs another walltime, priority, name, need, begin, deadline or dependency."""
     to = request["to"]
     if not to:
-        raise Refused("expected a new walltime or priority", field="to")
+        raise Refused("expected something to change, --time for instance", field="to")
     some = chosen(request, given)
-    for job in some:
-        if job.state != PENDING:
-            raise Refused(f"job {job.label} is {job.state}; only pending jobs can be changed", "state", "ids")
+    for one in some:
+        if one.state != PENDING:
+            raise Refused(f"job {one.label} is {one.state}; only pending jobs can be changed", "state", "ids")
+    for one in some:
+        job = given.book.jobs[one.id]
+        check_need({**job.need, **to.get("need", {})}, given)
+        if {**job.need, **to.get("need", {})}["cpus"] < 1:
+            raise Refused("cpus is 0; expected 1 or more", field="cpus")
+        deadline = to.get("deadline", job.deadline)
+        begin, walltime = to.get("begin", job.begin) or 0, to.get("walltime", job.walltime)
+        if deadline and max(given.now + given.book.skew, begin) + walltime > deadline:
+            raise Refused(f"the walltime of job {job.label} ends after the deadline", "impossible", "deadline")
+    if "after" in to:
+        if len(to["after"]) * len(some) > DEPENDENCIES_MAX:
+            told = f"{len(some):,} jobs that wait for {len(to['after']):,} jobs each"
+            raise Refused(f"{told}; expected at most {DEPENDENCIES_MAX:,} dependencies", "full", "dependency")
+        _refuse_circle(some, _waited_for(to["after"], given), given)
 
     def edited(job: Job) -> Event | None:
-        return Event("edit", job.id, {"to": to}) if job.state == PENDING else None
+        if job.state != PENDING or (job.due is not None and to.keys() - {"walltime", "priority"}):
+            return None
+        if not to.keys() - {"walltime", "priority"}:
+            return Event("edit", job.id, {"to": to})
+        new = {name: value for name, value in to.items() if name != "need"}
+        for name in ("begin", "deadline"):
+            if name in new:
+                new[name] = new[name] or None
+        if "need" in to:
+            new["need"] = {**job.need, **to["need"]}
+        if "after" in to:
+            any_of = to.get("any_of", False)
+            left, never = _own_part(_waited_for(to["after"], given), job.index, any_of)
+            new |= {"after": left, "never": never, "any_of": any_of, "singleton": to.get("singleton", False)}
+        data: Facts = {"to": new, "leaves": job.waits}
+        if new.keys() & {"need", "deadline"}:  # which a policy knows since the submit
+            data["told"] = {**feed.told({**job.facts(), **new}), "submit": job.submit}
+        elif not (new.keys() & {"begin", "after", "name"}):
+            data["leaves"] = False
+        elif new.keys() & {"walltime", "priority"}:
+            data["told"] = {**feed.told({**job.facts(), **new}), "submit": job.submit}
+        return Event("edit", job.id, data)
 
     return (yield from _each(some, edited, given))
+
+
+def _refuse_circle(
+    some: Sequence[Job | Task], waited_for: Sequence[tuple[str, Job | Task | Array]], given: Context
+) -> None:
+    """Refuse jobs that would wait for each other."""
+    book, own = given.book, {job.id for job in some}
+    todo = [on.id for _, on in waited_for if not isinstance(on, Array)]
+    todo += [task.id for _, on in waited_for if isinstance(on, Array) for task in on.open]
+    seen: set[int] = set()
+    while todo:
+        number = todo.pop()
+        if number in own:
+            raise Refused(f"job {book.jobs[number].label} would wait for itself", "impossible", "dependency")
+        job = book.jobs.get(number)
+        if job is not None and number not in seen:
+            todo += [on for _, on in each_job(job.after, {on: [*book.tasks.get(on, ())] for _, on in job.after})]
+        seen.add(number)
 
 
 def _each(some: Sequence[Job | Task], change: Callable[[Job], Event | None], given: Context) -> Slices:
@@ -364,4 +476,10 @@ VERBS: dict[str, Callable[[Facts, Context], Slices]] = {
     "release": release,
     "cancel": cancel,
     "edit": edit,
+    "requeue": requeue,
+    "suspend": suspend,
+    "resume": resume,
+    "signal": signal,
+    "pause": pause,
+    "unpause": unpause,
 }

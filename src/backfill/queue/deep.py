@@ -77,7 +77,7 @@ def judge(log: Iterable[Event]) -> list[str]:
                 wrong.append(f"event {event.seq} says that job {number} was preempted, which no policy decided")
             if kind == "unstarted" and number in spawned:
                 wrong.append(f"event {event.seq} says that job {number} never started, and it was seen running")
-            elif kind in ("unstarted", "preempted"):
+            elif kind in ("unstarted", "preempted") or data.get("asked") or data.get("retry"):
                 runs[number] -= 1
             spawned.discard(number)
             preempted.discard(number)

@@ -1,13 +1,14 @@
 """What it means for a job that an attempt of it is over, as `settle` found it."""
 
 from backfill.queue.attempts import Verdict
-from backfill.queue.book import PREEMPT, Event, Facts, Job
+from backfill.queue.book import PREEMPT, REQUEUE, Event, Facts, Job
 from backfill.queue.states import CANCELLED, COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT
 
 STATES = {
     "limit": TIMEOUT,
     "cancel": CANCELLED,
     PREEMPT: CANCELLED,  # of a job that was cancelled while it made way
+    REQUEUE: CANCELLED,  # or while it was ended to run again
     "memory": OUT_OF_MEMORY,
     "output": FAILED,
     "exec": FAILED,

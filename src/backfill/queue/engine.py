@@ -19,11 +19,11 @@ from typing import Protocol
 
 from backfill.queue import commands, feed, schema
 from backfill.queue.attempts import Verdict
-from backfill.queue.book import PREEMPT, Event, Facts, Job, Task
+from backfill.queue.book import PREEMPT, REQUEUE, Event, Facts, Job, Task
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.ends import end_of, made_way
 from backfill.queue.schema import Refused
-from backfill.queue.states import CANCELLED, ENDING, HOLDING, NODE_FAIL, PENDING, STARTING
+from backfill.queue.states import CANCELLED, ENDING, FAILED, HOLDING, NODE_FAIL, PENDING, STARTING
 from backfill.queue.store import Store, StoreError, StoreLost
 
 Reply = Callable[[Facts], None]
@@ -75,6 +75,12 @@ class Launcher(Protocol):
 
     def stop(self, job: Job) -> None:
         """End an attempt; again is harmless."""
+
+    def signal(self, job: Job, number: int) -> None:
+        """Send a signal to the processes of an attempt."""
+
+    def freeze(self, job: Job) -> None:
+        """Have the processes of an attempt stand still or go on, as the job has it; again is harmless."""
 
 
 class Link(Protocol):
@@ -135,6 +141,7 @@ class Engine:
         self._answers: list[tuple[Reply, Facts, str]] = []  # with the token of a submit
         self._launches: list[Job] = []
         self._stops: list[Job] = []
+        self._acts: list[Event] = []  # signals to be sent
         self._timers: list[tuple[int, int]] = []
         self._works: deque[Work] = deque()
         self._deferred: list[Callable[[], None]] = []  # until no array is being entered
@@ -300,21 +307,37 @@ class Engine:
             facts |= {"found": True} if job.cause != PREEMPT else {}  # the log has lost that it was preempted
             self._happen(Event("preempted", number, {"for": job.preempted_for, **facts}))
         elif verdict.kind == "ended":
+            again = self._again_after(job, verdict.record)
+            if again:
+                self._happen(Event("requeue", number, again))
+                return
             end = end_of(verdict.record, number)
             ended = self.clock.instant(verdict.record)
             if ended is not None:  # the daemon may have been away since then
                 end.data["ended"] = min(max(ended, job.start or 0), self._now())
             self._happen(end)
-        elif verdict.kind == "unstarted" and job.state == ENDING:
+        elif verdict.kind == "unstarted" and job.state == ENDING and job.cause != REQUEUE:
             self._happen(Event("end", number, {"state": CANCELLED, "reason": "Cancelled"}))
         elif verdict.kind == "unstarted":
             self._happen(Event("unstarted", number, {"launch": bool(verdict.record)}))
             if job.failures >= LAUNCHES or job.withdrawn >= WITHDRAWALS:
                 self._happen(Event("hold", number, {"why": "LaunchFailed"}))
+        elif job.cause == REQUEUE:
+            self._happen(Event("requeue", number, {"asked": True}))
         elif job.requeue and job.restarts < RESTARTS and job.state != ENDING:
             self._happen(Event("requeue", number))
         else:
             self._happen(Event("end", number, {"state": NODE_FAIL, "reason": "NodeFail"}))
+
+    def _again_after(self, job: Job, record: Facts) -> Facts:
+        """Why a job is to run again whose attempt has ended; nothing if it is not."""
+        end = end_of(record, job.id).data
+        if job.cause == REQUEUE and record.get("cause") == REQUEUE:
+            return {"asked": True}
+        failed = end["state"] == FAILED and not end["reason"] and not record.get("cause")
+        if failed and job.retries < job.retry and job.state != ENDING:
+            return {"retry": job.retries + 1, "exit": end["exit"], "signal": end["signal"]}
+        return {}
 
     def adopt(self, facts: Facts, spec: Facts) -> None:
         """The run folder of an attempt that the log does not know: the end of the log was lost, the attempt was not."""
@@ -370,7 +393,8 @@ class Engine:
             self._preempt(number, by)
         for number, why in answer["starts"]:
             job = self.book.jobs.get(number)
-            if job is None or not job.waits or number in self._disturbed or not self.book.will_fit(job):
+            late = self.book.paused or number in self._disturbed  # something has happened since the policy was asked
+            if late or job is None or not job.waits or not self.book.will_fit(job):
                 self._happen(Event("declined", 0, {"job": number, "why": why}))
             elif self._start(job, now, why):
                 pass
@@ -471,7 +495,7 @@ class Engine:
     def next_timer(self) -> int | None:
         """When `tick` and `flush` are to be called, if nothing else happens before."""
         some = [self._timers[0][0]] if self._timers else []
-        if self.wake is not None and self.ready and self.asked is None:
+        if self.wake is not None and self.ready and self.asked is None and not self.book.paused:
             some.append(self.wake)
         return min(some, default=None)
 
@@ -522,6 +546,7 @@ class Engine:
                 book.epoch_seq = event.seq
         over = list(book.over.values())
         book.settle()
+        acts, self._acts = self._acts, []
         self._events, self._launches, self._stops = [], [], []
         answers, self._answers = self._answers, []
         for reply, answer, _ in answers:
@@ -534,6 +559,12 @@ class Engine:
                 self._launch(job)
         for job in stops:
             self.launcher.stop(job)
+        for event in acts:
+            known = book.jobs.get(event.job)
+            if known is not None and event.kind == "signal":
+                self.launcher.signal(known, event.data["number"])
+            elif known is not None:
+                self.launcher.freeze(known)
 
     def _launch(self, job: Job) -> None:
         try:
@@ -551,7 +582,7 @@ class Engine:
         answers += [(work.reply, {}, work.token) for work in self._works]
         self._works.clear()
         self._backlog.clear()
-        self._events, self._launches, self._stops = [], [], []
+        self._events, self._launches, self._stops, self._acts = [], [], [], []
         self.store.forget()
         self.book = self.store.load()
         self.notes.append(f"store: {error}")
@@ -576,6 +607,8 @@ class Engine:
             self._stirred |= message[0] != "submit"
             if message[0] in ("gone", "wait", "change"):
                 self._disturbed.add(message[1])
+        if event.kind in ("suspend", "resume", "signal"):
+            self._acts.append(event)
         if event.kind in ("stop", "preempt") and self.book.jobs[event.job].state == ENDING:
             self._stops.append(self.book.jobs[event.job])
 
@@ -627,7 +660,7 @@ class Engine:
     def _start_due(self) -> None:
         """Start the jobs that are due and fit by now; what can no more be met is told to the policy."""
         book = self.book
-        if not book.due or self.stopping:
+        if not book.due or self.stopping or book.paused:
             return
         due = sorted((book.jobs[number] for number in book.due), key=lambda job: (job.due or 0, job.id))
         for job in reversed(due):
@@ -646,6 +679,8 @@ class Engine:
     def _ask(self) -> int | None:
         """The instant of a pass, if one is due; it is written down before the planner is asked."""
         if not self.ready or self.asked is not None or self._wanted is not None or self.stopping:
+            return None
+        if self.book.paused:
             return None
         now, last = self.clock.now(), max(self.book.last_t, self.last_pass + 1)
         if self.wake is not None and self.wake <= now:

@@ -6,7 +6,7 @@ pass, decides what the one before it decided; that is how it is made anew.
 submit job facts       a job is known
 wait job               it is in the queue of the policy from now on
 gone job how           it is in the queue no more, or runs no more
-change job facts       its walltime or priority is another one
+change job facts       its walltime or priority is another one; one that needs something else is submitted anew
 capacity resources     what the machine has
 
 What the policy did itself it is not told: it has started a job that is due, and a job that it preempted is in its queue
@@ -49,7 +49,12 @@ def messages(event: Event) -> Iterator[Message]:
     elif kind == "end":
         yield ["gone", job, SEEN.get(data["state"], COMPLETED)]
     elif kind == "edit":
-        yield ["change", job, {name: value for name, value in data["to"].items() if name in FACTS}]
+        if data.get("leaves") or "told" in data:
+            yield ["gone", job, CANCELLED]
+        if "told" in data:
+            yield ["submit", job, data["told"]]
+        elif not data.get("leaves"):
+            yield ["change", job, {name: value for name, value in data["to"].items() if name in FACTS}]
     elif kind == "capacity":
         yield ["capacity", data["resources"]]
 

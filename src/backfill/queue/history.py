@@ -257,7 +257,9 @@ def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple
         elif event.kind in ("hold", "unstarted", "requeue"):
             life.start, life.known = None, False
         elif event.kind == "edit":
-            since.append(lambda t, life=life, to=event.data["to"]: life.changes.append((t, to)))
+            to = event.data["to"]
+            life.facts |= {name: to[name] for name in ("need", "after", "any_of", "singleton") if name in to}
+            since.append(lambda t, life=life, to=to: life.changes.append((t, to)))
         elif event.kind == "end":
             if life.before is not None and event.data["state"] != CANCELLED:
                 life.start, life.alone = life.before, True
@@ -284,5 +286,7 @@ def _after(life: _Life, place: dict[int, int], arrays: dict[int, list[int]]) -> 
 
 def _changes(life: _Life, t: int, to: Facts) -> Iterable[Facts]:
     for name, value in to.items():
+        if name not in ("walltime", "priority"):
+            continue
         text = seconds_text(value + life.facts["grace"]) if name == "walltime" else str(value)
         yield {"time": seconds_text(t), "event": name, "job": str(life.job), "value": text}

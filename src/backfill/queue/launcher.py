@@ -19,6 +19,7 @@ from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.home import near
 from backfill.queue.states import ENDING, STARTING
 
+ROUNDS = 20  # of looking for processes that were forked meanwhile
 START_S = 5.0  # for a keeper to come up; so long an attempt may take to claim its folder, too
 
 
@@ -81,10 +82,37 @@ class LocalLauncher:
         if known and processes.lives(known, "supervisor"):
             processes.send(known["supervisor"], signal.SIGUSR1)
 
+    def signal(self, job: Job, number: int) -> None:
+        """Send a signal to every process of an attempt."""
+        for pid in self._processes(job):
+            processes.send(pid, number)
+
+    def freeze(self, job: Job) -> None:
+        """Have every process of an attempt stand still or go on, as the job has it; again is harmless."""
+        done: set[int] = set()
+        for _ in range(ROUNDS):  # one that does not stand still yet may make others
+            some = {*self._processes(job)} - done
+            if not some:
+                return
+            for pid in some:
+                processes.send(pid, signal.SIGSTOP if job.suspended else signal.SIGCONT)
+            done |= some
+
+    def _processes(self, job: Job) -> list[int]:
+        """Return the processes of an attempt, those that have left its session as well."""
+        key = (job.id, job.attempt)
+        known = self._known.get(key) or processes.read_json(str(self._run(*key) / "proc.json"))
+        some = {*processes.belonging(processes.marks(str(self.home), attempts.name(*key)))}
+        if known and processes.lives(known, "supervisor"):
+            some.update(processes.descendants(known["supervisor"]))
+        return sorted(some)
+
     def sweep(self, jobs: Iterable[Job]) -> None:
         """Look at attempts that nobody tells us about: just launched, orphaned, or left from an earlier daemon."""
         self._look_at_witness()
         for job in jobs:
+            if job.suspended:  # the daemon may have been killed before it did so
+                self.freeze(job)
             key = (job.id, job.attempt)
             since = self._launched.get(key)
             if key in self._watched or (since is not None and time.monotonic() - since < START_S):

@@ -53,18 +53,26 @@ def _priority(given: str) -> int:
     return int(given)
 
 
-def _signal(given: str) -> list[Any]:
+def parse_signal(given: str) -> int:
+    """The number of a signal: USR1, SIGUSR1, 10."""
     import signal
 
+    name = given.upper().removeprefix("SIG")
+    number = int(given) if given.isdecimal() else getattr(signal, f"SIG{name}", 0)
+    if not 1 <= number <= 64:
+        raise Unreadable(f"{given!r} is not a signal; expected for instance USR1")
+    return int(number)
+
+
+def _signal(given: str) -> list[int]:
     match = re.fullmatch(r"(B:)?([A-Za-z0-9]+)(?:@(\d+))?", given)
-    if match:
-        number = int(match[2]) if match[2].isdecimal() else None
-        if number is None:
-            name = match[2].upper()
-            number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
-        if number is not None:
-            return [int(number), int(match[3] or 60), match[1] is not None]
-    raise Unreadable(f"{given!r} is not a signal; expected for instance USR1@300")
+    if not match:
+        raise Unreadable(f"{given!r} is not a signal; expected for instance USR1@300")
+    return [parse_signal(match[2]), int(match[3] or 60), match[1] is not None]
+
+
+def _new_dependency(given: str) -> dict[str, object]:
+    return {"after": [], "any_of": False} if given == "none" else parse_dependency(given)
 
 
 def parse_names(given: str) -> list[str]:
@@ -109,6 +117,7 @@ SUBMIT = (
     Option("-H --hold", "held", None, "Wait until it is released."),
     Option("--priority", "priority", _priority, "Higher goes first, if the policy uses it.", "N"),
     Option("-A --account --project", "project", text, "Project.", "NAME"),
+    Option("--retry", "retry", parse_count, "Run again if it fails, at most N times.", "N"),
     Option("--requeue", "requeue", None, "Run again if the machine goes down meanwhile. A job may then run twice."),
     Option("--signal", "warn", _signal, "Signal before the walltime ends: USR1@300; B:USR1@300 for "
            "the first process alone.", "NAME@S"),
@@ -148,12 +157,26 @@ VERBS = {
         Option("--name", "names", parse_names, "Jobs with these names.", "NAME,..."),
         Option("-n --lines", "most", parse_count, "At most N lines; with --json, N jobs.", "N"), JSON)),
     "show": Verb("Show all about jobs.", "ID...", (NAMED, JSON)),
-    "cancel": Verb("End jobs, or take them out of the queue.", "ID...", (ALL, NAMED, JSON)),
+    "cancel": Verb("End jobs, or take them out of the queue.", "ID...", (
+        ALL, NAMED, Option("-s --signal", "signal", parse_signal, "Send this signal, USR1 for instance, in place of "
+                           "ending them.", "NAME"), JSON)),
     "hold": Verb("Keep pending jobs from starting.", "ID...", (ALL, NAMED, JSON)),
     "release": Verb("Release held jobs.", "ID...", (ALL, NAMED, JSON)),
     "edit": Verb("Change pending jobs.", "[OPTIONS] ID...", (
         Option("-t --time", "walltime", parse_time, "New walltime.", "TIME"),
-        Option("--priority", "priority", _priority, "New priority.", "N"), JSON)),
+        Option("--priority", "priority", _priority, "New priority.", "N"),
+        *(option for option in SUBMIT if option.key in ("cpus", "memory", "gpus", "licences")),
+        Option("-J --job-name", "new_name", text, "New name.", "NAME"),
+        Option("-d --dependency", "dependency", _new_dependency, "As in submit; none.", "LIST"),
+        Option("-b --begin", "begin", text, "Earliest start, as in submit; now.", "TIME"),
+        Option("--deadline", "deadline", text, "As in submit; none.", "TIME"), JSON), (
+        "backfill edit 118 --time 2h", "backfill edit 118 --cpus 2 --mem 8G", "backfill edit 118 --dependency none")),
+    "requeue": Verb("End running jobs, and put them into the queue again.", "ID...", (ALL, NAMED, JSON)),
+    "suspend": Verb("Have running jobs stand still; they keep their cpus and their limits.", "ID...", (
+        ALL, NAMED, JSON)),
+    "pause": Verb("Start nothing any more; what runs goes on. resume ends it.", "", (JSON,)),
+    "resume": Verb("Let the queue start jobs again; with ID, let suspended jobs go on.", "[ID...]", (
+        ALL, NAMED, JSON), ("backfill resume", "backfill resume 118")),
     "wait": Verb("Wait until jobs have ended; return the exit code of the job.", "ID...", (
         ALL, NAMED, Option("--timeout", "timeout", parse_time, "Stop waiting after this time.", "TIME"), JSON)),
     "log": Verb("Print the output of a job.", "[OPTIONS] ID", (

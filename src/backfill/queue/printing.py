@@ -31,11 +31,15 @@ WAITS = {
     "Dependency": "other jobs: {}",
     "JobArrayTaskLimit": "other tasks of its array, of which {} may run at once",
     "Planner": "the policy, which is being started",
+    "Paused": "the queue, which is paused; next: backfill resume",
     "Preempting": "jobs that make way for it and are being ended",
     "Resources": "what it needs: {}",
     "Priority": "jobs that go first",
 }
-PAST = {"cancel": "cancelled", "hold": "held", "edit": "changed"}
+PAST = {
+    "cancel": "cancelled", "hold": "held", "edit": "changed", "requeue": "put into the queue again",
+    "suspend": "suspended", "resume": "resumed", "signal": "sent a signal to",
+}  # fmt: skip
 
 
 def print_queue(found: Facts, hint: str = "") -> None:
@@ -68,6 +72,8 @@ def print_queue(found: Facts, hint: str = "") -> None:
         policy += f" (backfill serve --policy {found['asked_policy']} tries it again)"
     if found["planner"] != "ready":
         policy += ", which is starting"
+    if found["paused"]:
+        policy += ". paused: nothing starts until backfill resume"
     print(f"{running} running, {states.get('PENDING', 0)} pending; {', '.join(used)}. {policy}{age_text(found)}")
 
 
@@ -126,6 +132,7 @@ def print_job(job: Facts) -> None:
         "deadline": _date(job["deadline_s"]),
         "requeue": "if the machine goes down" if job["requeue"] else "",
         "restarts": str(job["restarts"] or ""),
+        "retries": f"{job['retries']} of {job['retry']}" if job["retry"] else "",
         "input": job["input"] or "",
         "output": job["output"] or "",
         "errors": job["error"] or "",

@@ -236,12 +236,15 @@ NEED = Table(Text(least=1), Whole(0, 2**62), 64)
 PATH = Word(4096)
 NAMES = Many(NAME, 1000)
 
+DEPENDENCY = Many(Row((Choice(AFTER), Either((NUMBER, TASK), "a job"))), TASKS_MAX)
+
 JOB = Record(
     {
         "need": NEED, "name": NAME, "project": NAME, "priority": PRIORITY, "walltime": WALLTIME, "grace": SPAN,
-        "begin": INSTANT, "deadline": INSTANT, "requeue": FLAG, "singleton": FLAG, "held": FLAG, "any_of": FLAG,
+        "begin": INSTANT, "deadline": INSTANT, "requeue": FLAG,
+        "retry": Whole(0, 1000), "singleton": FLAG, "held": FLAG, "any_of": FLAG,
         "array": Many(Whole(0, 2**31), TASKS_MAX, 1), "throttle": Whole(0, TASKS_MAX),
-        "after": Many(Row((Choice(AFTER), Either((NUMBER, TASK), "a job"))), TASKS_MAX),
+        "after": DEPENDENCY,
     },
     ("need",),
 )  # fmt: skip
@@ -267,6 +270,12 @@ SPEC = Record(
     ("argv",),
 )  # fmt: skip
 SUBMIT = Record({"token": Text(least=1), "user": NAME, "job": JOB, "spec": SPEC}, ("token", "job", "spec"))
+TO = Record(
+    {
+        "walltime": WALLTIME, "priority": PRIORITY, "name": Text(least=1), "need": NEED, "begin": INSTANT,
+        "deadline": INSTANT, "after": DEPENDENCY, "any_of": FLAG, "singleton": FLAG,
+    },
+)  # fmt: skip
 SOME = Record({"ids": IDS}, ("ids",))
 
 REQUESTS = {
@@ -274,9 +283,13 @@ REQUESTS = {
     "hold": Request(SOME, changes=True),
     "release": Request(SOME, changes=True),
     "cancel": Request(SOME, changes=True),
-    "edit": Request(
-        Record({"ids": IDS, "to": Record({"walltime": WALLTIME, "priority": PRIORITY})}, ("ids", "to")), changes=True
-    ),
+    "edit": Request(Record({"ids": IDS, "to": TO}, ("ids", "to")), changes=True),
+    "requeue": Request(SOME, changes=True),
+    "suspend": Request(SOME, changes=True),
+    "resume": Request(SOME, changes=True),
+    "signal": Request(Record({"ids": IDS, "signal": Whole(1, 64)}, ("ids", "signal")), changes=True),
+    "pause": Request(changes=True),
+    "unpause": Request(changes=True),
     "test": Request(SUBMIT),
     "ping": Request(),
     "stop": Request(),

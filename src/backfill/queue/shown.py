@@ -107,6 +107,7 @@ def queue_rows(
         "jobs": [_unfolded(found) for found in rows],
         "more": more,
         "states": states,
+        "paused": book.paused,
         "capacity": book.capacity,
         "held": {name: amount for name, amount in book.held.items() if amount},
         "policy": book.epoch.get("policy", ""),
@@ -154,6 +155,7 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
         **row(engine, job, now),
         **{name: getattr(job, name) for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
         **{name: getattr(job, name) for name in ("preemptions", "preempted_for", "requeue", "restarts", "any_of")},
+        **{name: getattr(job, name) for name in ("retry", "retries", "suspended")},
         "dependency": dependency_text(engine, job),
         "promise_s": _seconds(job.promise, skew),
         "begin_s": _seconds(job.begin),  # these two are instants of the calendar
@@ -216,10 +218,12 @@ def _why(engine: Engine, job: Job, now: int, free: Mapping[str, int] | None = No
     if job.due is not None and job.state == PENDING:
         return "Preempting"
     if job.state != PENDING:
-        return "Preempted" if job.cause == PREEMPT else ""
+        return "Preempted" if job.cause == PREEMPT else "Suspended" if job.suspended else ""
     blocked = engine.book.blocked(job, now)
     if blocked:
         return blocked
+    if engine.book.paused:
+        return "Paused"
     if not (engine.ready or engine.changing):
         return "Planner"
     return "Priority" if engine.book.fits(job, free) else "Resources"

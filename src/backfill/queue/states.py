@@ -26,9 +26,10 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     (ENDING, "spawned"): (ENDING,),
     (STARTING, "stop"): (ENDING,),
     (RUNNING, "stop"): (ENDING,),
+    **{(RUNNING, event): (RUNNING,) for event in ("suspend", "resume", "signal")},
     **{(state, "preempt"): (ENDING,) for state in HOLDING},
     # what makes way is in the policy's queue again, while its attempt ends
-    **{(ENDING, event): (ENDING,) for event in ("promise", "due", "withdrawn", "stop")},
+    **{(ENDING, event): (ENDING,) for event in ("promise", "due", "withdrawn", "stop", "signal")},
     **{(state, "preempted"): (PENDING,) for state in HOLDING},
     **{(state, "unstarted"): (PENDING,) for state in HOLDING},
     **{(state, "requeue"): (PENDING,) for state in HOLDING},

@@ -44,6 +44,7 @@ SCHEMA = [
     CREATE INDEX job_array ON job(array_id, id) WHERE array_id IS NOT NULL;
     CREATE INDEX job_name ON job(name, id);
     CREATE INDEX event_array ON event(seq) WHERE kind = 'array';
+    CREATE INDEX event_pause ON event(seq) WHERE kind IN ('pause', 'unpause');
     """,
 ]  # one step each from version to version; a released one is never edited
 
@@ -266,6 +267,8 @@ class Store:
                 f"SELECT seq, t_us, data FROM event WHERE kind = '{kind}' ORDER BY seq DESC LIMIT 1"
             ):
                 book.apply([Event(kind, 0, json.loads(data), t, seq)])
+        paused = [*run("SELECT kind FROM event WHERE kind IN ('pause', 'unpause') ORDER BY seq DESC LIMIT 1")]
+        book.paused = paused == [("pause",)]
         passes = "SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?"
         ((book.passes,),) = run(passes, (book.epoch_seq,))
         for job in self.jobs("end_us IS NULL"):

@@ -289,7 +289,8 @@ class Supervisor:
         self.cause = cause
         self.kill_at = now + (self.spec["grace_s"] if grace is None else grace)
         send_group(self.pid, signal.SIGTERM)
-        send(self.pid, signal.SIGCONT)
+        for pid in (self.pid, *descendants(os.getpid())):  # a suspended job has to go on, to end
+            send(pid, signal.SIGCONT)
 
     def kill_all(self) -> None:
         """End the job, whatever it wants."""

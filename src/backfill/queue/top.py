@@ -118,7 +118,8 @@ def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
     running = sum(found["states"].values()) - pending
     hidden = max(len(jobs) - room, 0) + found["more"]
     more = f", {hidden:,} more" if hidden else ""
-    policy = safe(found["policy"]) + ("" if found["planner"] == "ready" else ", which is starting")
+    paused = ", paused" if found.get("paused") else ""
+    policy = safe(found["policy"]) + paused + ("" if found["planner"] == "ready" else ", which is starting")
     clock = time.strftime("%H:%M:%S", time.localtime(found["now_s"]))
     last = Text(
         f"{running} running, {pending} pending{more}. policy {policy}{age_text(found)}. {clock}",
