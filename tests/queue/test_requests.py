@@ -109,6 +109,9 @@ class Idle:
     def freeze(self, job):
         pass
 
+    def notify(self, job, spec):
+        pass
+
 
 @settings(max_examples=400)
 @given(st.lists(requests(), min_size=1, max_size=6))

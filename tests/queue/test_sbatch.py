@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -60,9 +61,28 @@ def test_one_that_cannot_be_translated_is_refused_by_its_name(line, said):
 
 
 def test_one_that_changes_nothing_is_ignored_by_name():
-    line = "-p short -q normal --mail-type=END --mail-user a@b.org --nice=5 -x node1 -s -c 3"
-    names = ["--partition", "--qos", "--mail-type", "--mail-user", "--nice", "--exclude", "--oversubscribe"]
+    line = "-p short -q normal --reservation x --nice=5 -x node1 -s -c 3"
+    names = ["--partition", "--qos", "--reservation", "--nice", "--exclude", "--oversubscribe"]
     assert settled(line) == ({"cpus": 3}, names)
+
+
+def test_mail_is_sent_by_the_program_mail_or_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert settled("--mail-type=NONE --mail-user a@b.org")[0] == {"notify": ""}
+    with pytest.raises(Unreadable, match="there is no program mail here"):
+        settled("--mail-type END")
+    with pytest.raises(Unreadable, match="sends no mail for BEGIN"):
+        settled("--mail-type END,BEGIN")
+    (tmp_path / "mail").write_text('#!/bin/sh\n/bin/echo "$@" >> sent\n')
+    (tmp_path / "mail").chmod(0o700)
+    for types, states in (("END,FAIL", ["COMPLETED", "FAILED"]), ("FAIL", ["FAILED"])):
+        command = settled(f"--mail-type {types} --mail-user a@b.org")[0]["notify"]
+        for state in ("COMPLETED", "FAILED"):
+            env = {"BACKFILL_JOB": "7", "BACKFILL_JOB_NAME": "fit", "BACKFILL_STATE": state, "PATH": str(tmp_path)}
+            subprocess.run(["/bin/sh", "-c", command], env=env, cwd=tmp_path, check=True)
+        sent = (tmp_path / "sent").read_text().splitlines()
+        assert sent == [f"-s backfill: job 7, fit: {state} a@b.org" for state in states]
+        (tmp_path / "sent").unlink()
 
 
 def test_the_command_line_takes_precedence():

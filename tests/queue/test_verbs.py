@@ -2,11 +2,11 @@
 
 import json
 import os
+import signal
 import time
 
 import pytest
 
-from backfill.queue import processes
 from backfill.queue.deep import check_deep, judge
 from backfill.queue.store import Store
 from tests.queue.virtual import SECOND, Virtual
@@ -19,6 +19,13 @@ def states(queue):
 def process(live, number):
     """The first process of a running job."""
     return [data["pid"] for _, kind, data in live.job(number)["events"] if kind == "spawned"][-1]
+
+
+def stands_still(live):
+    """Whether the job writes nothing; its shell may wait for a child that was stopped before it became a program."""
+    before = (live.folder / "tick").read_text()
+    time.sleep(0.5)
+    return (live.folder / "tick").read_text() == before
 
 
 def refused(queue, **message):
@@ -192,15 +199,12 @@ def test_a_suspended_job_stands_still_and_goes_on(live):
     live.until(lambda: (live.folder / "tick").exists() and live.job(number)["state"] == "RUNNING")
     assert live.run("suspend", number).stdout == f"suspended job {number}\n"
     pid = process(live, number)
-    live.until(lambda: processes.stands_still(pid))
+    live.until(lambda: stands_still(live))
     assert "Suspended" in live.run("queue").stdout
-    stood = (live.folder / "tick").read_text()
-    time.sleep(0.5)
-    assert (live.folder / "tick").read_text() == stood
     live.kill(live.daemon())
     live.run("queue")
-    os.kill(pid, 18)  # somebody lets it go on: the queue does not
-    live.until(lambda: processes.stands_still(pid))
+    os.kill(pid, signal.SIGCONT)  # somebody lets it go on: the queue does not
+    live.until(lambda: stands_still(live))
     assert live.run("resume", number).stdout == f"resumed job {number}\n"
     (live.folder / "done").touch()
     live.run("wait", number)
@@ -250,3 +254,19 @@ def test_pending_jobs_are_changed_from_the_command_line(live):
     live.run("release", number)
     live.run("wait", number)
     assert json.loads(live.run("show", number, "--json").stdout)["jobs"][0]["state"] == "COMPLETED"
+
+
+def test_a_command_is_run_once_a_job_has_ended(live):
+    command = 'echo "$BACKFILL_JOB $BACKFILL_JOB_NAME $BACKFILL_STATE $BACKFILL_EXIT_CODE" >> told; echo printed'
+    one = live.submit("--notify", command, "--retry", 1, "-J", "fit", "--wrap", "exit 3")
+    live.run("wait", one, check=3)
+    held = live.submit("-H", "--notify", command, "-a", "1-20", "--", "true")
+    live.run("cancel", held)
+    live.until(lambda: (live.folder / "told").read_text().count("\n") == 21)
+    told = (live.folder / "told").read_text().splitlines()
+    assert told[0] == f"{one} fit FAILED 3"
+    assert sorted(told[1:]) == sorted(f"{held}_{n} true CANCELLED 1" for n in range(1, 21))
+    assert (live.folder / "notify.log").read_text().count("printed") == 21
+    bad = live.submit("--notify", "exit 7", "--", "true")
+    live.run("wait", bad)
+    live.until(lambda: f"of job {bad} ended with 7" in (live.folder / "daemon.log").read_text())

@@ -63,6 +63,9 @@ class Virtual:
     def freeze(self, job):
         pass
 
+    def notify(self, job, spec):
+        pass
+
     def begin(self, epoch, history):
         asked = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
         self.planner, self._answer = answer(None, json.loads(json.dumps(asked)))

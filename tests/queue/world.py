@@ -200,6 +200,9 @@ class Launcher:
     def freeze(self, job):
         pass
 
+    def notify(self, job, spec):
+        pass
+
     def stop(self, job):
         one = self.machine.attempts.get((job.id, job.attempt))
         if one is not None and one.record is None and not one.stop:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from backfill.queue.home import alone
-from backfill.queue.launcher import note
+from backfill.queue.notices import note
 from backfill.queue.processes import sync
 from backfill.queue.recovery import merge
 from backfill.queue.store import Store, StoreError, examine, mark_as_backup

@@ -69,6 +69,7 @@ class Job:
     restarts: int = 0
     retry: int = 0  # how often it is started again if it fails
     retries: int = 0  # how often it was
+    notify: str = ""  # a command for the shell, to be run once it is over
     suspended: bool = False  # its processes stand still
     why: str = ""  # why it was started, in the policy's words
     promise: int | None = None  # the first start that the policy promised

@@ -290,7 +290,7 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
     job: Facts = {"need": need, "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
     job |= {
         name: given[name]
-        for name in ("walltime", "grace", "priority", "project", "held", "requeue", "retry")
+        for name in ("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify")
         if name in given
     }
     for name in ("begin", "deadline"):

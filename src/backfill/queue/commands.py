@@ -113,6 +113,7 @@ def submit(request: Facts, given: Context) -> Slices:
         deadline=asked.get("deadline"),
         requeue=asked.get("requeue", False),
         retry=asked.get("retry", 0),
+        notify=asked.get("notify", ""),
         singleton=asked.get("singleton", False),
         any_of=asked.get("any_of", False),
         held=LOWERED if asked.get("held") else "",

@@ -28,10 +28,11 @@ from backfill.queue.connection import ASKING, Answer, Connection, places
 from backfill.queue.engine import Engine
 from backfill.queue.foreseen import Foreseen
 from backfill.queue.home import SOCKET, WANTED, alone, home, near, network_type, owner, trouble
-from backfill.queue.launcher import LocalLauncher, files, note
+from backfill.queue.launcher import LocalLauncher, files
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
 from backfill.queue.neighbours import announce
+from backfill.queue.notices import note
 from backfill.queue.recovery import Numbers, first_lines, is_behind, last_number, over_line, recover
 from backfill.queue.schema import Refused
 from backfill.queue.shown import brief, on_calendar, queue_rows, row, story

@@ -76,6 +76,9 @@ class Launcher(Protocol):
     def stop(self, job: Job) -> None:
         """End an attempt; again is harmless."""
 
+    def notify(self, job: Job, spec: Facts) -> None:
+        """Run the command that tells somebody of the end of a job."""
+
     def signal(self, job: Job, number: int) -> None:
         """Send a signal to the processes of an attempt."""
 
@@ -554,6 +557,8 @@ class Engine:
         for job in over:
             for reply in self._waiters.pop(job.id, []):
                 reply(ended(job))
+            if job.notify:
+                self.launcher.notify(job, self.store.spec(job.spec))
         for job in launches:
             if job.state == STARTING:
                 self._launch(job)

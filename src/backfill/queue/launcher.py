@@ -17,6 +17,7 @@ from backfill.queue import attempts, keeper, processes, sbatch, witness
 from backfill.queue.attempts import Verdict
 from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.home import near
+from backfill.queue.notices import Notices, note
 from backfill.queue.states import ENDING, STARTING
 
 ROUNDS = 20  # of looking for processes that were forked meanwhile
@@ -41,6 +42,7 @@ class LocalLauncher:
         self._door: socket.socket | None = None
         self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
         self._launched: dict[tuple[int, int], float] = {}
+        self._notices = Notices(home)
         self._kill_at: dict[tuple[int, int], float] = {}  # of orphans that were asked to end
         self._known: dict[tuple[int, int], Facts] = {}  # processes of attempts that were seen running
         self._unproven: set[tuple[int, int]] = set()  # launched before the witness was lost
@@ -82,6 +84,10 @@ class LocalLauncher:
         if known and processes.lives(known, "supervisor"):
             processes.send(known["supervisor"], signal.SIGUSR1)
 
+    def notify(self, job: Job, spec: dict[str, Any]) -> None:
+        """Run the command of a job that is over; what it prints goes to notify.log."""
+        self._notices.start(job, spec)
+
     def signal(self, job: Job, number: int) -> None:
         """Send a signal to every process of an attempt."""
         for pid in self._processes(job):
@@ -110,6 +116,7 @@ class LocalLauncher:
     def sweep(self, jobs: Iterable[Job]) -> None:
         """Look at attempts that nobody tells us about: just launched, orphaned, or left from an earlier daemon."""
         self._look_at_witness()
+        self._notices.look()
         for job in jobs:
             if job.suspended:  # the daemon may have been killed before it did so
                 self.freeze(job)
@@ -190,6 +197,7 @@ class LocalLauncher:
 
     def close(self) -> None:
         """Let go of everything; jobs go on."""
+        self._notices.close()
         for key in [*self._watched]:
             self._unwatch(key)
         if self._door is not None:
@@ -266,12 +274,6 @@ class LocalLauncher:
             return None
         door.settimeout(START_S)
         return door
-
-
-def note(text: str) -> None:
-    """A line in the log of the daemon; on a disk that is full nobody can be told."""
-    with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
 
 
 def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:

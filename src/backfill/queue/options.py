@@ -117,6 +117,8 @@ SUBMIT = (
     Option("-H --hold", "held", None, "Wait until it is released."),
     Option("--priority", "priority", _priority, "Higher goes first, if the policy uses it.", "N"),
     Option("-A --account --project", "project", text, "Project.", "NAME"),
+    Option("--notify", "notify", text, "Run this command once the job has ended, with BACKFILL_STATE and others.",
+           "COMMAND"),
     Option("--retry", "retry", parse_count, "Run again if it fails, at most N times.", "N"),
     Option("--requeue", "requeue", None, "Run again if the machine goes down meanwhile. A job may then run twice."),
     Option("--signal", "warn", _signal, "Signal before the walltime ends: USR1@300; B:USR1@300 for "

@@ -136,6 +136,7 @@ def print_job(job: Facts) -> None:
         "input": job["input"] or "",
         "output": job["output"] or "",
         "errors": job["error"] or "",
+        "notify": job["notify"],
         "submitted": _date(job["submit_s"]),
         "guaranteed": _date(job["promise_s"]),
         "started": _date(job["start_s"]) + (f" ({job['why']})" if job["start_s"] and job["why"] else ""),

@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from itertools import pairwise
 
+from backfill.queue.home import user_name
 from backfill.queue.options import Option, text
 from backfill.queue.words import Unreadable, parse_count, parse_memory
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # what is not imported costs nothing
 
     Facts = dict[str, Any]
 
+MAILS = ("END", "FAIL", "ALL")
 IGNORED, REFUSED = "ignored:", "refused:"  # the keys of such options begin so
 MAYBE = "[=VALUE]"  # of a flag that may have a value
 ONE = "the queue has one machine, whose parts cannot be chosen; remove the option"
@@ -44,7 +46,7 @@ REFUSED_FLAGS = {
     "--reboot": "the queue does not restart the machine; remove the option",
 }
 HARMLESS = (
-    "-p --partition", "-q --qos", "--mail-type", "--mail-user", "--reservation", "--time-min", "--comment", "--wckey",
+    "-p --partition", "-q --qos", "--reservation", "--time-min", "--comment", "--wckey",
     "--mcs-label", "--network", "--cpu-freq", "--gpu-freq", "--gpu-bind", "--gres-flags", "--hint", "-m --distribution",
     "--ntasks-per-core", "--ntasks-per-socket", "--mem-bind", "--tres-bind", "--profile", "--acctg-freq", "--power",
     "--prefer", "--switches", "--wait-all-nodes", "--delay-boot", "--extra", "--segment",
@@ -111,6 +113,8 @@ OPTIONS = (
     Option("--gpus-per-node", "gpus", _gpus, ""),
     Option("--gpus-per-task", "gpus_per_task", _gpus, ""),
     Option("--mem-per-gpu", "memory_per_gpu", parse_memory, ""),
+    Option("--mail-type", "mail_type", text, ""),
+    Option("--mail-user", "mail_user", text, ""),
     Option("--no-requeue", "no_requeue", None, ""),
     Option("--kill-on-invalid-dep", "on_invalid", _on_invalid, ""),
     Option("-w --nodelist", "nodelist", _nodelist, ""),
@@ -132,6 +136,9 @@ def check(given: Facts) -> None:
 def settled(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
     """The options of a script and of the command line, which takes precedence, as options that this queue has; and
     the names of those that are ignored."""
+    types, to = in_script.pop("mail_type", ""), in_script.pop("mail_user", None)
+    if types:
+        in_script = {"notify": mail(types, to)} | in_script
     if in_script.pop("no_requeue", False):
         in_script.pop("requeue", None)
     ignored = [key.removeprefix(IGNORED) for key in in_script if key.startswith(IGNORED)]
@@ -149,6 +156,24 @@ def settled(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
     for key in ("nodes", "on_invalid", "nodelist", "gpus_per_task"):
         found.pop(key, None)
     return found, ignored
+
+
+def mail(types: str, to: str | None) -> str:
+    """The command of --notify that does what --mail-type asks for; empty for NONE. Raises Unreadable."""
+    import shlex
+    import shutil
+
+    some = [one.strip().upper() for one in types.split(",") if one.strip()]
+    if some == ["NONE"]:
+        return ""
+    for one in some:
+        if one not in MAILS:
+            raise Unreadable(f"--mail-type: the queue sends no mail for {one}; expected {', '.join(MAILS)} or NONE")
+    if not shutil.which("mail"):
+        raise Unreadable("--mail-type: there is no program mail here; remove the line, or use --notify COMMAND")
+    failed = "" if {"END", "ALL"} & {*some} else '[ "$BACKFILL_STATE" = COMPLETED ] || '
+    subject = '"backfill: job $BACKFILL_JOB, $BACKFILL_JOB_NAME: $BACKFILL_STATE"'
+    return f"{failed}mail -s {subject} {shlex.quote(to or user_name(os.getuid()))} < /dev/null"
 
 
 def overridden(in_script: Facts, given: Facts) -> Facts:

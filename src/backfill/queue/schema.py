@@ -242,7 +242,7 @@ JOB = Record(
     {
         "need": NEED, "name": NAME, "project": NAME, "priority": PRIORITY, "walltime": WALLTIME, "grace": SPAN,
         "begin": INSTANT, "deadline": INSTANT, "requeue": FLAG,
-        "retry": Whole(0, 1000), "singleton": FLAG, "held": FLAG, "any_of": FLAG,
+        "retry": Whole(0, 1000), "notify": Word(4096), "singleton": FLAG, "held": FLAG, "any_of": FLAG,
         "array": Many(Whole(0, 2**31), TASKS_MAX, 1), "throttle": Whole(0, TASKS_MAX),
         "after": DEPENDENCY,
     },

@@ -155,7 +155,7 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
         **row(engine, job, now),
         **{name: getattr(job, name) for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
         **{name: getattr(job, name) for name in ("preemptions", "preempted_for", "requeue", "restarts", "any_of")},
-        **{name: getattr(job, name) for name in ("retry", "retries", "suspended")},
+        **{name: getattr(job, name) for name in ("retry", "retries", "suspended", "notify")},
         "dependency": dependency_text(engine, job),
         "promise_s": _seconds(job.promise, skew),
         "begin_s": _seconds(job.begin),  # these two are instants of the calendar
