@@ -520,7 +520,6 @@ class World:
             self.survive(self.step)
             self.check()
         self.store.full, self.greed = False, 0.0
-        self.survive(lambda: (self.engine.request({"do": "unpause"}, lambda answer: None), self.flush()))
         self.survive(lambda: (self.engine.set_capacity(CAPACITY["resources"]), self.flush()))
         self.crash_at = self.store.sync_fails = ""
         for token, request in [*self.open.items()]:
@@ -529,6 +528,8 @@ class World:
             if not self.engine.book.jobs and not self.engine.busy:
                 break
             self.clock.t += 10 * SECOND
+            if self.engine.book.paused:
+                self.engine.request({"do": "unpause"}, lambda answer: None)
             held = [job.id for job in self.engine.book.jobs.values() if job.held]
             if held:
                 self.engine.request({"do": "release", "ids": held}, lambda answer: None)
