@@ -95,6 +95,7 @@ class Attempt:
     record: dict | None = None
     alive: bool = False  # the job's process
     stop: str = ""
+    failed: bool = False  # by itself
     asked: bool = False  # to end, since somebody wants the job to run again
     told: bool = False  # it was alive, and was told to end since it is preempted
     swept: bool = False  # somebody removed its run folder
@@ -141,7 +142,7 @@ class Machine:
         self.executed[key[0]] = self.executed.get(key[0], 0) + 1
         before = [self.attempts[key[0], n] for n in range(1, key[1]) if (key[0], n) in self.attempts]
         for other in before:
-            again = other.asked or (other.record and other.record["status"] and one.facts["retry"])
+            again = other.asked or (other.failed and one.facts["retry"])
             assert one.facts["requeue"] or other.told or again or not other.executed, f"job {key[0]} ran twice"
             assert not other.record or other.told or again or not other.executed, f"job {key[0]} runs after its end"
         for name, amount in CAPACITY["resources"].items():
@@ -158,6 +159,7 @@ class Machine:
             stopped = one.stop if one.stop != PREEMPT else PREEMPT if one.told else ""
             cause = stopped or self.random.choice([None, None, "limit"])
             one.record = {"status": 15 if stopped else status, "cause": cause, "at": self.clock.t}
+            one.failed = bool(status) and cause is None
         one.supervisor, one.step = False, "over"
 
     def kill_supervisor(self, one):

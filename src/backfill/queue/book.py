@@ -447,7 +447,7 @@ class Book:
         if job.due is not None:  # it had not begun
             job.due = None
             return
-        job.yields, job.cause = True, job.cause or PREEMPT
+        job.yields, job.cause = True, PREEMPT if job.cause in ("", REQUEUE) else job.cause
 
     def _preempted(self, job: Job, event: Event) -> None:
         self._give_back(job)

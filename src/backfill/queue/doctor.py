@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from backfill.model.errors import BackfillError
-from backfill.queue import attempts, processes
+from backfill.queue import attempts, groups, processes
 from backfill.queue.book import Facts, Job
 from backfill.queue.boot import survives
 from backfill.queue.client import FAILED, Problem, Queue
@@ -363,29 +363,15 @@ def compiled(machine: Machine) -> Iterator[Finding]:
 
 def memory(machine: Machine) -> Iterator[Finding]:
     """How memory limits are enforced, and what could do it better."""
-    told = "limits are enforced by looking once a second: a job that takes all memory at once is not stopped in time"
-    group = _own_group()
-    if group is None:
-        yield Finding(WARN, "memory", told, "this machine has no control groups of version 2")
-    elif "memory" not in _words(group / "cgroup.controllers"):
-        yield Finding(WARN, "memory", told, f"{group} has no memory controller that could do better")
-    elif not os.access(group / "cgroup.subtree_control", os.W_OK):
-        yield Finding(WARN, "memory", told, f"control groups are there, but {group} is not delegated to you")
+    found, polled = groups.place(), "limits are enforced by looking once a second: a job that takes all at once is late"
+    if found is None:
+        yield Finding(WARN, "memory", f"{polled} ended; this process may make no control group of version 2",
+                      "serve --install runs the queue in a systemd unit of yours, where it may")  # fmt: skip
+    elif not found[1]:
+        told = f"{polled} ended; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
+        yield Finding(WARN, "memory", told)
     else:
-        yield Finding(WARN, "memory", told, f"{group} is delegated to you; backfill does not use it yet")
-
-
-def _own_group() -> Path | None:
-    """The control group (version 2) of this process."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return None
-    own = next((line[3:] for line in lines if line.startswith("0::")), None)
-    for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
-        if own is not None and Path(root, "cgroup.controllers").exists():
-            return Path(root, own.lstrip("/"))
-    return None
+        yield Finding(OK, "memory", f"limits are enforced by the kernel: each job has a control group in {found[0]}")
 
 
 def _words(path: Path) -> list[str]:

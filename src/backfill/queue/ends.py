@@ -23,7 +23,8 @@ def made_way(job: Job, verdict: Verdict) -> bool:
     told to, or the job must be one that may run twice.
     """
     if verdict.kind == "ended":
-        return bool(verdict.record.get("cause") == PREEMPT)
+        cause = verdict.record.get("cause")
+        return cause == PREEMPT or (cause == REQUEUE and job.yields)
     if verdict.kind == "unstarted":
         return job.cause == PREEMPT
     return verdict.kind == "unknown" and (bool(verdict.record.get("told")) or (job.requeue and job.cause == PREEMPT))

@@ -335,7 +335,7 @@ class Engine:
     def _again_after(self, job: Job, record: Facts) -> Facts:
         """Why a job is to run again whose attempt has ended; nothing if it is not."""
         end = end_of(record, job.id).data
-        if job.cause == REQUEUE and record.get("cause") == REQUEUE:
+        if job.cause != "cancel" and record.get("cause") == REQUEUE:
             return {"asked": True}
         failed = end["state"] == FAILED and not end["reason"] and not record.get("cause")
         if failed and job.retries < job.retry and job.state != ENDING:

@@ -18,7 +18,7 @@ from contextlib import suppress
 if __name__ == "__main__":  # without the paths of an installation: name the folder of the package
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from backfill.queue import witness
+from backfill.queue import groups, witness
 from backfill.queue.processes import (
     FAULT,
     become_subreaper,
@@ -186,6 +186,9 @@ class Keeper:
         """End what an orphan left behind, before its end is known and its cpus are given to others."""
         send_group(pid, signal.SIGKILL)
         if not (read_json(os.path.join(run, "spec.json")) or {}).get("keep_descendants"):
+            began = witness.began(self.home, os.path.basename(run)) or {}
+            if began.get("group"):
+                groups.end(began["group"])
             end_attempt(self.home, os.path.basename(run))
 
     def write_end(self, run: str, found: Any) -> None:

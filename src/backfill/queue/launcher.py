@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import attempts, keeper, processes, sbatch, witness
+from backfill.queue import attempts, groups, keeper, processes, sbatch, witness
 from backfill.queue.attempts import Verdict
 from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.home import near
@@ -111,6 +111,8 @@ class LocalLauncher:
         some = {*processes.belonging(processes.marks(str(self.home), attempts.name(*key)))}
         if known and processes.lives(known, "supervisor"):
             some.update(processes.descendants(known["supervisor"]))
+        if known and known.get("group"):
+            some.update(groups.members(known["group"]))
         return sorted(some)
 
     def sweep(self, jobs: Iterable[Job]) -> None:
@@ -171,7 +173,12 @@ class LocalLauncher:
         if verdict.kind == "unstarted" or verdict.record.get("by") == "supervisor":
             return True
         spec = processes.read_json(str(self._run(*key) / "spec.json")) or {}
-        return bool(spec.get("keep_descendants")) or processes.end_attempt(str(self.home), attempts.name(*key))
+        if spec.get("keep_descendants"):
+            return True
+        known = self._known.get(key) or verdict.record
+        if known.get("group"):
+            groups.end(known["group"])
+        return processes.end_attempt(str(self.home), attempts.name(*key))
 
     def guard(self, job: Job) -> None:
         """An orphan has no supervisor that ends it at its limit or on request: the daemon does, by the same clock."""

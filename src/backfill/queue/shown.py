@@ -203,6 +203,7 @@ def _event_data(data: Facts, skew: int) -> Facts:
     for name, value in data.items():
         if name == "processes":
             found |= {who: value.get(who) for who in ("pid", "supervisor")}
+            found |= {"memory_by": value["memory_by"]} if "memory_by" in value else {}
         elif isinstance(value, dict) and name != "job":
             found[name] = _event_data(value, skew)
         elif name in SPANS or name in EVENT_INSTANTS:

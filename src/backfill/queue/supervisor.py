@@ -16,7 +16,7 @@ import signal
 import time
 from contextlib import suppress
 
-from backfill.queue import witness
+from backfill.queue import groups, witness
 from backfill.queue.processes import (
     become_subreaper,
     begun,
@@ -131,6 +131,8 @@ class Supervisor:
         self.detail: str | None = None
         self.kill_at: float | None = None
         self.over_memory = 0
+        self.group = ""  # the control group of the attempt, if it has one
+        self.by_kernel = False  # its memory limit is enforced
         self.peak = 0  # memory of all processes, as far as it was measured
 
     def path(self, name: str) -> str:
@@ -159,6 +161,10 @@ class Supervisor:
             return
         status, used = self.watch()
         ended = instant()
+        if self.group:
+            self.peak = max(self.peak, groups.used(self.group)[1])
+            if self.by_kernel and self.cause is None and status and groups.was_out_of_memory(self.group):
+                self.cause = "memory"
         self.reap()
         fault("before-exit-record")
         peak, cpu = max(used.ru_maxrss * 1024, self.peak), int((used.ru_utime + used.ru_stime) * 1e6)
@@ -182,9 +188,14 @@ class Supervisor:
             become_job(self.spec, go, errors)
         os.close(go)
         os.close(errors)
+        made = groups.make(self.home, os.path.basename(self.run), self.spec.get("memory", 0))
+        if made and groups.enter(made[0], self.pid):
+            self.group, self.by_kernel = made
+        elif made:
+            groups.remove(made[0])
         record = {**instant(), "pid": self.pid, "begun": begun(self.pid),
-                  "supervisor": os.getpid(), "supervisor_begun": begun(os.getpid()),
-                  "since": time.monotonic()}  # fmt: skip
+                  "supervisor": os.getpid(), "supervisor_begun": begun(os.getpid()), "since": time.monotonic(),
+                  "group": self.group, "memory_by": "kernel" if self.by_kernel else "supervisor"}  # fmt: skip
         sync(self.path("spec.json"))
         write_whole(self.path("proc.json"), record, durable=False)
         sync(self.run)
@@ -295,18 +306,21 @@ class Supervisor:
     def kill_all(self) -> None:
         """End the job, whatever it wants."""
         send_group(self.pid, signal.SIGKILL)
-        for pid in descendants(os.getpid()):
+        for pid in {*descendants(os.getpid()), *(groups.members(self.group) if self.group else ())}:
             send(pid, signal.SIGKILL)
 
     def uses_too_much(self, limit: int) -> bool:
-        """Return whether two readings in a row were above the limit."""
+        """Return whether the kernel says so, or two readings in a row were above the limit."""
+        if self.by_kernel:
+            self.measure()
+            return groups.was_out_of_memory(self.group)
         used = self.measure()
         self.over_memory = self.over_memory + 1 if used > limit else 0
         return self.over_memory >= 2
 
     def measure(self) -> int:
         """Return the memory of all processes of the job, in bytes, and keep the highest value."""
-        used = sum(map(memory_of, descendants(os.getpid())))
+        used = groups.used(self.group)[0] if self.by_kernel else sum(map(memory_of, descendants(os.getpid())))
         self.peak = max(self.peak, used)
         return used
 
@@ -314,6 +328,8 @@ class Supervisor:
         """What the job left behind ends with it."""
         if self.spec.get("keep_descendants"):
             return
+        if self.group:
+            groups.end(self.group)
         while children(os.getpid()):
             self.kill_all()
             try:
