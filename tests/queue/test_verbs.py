@@ -96,6 +96,16 @@ def test_dependencies_can_be_changed_but_not_into_a_circle(tmp_path):
         f"job {first} would wait for itself"
     )
     assert "would wait for itself" in refused(queue, do="edit", ids=[first], to={"after": [["afterany", first]]})
+    alone = queue.submit(1, 10, name="alone", singleton=True, held=True)
+    last = queue.submit(1, 10, after=[["afterany", alone]])
+    assert "would wait for itself" in refused(queue, do="edit", ids=[last], to={"after": [["afterany", last]]})
+    queue.request(do="edit", ids=[first], to={"name": "alone"})  # the singleton waits for it
+    assert "would wait for itself" in refused(queue, do="edit", ids=[first], to={"after": [["afterany", last]]})
+    queue.request(do="edit", ids=[first], to={"name": "other"})
+    queue.request(do="edit", ids=[first], to={"after": [["afterany", last]]})
+    assert "would wait for itself" in refused(queue, do="edit", ids=[first], to={"name": "alone"})
+    queue.request(do="edit", ids=[first], to={"after": []})
+    queue.request(do="release", ids=[alone])
     queue.request(do="edit", ids=[array], to={"after": [["afterany", free]]})
     queue.request(do="edit", ids=[second], to={"after": []})
     assert states(queue)[second] == "STARTING"

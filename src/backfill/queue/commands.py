@@ -5,7 +5,8 @@ daemon answers others between them. What a slice finds is what is so by then. A 
 before its first task is, so it is queued as a whole, whatever happens between two slices.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -290,11 +291,12 @@ def edit(request: Facts, given: Context) -> Slices:
         begin, walltime = to.get("begin", job.begin) or 0, to.get("walltime", job.walltime)
         if deadline and max(given.now + given.book.skew, begin) + walltime > deadline:
             raise Refused(f"the walltime of job {job.label} ends after the deadline", "impossible", "deadline")
-    if "after" in to:
-        if len(to["after"]) * len(some) > DEPENDENCIES_MAX:
-            told = f"{len(some):,} jobs that wait for {len(to['after']):,} jobs each"
-            raise Refused(f"{told}; expected at most {DEPENDENCIES_MAX:,} dependencies", "full", "dependency")
-        _refuse_circle(some, _waited_for(to["after"], given), given)
+    if "after" in to and len(to["after"]) * len(some) > DEPENDENCIES_MAX:
+        told = f"{len(some):,} jobs that wait for {len(to['after']):,} jobs each"
+        raise Refused(f"{told}; expected at most {DEPENDENCIES_MAX:,} dependencies", "full", "dependency")
+
+    if to.keys() & {"after", "name", "singleton"}:
+        _refuse_circle(some, to, given)
 
     def edited(job: Job) -> Event | None:
         if job.state != PENDING or (job.due is not None and to.keys() - {"walltime", "priority"}):
@@ -323,22 +325,54 @@ def edit(request: Facts, given: Context) -> Slices:
     return (yield from _each(some, edited, given))
 
 
-def _refuse_circle(
-    some: Sequence[Job | Task], waited_for: Sequence[tuple[str, Job | Task | Array]], given: Context
-) -> None:
-    """Refuse jobs that would wait for each other."""
+def _refuse_circle(some: Sequence[Job | Task], to: Facts, given: Context) -> None:
+    """Refuse jobs that would wait for each other, by dependencies or as singletons."""
     book, own = given.book, {job.id for job in some}
-    todo = [on.id for _, on in waited_for if not isinstance(on, Array)]
-    todo += [task.id for _, on in waited_for if isinstance(on, Array) for task in on.open]
-    seen: set[int] = set()
-    while todo:
-        number = todo.pop()
-        if number in own:
-            raise Refused(f"job {book.jobs[number].label} would wait for itself", "impossible", "dependency")
-        job = book.jobs.get(number)
-        if job is not None and number not in seen:
-            todo += [on for _, on in each_job(job.after, {on: [*book.tasks.get(on, ())] for _, on in job.after})]
-        seen.add(number)
+    waited_for = _waited_for(to["after"], given) if "after" in to else None
+    mates: dict[tuple[str, str], list[int]] = {}
+
+    def called(job: Job) -> tuple[str, str]:
+        return job.user, to.get("name", job.name) if job.id in own else job.name
+
+    for job in book.jobs.values():
+        mates.setdefault(called(job), []).append(job.id)
+
+    def needs(node: Any) -> Iterator[Any]:
+        """What a job waits for; a tuple stands for so many of the first jobs of a user and name."""
+        if isinstance(node, tuple):
+            who, place = node
+            yield mates[who][place - 1]
+            yield from [(who, place - 1)] if place > 1 else []
+            return
+        job = book.jobs[node]
+        if node in own and waited_for is not None:
+            singleton = to.get("singleton", False)
+            for _, on in waited_for:
+                yield from [task.id for task in on.open] if isinstance(on, Array) else [on.id]
+        else:
+            singleton = job.singleton
+            yield from (on for _, on in each_job(job.after, {on: [*book.tasks.get(on, ())] for _, on in job.after}))
+        place = bisect_left(mates[called(job)], node)
+        if singleton and place:
+            yield called(job), place
+
+    for ids in mates.values():
+        ids.sort()
+    known: dict[Any, bool] = {}  # whether all that a node waits for has been looked at
+    for first in own:
+        path = [(first, needs(first))] if first not in known else []
+        known.setdefault(first, False)
+        while path:
+            node, left = path[-1]
+            on = next(left, None)
+            if on is None:
+                known[node] = True
+                path.pop()
+            elif known.get(on) is False:
+                raise Refused(f"job {book.jobs[first].label} would wait for itself", "impossible", "dependency")
+            elif on not in known and (isinstance(on, tuple) or on in book.jobs):
+                known[on] = False
+                path.append((on, needs(on)))
 
 
 def _each(some: Sequence[Job | Task], change: Callable[[Job], Event | None], given: Context) -> Slices:

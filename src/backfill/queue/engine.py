@@ -338,7 +338,8 @@ class Engine:
         if job.cause != "cancel" and record.get("cause") == REQUEUE:
             return {"asked": True}
         failed = end["state"] == FAILED and not end["reason"] and not record.get("cause")
-        if failed and job.retries < job.retry and job.state != ENDING:
+        late = job.deadline is not None and self._now() + self.book.skew + job.walltime > job.deadline
+        if failed and job.retries < job.retry and job.state != ENDING and not late:
             return {"retry": job.retries + 1, "exit": end["exit"], "signal": end["signal"]}
         return {}
 
