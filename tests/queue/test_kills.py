@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -184,10 +185,32 @@ REMOVALS = (
 )
 
 
+# A policy that decides until somebody wants it to loop for ever.
+LOOPING = """
+import os
+from backfill.core import policy
+from backfill.verbs import FIT, following, place, rewind, start
+
+@policy("looping", compiled=False)
+def looping(state):
+    while os.path.exists("{folder}/loop"):
+        pass
+    rewind(state, 0)
+    while (job := following(state, 0)) >= 0:
+        if place(state, job):
+            start(state, job, FIT)
+            rewind(state, 0)
+"""
+
+
 @pytest.mark.parametrize("seed", range(KILLS // ROUNDS // 2 or 1))
 def test_kills_at_random_among_scripts_that_clean_up_and_copies_that_are_restored(live, seed):
-    """The same with jobs that remove run folders or leave processes behind, and a queue that goes back to a copy."""
+    """The same with jobs that remove run folders or leave processes behind, a queue that goes back to a copy, and every
+    other time a policy that loops for a while."""
     chance = random.Random(seed)
+    if seed % 2:
+        (live.folder / "looping.py").write_text(LOOPING.format(folder=live.folder))
+        live.configure("looping.py:looping")
     numbers, stored, copied, killed, restores = [], [], [], 0, 0
     for round_ in range(ROUNDS):
         for _ in range(3):
@@ -202,6 +225,8 @@ def test_kills_at_random_among_scripts_that_clean_up_and_copies_that_are_restore
             live.run("serve", "--restore", f"copy.{round_ - 2}.db")
             stored = [*copied]  # what was submitted since then is lost, but for what runs
             restores += 1
+        if seed % 2 and round_ == 9:
+            (live.folder / "loop").touch()
         time.sleep(chance.random() * 0.3)
         some = victims(live, chance.choices(VICTIMS, WEIGHTS)[0], chance)
         killed += len(some)
@@ -218,6 +243,7 @@ def test_kills_at_random_among_scripts_that_clean_up_and_copies_that_are_restore
         return states if all(state in OVER for state in states.values()) else None
 
     states = live.until(all_over, 120)
+    decided = live.request("queue")["policy"]
     counts = {number: ran(live).count(number) for number in numbers}
     for name in ("twice", "beyond"):
         assert not (live.folder / name).exists(), f"{name}: {(live.folder / name).read_text()}"
@@ -226,7 +252,8 @@ def test_kills_at_random_among_scripts_that_clean_up_and_copies_that_are_restore
     live.run("serve", "--stop")
     assert [line for line in check_deep(live.folder) if "witness" not in line] == []  # some jobs remove that
     unknown = sum(state == "NODE_FAIL" for state in states.values())
-    print(f"{seed}: {killed} kills, {restores} restores, {len(numbers)} jobs, {unknown} with an unknown end")
+    told = f"{killed} kills, {restores} restores, {len(numbers)} jobs, {unknown} with an unknown end"
+    print(f"{seed}: {told}, policy {Path(decided).name}")
 
 
 def preempted_one(live, **env):
