@@ -245,6 +245,30 @@ def test_a_large_array_is_entered_in_slices_and_whole_whatever_happens_between(t
     assert again.store.differences() == []
 
 
+@pytest.mark.parametrize("kind", ["afterok", "afternotok", "afterany", "after"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_many_wait_for_is_decided_at_once_and_written_down_little_by_little(tmp_path, monkeypatch, kind, whole):
+    monkeypatch.setattr("backfill.queue.engine.REVIEWED", 100)
+    queue = Virtual(tmp_path)
+    first = queue.submit(1, held=True, **({"array": [0, 1]} if whole else {}))
+    some = [queue.submit(1, held=True, after=[[kind, first]]) for _ in range(300)]
+    either = [queue.submit(1, held=True, after=[[kind, first], ["afterok", some[0]]], any_of=True) for _ in range(150)]
+    engine = queue.engine
+    for number in (first, first + 1) if whole else (first,):
+        engine.request({"do": "cancel", "ids": [number]}, lambda answer: None)
+    engine.flush()
+    kept, loaded = {job.id: job for job in queue.store.jobs()}, queue.store.load()
+    folded = queue.store.fold()
+    left = [number for number in some + either if kept[number].after and kept[number].after != folded[number].after]
+    assert 0 < len(left) < 450  # the daemon could be killed now
+    for number in some + either:
+        if number in loaded.jobs:
+            assert loaded.jobs[number].after == folded[number].after == engine.book.jobs[number].after
+            assert loaded.jobs[number].never == folded[number].never == engine.book.jobs[number].never
+    queue.flush()
+    assert queue.store.differences() == []
+
+
 def test_a_task_more_or_less_among_ten_thousand_is_quick(tmp_path):
     """Not by the clock: by what is read and written."""
     queue = Virtual(tmp_path)

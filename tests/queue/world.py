@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backfill.queue import feed
+from backfill.queue import book, feed
 from backfill.queue.attempts import Verdict
 from backfill.queue.book import PREEMPT
 from backfill.queue.deep import judge
@@ -317,6 +317,7 @@ class World:
         self.tokens = 0
         self.notes = []
         self.store.full = seed % 7 == 3
+        book.FEW = 0 if seed % 3 else 100  # of how many dependants all is written down at once
         self.start()
 
     def start(self):

@@ -4,7 +4,7 @@ Times are microseconds of the queue clock, memory is in bytes. Only jobs that ar
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
@@ -15,6 +15,7 @@ from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 Facts = dict[str, Any]
 WHOLE = "-array"  # ends the kind of a dependency on all tasks of an array
 ONE_FAILED = f"afternotok{WHOLE}"  # all its tasks over, one of them not COMPLETED
+FEW = 100  # jobs that wait for the same, of which all is written down at once when that is decided
 REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run again
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
 
@@ -178,6 +179,7 @@ class Book:
     active: dict[int, set[int]] = field(default_factory=dict)  # of arrays with a throttle: tasks that wait or run
     parked: dict[int, list[int]] = field(default_factory=dict)  # heap of those that the throttle keeps back
     touched: set[int] = field(default_factory=set)  # jobs whose facts changed since the last commit
+    changed: set[int] = field(default_factory=set)  # the same, of so many that they are written down little by little
     over: dict[int, Job] = field(default_factory=dict)  # jobs that ended since then
     fresh: dict[str, int] = field(default_factory=dict)  # those that were submitted since then, by token
     review: set[int] = field(default_factory=set)  # jobs that an event may have made eligible, or hopeless
@@ -528,13 +530,10 @@ class Book:
         tasks.discard(job.id)
         if not good:
             self._decide(f"afterok{WHOLE}", array, False)
-            for other in sorted(self.dependants.pop((ONE_FAILED, array), ())):  # now for the ends of the other tasks
-                later, kind = self.jobs[other], f"afterany{WHOLE}"
-                later.after.remove([ONE_FAILED, array])
-                if [kind, array] not in later.after:
-                    later.after.append([kind, array])
-                self.dependants.setdefault((kind, array), set()).add(other)
-                self.touched.add(other)
+            some = sorted(self.dependants.pop((ONE_FAILED, array), ()))
+            for other in some:
+                self._wait_for_ends(self.jobs[other], array)
+            self._note(some)
         if not tasks:
             del self.tasks[array]
             for kind, met in ((f"afterok{WHOLE}", True), (ONE_FAILED, False), (f"afterany{WHOLE}", True)):
@@ -542,18 +541,68 @@ class Book:
 
     def _decide(self, kind: str, on: int, met: bool) -> None:
         """What some jobs wait for has come, or never will."""
-        for other in sorted(self.dependants.pop((kind, on), ())):
-            later = self.jobs[other]
-            later.after.remove([kind, on])
-            if later.any_of:
-                later.never = not met and not later.after
-                if met:
-                    self._unlink(later)
-                    later.after = []
-            else:
-                later.never = later.never or not met
-            self.touched.add(other)
-            self.review.add(other)
+        some = sorted(self.dependants.pop((kind, on), ()))
+        for other in some:
+            self.decide_for(self.jobs[other], kind, on, met)
+        self._note(some)
+
+    def _note(self, some: Sequence[int]) -> None:
+        """Have jobs written down whose dependencies are others now: at once, or little by little as they are reviewed.
+
+        A crash in between leaves rows that are behind the log: see `mend`.
+        """
+        (self.touched if len(some) <= FEW else self.changed).update(some)
+        self.review.update(some)
+
+    def decide_for(self, later: Job, kind: str, on: int, met: bool) -> None:
+        """What a job waits for has come, or never will."""
+        self.dependants.get((kind, on), set()).discard(later.id)
+        later.after.remove([kind, on])
+        if later.any_of:
+            later.never = not met and not later.after
+            if met:
+                self._unlink(later)
+                later.after = []
+        else:
+            later.never = later.never or not met
+        self.review.add(later.id)
+
+    def _wait_for_ends(self, later: Job, array: int) -> None:
+        """One task of an array has failed, as was waited for; now for the ends of the others."""
+        self.dependants.get((ONE_FAILED, array), set()).discard(later.id)
+        later.after.remove([ONE_FAILED, array])
+        kind = f"afterany{WHOLE}"
+        if [kind, array] not in later.after:
+            later.after.append([kind, array])
+        self.dependants.setdefault((kind, array), set()).add(later.id)
+
+    def mend(self, job: Job, over: Callable[[int], Job | None], failed: Callable[[int], bool]) -> None:
+        """Decide what was decided before, and was not written down of this job; see `changed`. over: a job that has
+        ended; failed: whether a task of an array has."""
+        before = [*map(tuple, job.after)]
+        for kind, on in before:
+            if [kind, on] not in job.after:
+                continue
+            met: bool | None = None
+            if not kind.endswith(WHOLE):
+                other = self.jobs.get(on)
+                if other is None and (ended := over(on)) is not None:
+                    good = ended.state == COMPLETED
+                    met = {"afterok": good, "afternotok": not good}.get(kind, True)
+                elif other is not None and kind == "after" and other.attempt:
+                    met = True
+            elif kind == f"after{WHOLE}":
+                met = True if on not in self.unbegun else None
+            elif on not in self.tasks:
+                met = {ONE_FAILED: failed(on), f"afterok{WHOLE}": not failed(on)}.get(kind, True)
+            elif kind == f"afterok{WHOLE}" and failed(on):
+                met = False
+            elif kind == ONE_FAILED and failed(on):
+                self._wait_for_ends(job, on)
+            if met is not None:
+                self.decide_for(job, kind, on, met)
+        if before != [*map(tuple, job.after)]:
+            self.changed.add(job.id)
 
     def _unlink(self, job: Job) -> None:
         for kind, on in job.after:
@@ -562,6 +611,7 @@ class Book:
     def _forget(self, job: Job) -> None:
         del self.jobs[job.id]
         self.touched.discard(job.id)
+        self.changed.discard(job.id)
         self.yielding.discard(job.id)
         self.due.discard(job.id)
         self._unlink(job)

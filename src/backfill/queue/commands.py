@@ -479,7 +479,7 @@ def _of_job(kind: str, on: Job | Task) -> tuple[bool | None, str]:
     """Return whether a dependency is met; None where that is open, and then the kind that a job has it as."""
     if on.state in OVER:
         return {"afterok": on.state == COMPLETED, "afternotok": on.state != COMPLETED}.get(kind, True), kind
-    return True if kind == "after" and on.state in HOLDING else None, kind
+    return True if kind == "after" and isinstance(on, Job) and on.attempt else None, kind
 
 
 def _of_array(kind: str, on: Array) -> tuple[bool | None, str]:

@@ -511,7 +511,7 @@ class Engine:
         self._begin_epoch()
         self._start_due()
         asks = self._ask()
-        if self._events:
+        if self._events or self.book.touched:
             try:
                 self.fault("before-commit")
                 self._number()
@@ -631,6 +631,9 @@ class Engine:
                 return
             number = backlog.popleft()
             book.review.discard(number)
+            if number in book.changed:
+                book.changed.discard(number)
+                book.touched.add(number)
             job = book.jobs.get(number)
             if job is None or job.state != PENDING:
                 continue

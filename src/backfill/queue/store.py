@@ -10,12 +10,13 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from backfill.queue.book import Book, Event, Job, Task
 from backfill.queue.processes import sync
-from backfill.queue.states import OVER
+from backfill.queue.states import COMPLETED, OVER
 
 encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -274,6 +275,10 @@ class Store:
         for job in self.jobs("end_us IS NULL"):
             book.restore(job)
         self._find_unfinished(book)
+        failed = cache(lambda array: any(task.state != COMPLETED for task in self.over(array)))
+        for job in [*book.jobs.values()]:
+            if job.after:
+                book.mend(job, self.job, failed)
         book.settle()
         return book
 
