@@ -552,7 +552,13 @@ class World:
             one = self.machine.attempts.get((job.id, job.attempt))
             if one is not None and one.told and not one.swept:
                 assert job.state != "NODE_FAIL" or job.cause == "cancel", f"job {job.id} was preempted, and is lost"
-            if one is not None and one.record is not None and job.state != "NODE_FAIL" and not one.told:
+            if (
+                one is not None
+                and one.record is not None
+                and job.start is not None
+                and job.state != "NODE_FAIL"
+                and not one.told
+            ):
                 assert job.end == one.record["at"], (
                     f"job {job.id} ended at {one.record['at']}, by the record at {job.end}"
                 )
