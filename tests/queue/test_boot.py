@@ -94,7 +94,7 @@ def test_the_command_of_the_unit_serves_the_queue(live, machine):
     (command,) = (line.removeprefix("ExecStart=") for line in text.splitlines() if line.startswith("ExecStart="))
     more = {name: live.env[name] for name in ("NUMBA_DISABLE_JIT", "BACKFILL_REGISTRY")}
     made = subprocess.Popen(shlex.split(command), env=env | more, cwd="/")
-    live.until(live.daemon)
+    live.until((live.folder / "sock").exists)
     assert live.daemon() == made.pid
     number = live.submit("--", "/bin/sleep", "600")
     live.until(lambda: live.job(number)["state"] == "RUNNING")
@@ -117,7 +117,7 @@ def test_crontab_starts_the_queue_where_there_is_no_systemd(live, machine):
     live.run("serve", "--stop")
     command = line.removeprefix("@reboot ").replace("\\%", "%")
     made = subprocess.Popen(["/bin/sh", "-c", command], env={"NUMBA_DISABLE_JIT": "1"})
-    live.until(live.daemon)
+    live.until((live.folder / "sock").exists)
     assert live.daemon() == made.pid
     there.serve("--stop")
     assert made.wait(60) == 0

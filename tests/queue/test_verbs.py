@@ -182,7 +182,7 @@ def test_a_running_job_is_ended_and_runs_again(live):
     number = live.submit("--wrap", "echo x >> ran; [ -e done ] || sleep 600")
     live.until(lambda: (live.folder / "ran").exists() and live.job(number)["state"] == "RUNNING")
     (live.folder / "done").touch()
-    assert live.run("requeue", number).stdout == f"put into the queue again job {number}\n"
+    assert live.run("requeue", number).stdout == f"requeued job {number}\n"
     live.run("wait", number)
     assert (live.folder / "ran").read_text() == "x\nx\n"
     assert "only running jobs can be requeued" in live.run("requeue", number, check=1).stderr

@@ -36,10 +36,7 @@ WAITS = {
     "Resources": "what it needs: {}",
     "Priority": "jobs that go first",
 }
-PAST = {
-    "cancel": "cancelled", "hold": "held", "edit": "changed", "requeue": "put into the queue again",
-    "suspend": "suspended", "resume": "resumed", "signal": "sent a signal to",
-}  # fmt: skip
+PAST = {"cancel": "cancelled", "hold": "held", "edit": "changed", "signal": "sent a signal to"}
 
 
 def print_queue(found: Facts, hint: str = "") -> None:
