@@ -272,3 +272,12 @@ def test_a_process_that_is_started_elsewhere_does_not_belong_to_an_attempt(tmp_p
     finally:
         some[1].kill()
         some[1].wait()
+
+
+def test_an_attempt_of_which_a_restore_knows_only_that_it_may_have_begun_never_runs_again(tmp_path):
+    run = tmp_path / "run" / "7.1"
+    attempts.prepare(tmp_path, 7, 1, {"argv": ["true"]})
+    witness.write(str(tmp_path), witness.line("began", "7.1", {}))
+    assert attempts.settle(run).kind == "unknown"
+    assert (run / "claim").exists()  # so that a supervisor that comes late has none
+    assert attempts.settle(run, {}).kind == "unknown"

@@ -134,7 +134,7 @@ def _settle_left(run: Path, began: Record | None, launched: bool) -> Verdict:
         return Verdict("ended", record)
     if began is None and launched:
         return Verdict("unknown")
-    if began is None:
+    if not began:
         return _revoke(run)
     if began["boot"] == boot_id():
         if lives(began):
@@ -152,13 +152,15 @@ def _revoke(run: Path) -> Verdict:
     """Make sure that an attempt never begins, by a claim of our own; it may have begun until the witness is ours."""
     with witness.Locked(str(run.parents[1])) as file:
         began = file.began(run.name)
-        if began is not None:
+        if began:
             return Verdict("alive", began)
         claim = run / "claim"
         claimed = claim.exists()
         claim.unlink(missing_ok=True)
         os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     sync(str(run))
+    if began is not None:  # a restore knows that it may have begun, and no more: see recovery.merge
+        return Verdict("unknown")
     return FAILED if claimed else Verdict("unstarted")
 
 
