@@ -274,6 +274,25 @@ def test_a_process_that_is_started_elsewhere_does_not_belong_to_an_attempt(tmp_p
         some[1].wait()
 
 
+def test_what_runs_of_a_job_that_is_nowhere_after_a_restore_is_ended(live):
+    live.submit("-H", "--", "true")
+    live.run("serve", "--backup", "copy.db")
+    clean = "rm -rf $BACKFILL_HOME/run/* $BACKFILL_HOME/witness; echo $$ > pid; exec sleep 600"
+    lost = live.submit("-t", "1", "--wrap", clean)
+    live.until((live.folder / "pid").exists)
+    live.until(lambda: live.job(lost)["state"] == "RUNNING")
+    pid = int((live.folder / "pid").read_text())
+    live.kill(live.daemon(), *live.keepers())
+    shutil.rmtree(live.folder / "run", ignore_errors=True)
+    for name in ("witness", "store.db-wal", "store.db-shm"):
+        (live.folder / name).unlink(missing_ok=True)
+    shutil.copy(live.folder / "copy.db", live.folder / "store.db")  # by hand: nobody tells the witness
+    live.run("queue")
+    live.until(lambda: pid not in processes.belonging({"BACKFILL_HOME": str(live.folder)}))  # a zombie has no marks
+    assert "what was left of it is ended" in (live.folder / "daemon.log").read_text()
+    assert live.request("queue")["held"].get("cpus", 0) == 0
+
+
 def test_an_attempt_of_which_a_restore_knows_only_that_it_may_have_begun_never_runs_again(tmp_path):
     run = tmp_path / "run" / "7.1"
     attempts.prepare(tmp_path, 7, 1, {"argv": ["true"]})

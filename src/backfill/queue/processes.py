@@ -16,6 +16,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
+    from collections.abc import Iterator
     from typing import Any
 
     Record = dict[str, Any]
@@ -108,8 +109,23 @@ def belonging(marks: dict[str, str]) -> list[int]:
 
     A process of another user, or one that has made itself unreadable, is not found.
     """
+    return [pid for pid, _ in _environments(marks)]
+
+
+def attempts_with_processes(home: str) -> list[str]:
+    """Return the attempts of a queue, JOB.ATTEMPT, that have processes, whoever knows of them."""
+    found = set()
+    for _, own in _environments({"BACKFILL_HOME": home}):
+        values = dict(
+            word.decode(errors="replace").partition("=")[::2] for word in own if word.startswith(b"BACKFILL_")
+        )
+        if values.get("BACKFILL_JOB_ID", "").isdecimal() and values.get("BACKFILL_ATTEMPT", "").isdecimal():
+            found.add(f"{values['BACKFILL_JOB_ID']}.{values['BACKFILL_ATTEMPT']}")
+    return sorted(found)
+
+
+def _environments(marks: dict[str, str]) -> Iterator[tuple[int, list[bytes]]]:
     wanted = [f"{name}={value}".encode() for name, value in marks.items()]
-    found = []
     for entry in os.listdir("/proc"):
         if entry.isdecimal() and int(entry) != os.getpid():
             try:
@@ -118,8 +134,7 @@ def belonging(marks: dict[str, str]) -> list[int]:
             except OSError:
                 continue
             if all(mark in own for mark in wanted):  # that of a zombie is empty
-                found.append(int(entry))
-    return found
+                yield int(entry), own
 
 
 def marks(home: str, name: str) -> dict[str, str]:

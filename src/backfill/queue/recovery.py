@@ -7,7 +7,7 @@ no job number comes back.
 
 from pathlib import Path
 
-from backfill.queue import attempts, witness
+from backfill.queue import attempts, processes, witness
 from backfill.queue.book import Facts
 from backfill.queue.engine import Engine
 from backfill.queue.launcher import LocalLauncher
@@ -137,6 +137,11 @@ def _catch_up(
             }
             engine.adopt(facts, store.spec(job.spec))
             adopted.append(number)
+    for name in processes.attempts_with_processes(str(home)):  # of jobs of which nobody can say what they hold
+        number, _ = attempts.numbers(name) or (0, 0)
+        if number not in engine.book.jobs and store.job(number) is None:
+            engine.notes.append(f"job {number} is not in the copy, nor in its run folder; what was left of it is ended")
+            processes.end_attempt(str(home), name)
     ended = []
     for job in [*engine.book.jobs.values()]:
         key = (job.id, job.attempt)
