@@ -137,7 +137,9 @@ def test_jobs_that_wait_for_more_than_the_machine_are_let_go_in_time(tmp_path):
     future = made_anew(queue)
     jobs = dict(queue.engine.book.jobs)
     walltime = future.state.jobs.walltime[: future.jobs].copy()
-    starts = live_on(future, walltime, links(jobs, future.rows, queue.t), queue.t)
+    linked = links(jobs, future.rows, queue.t)
+    assert linked.stuck == {future.rows[held], future.rows[never]}
+    starts = live_on(future, walltime, linked, queue.t)
     found = {number: starts[future.rows[number]] for number in jobs}
     queue.request(do="cancel", ids=[held])
     queue.drain()
@@ -151,19 +153,22 @@ def test_run_times_are_learned_from_the_nearest_jobs_that_are_enough():
         return Job(1, user=user, name=name, walltime=100, start=0, end=round(100 * share), state=state)
 
     known = [over("ana", "fit", 0.5)] * 5 + [over("ana", "other", 0.1)] + [over("bob", "fit", 0.2)] * 2
+    draw = lambda pool, chance, past=0.0: float(pool.draw(np.array(chance), np.array(past)))  # noqa: E731
     times = RunTimes([*known, over("ana", "rare", 0.9, "CANCELLED")])
     assert times.of("ana", "fit").told == "user and name"
-    assert {times.of("ana", "fit").draw(chance / 10) for chance in range(10)} == {0.5}
+    assert {draw(times.of("ana", "fit"), chance / 10) for chance in range(10)} == {0.5}
     assert times.of("ana", "rare").told == "user"
-    assert times.of("ana", "rare").draw(0.0) == 0.1
+    assert draw(times.of("ana", "rare"), 0.0) == 0.1
     assert times.of("bob", "fit").told == "all"
-    assert times.of("bob", "fit").draw(0.3) == 0.2
-    assert times.of("bob", "fit").draw(0.0, past=0.3) == 0.5  # it runs, and has used more than most
-    assert 0.6 <= times.of("bob", "fit").draw(0.5, past=0.6) <= 1.0  # more than all
+    assert draw(times.of("bob", "fit"), 0.3) == 0.2
+    assert draw(times.of("bob", "fit"), 0.0, past=0.3) == 0.5  # it runs, and has used more than most
+    assert 0.6 <= draw(times.of("bob", "fit"), 0.5, past=0.6) <= 1.0  # more than all
     nothing = RunTimes(known[:3]).of("ana", "fit")
     assert nothing.told == "none"
-    assert nothing.draw(0.25) == pytest.approx(0.25 ** (1 / 0.6))
-    assert nothing.draw(0.0, past=0.5) == pytest.approx(0.5)
+    assert draw(nothing, 0.25) == pytest.approx(0.25 ** (1 / 0.6))
+    assert draw(nothing, 0.0, past=0.5) == pytest.approx(0.5)
+    several = times.of("ana", "rare").draw(np.array([0.0, 0.99, 0.5]), np.array([0.0, 0.0, 0.3]))
+    assert several.tolist() == [0.1, 0.5, 0.5]
 
 
 def test_nine_of_ten_jobs_start_by_their_bound(tmp_path):

@@ -1,6 +1,7 @@
 """What a question is asked of: a copy of the planner, which is set back after each try, and the jobs that are open."""
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,15 @@ class Queue:
     def take_stock(self) -> None:
         """The planner is what it is from here on: it is set back to this."""
         planner, runs = self.planner, self.planner.state.runs
+        last = runs.last[: planner.jobs].tolist()
         for number, job in self.jobs.items():
-            run = int(runs.last[planner.rows[number]])
+            run = last[planner.rows[number]]
             if job.yields and job.cause == PREEMPT:  # it is in the queue again
                 job.state, job.start = PENDING, None
             if job.state == PENDING and run >= 0 and runs.how[run] == RUNNING:  # which the store does not know yet
                 job.state, job.waits, job.start = STARTING, False, int(runs.start[run])
         self.present = Present(planner)
+        self.links = links(self.jobs, planner.rows, self.now)
 
     @property
     def binds(self) -> bool:
@@ -77,7 +80,7 @@ class Queue:
         now = max(self.now, int(planner.state.now) + 1)
         starts = {number for number, _ in planner.decide(now, messages)["starts"]}
         walltime = planner.state.jobs.walltime[: planner.jobs].copy()
-        later = live_on(planner, walltime, links(self.jobs, planner.rows, self.now), self.now)
+        later = live_on(planner, walltime, self.links, self.now)
         self.present.restore()
         return starts, later
 
@@ -92,12 +95,14 @@ class Queue:
         """Those that wait for something."""
         return [job for job in self.jobs.values() if job.state == PENDING]
 
-    def futures(self) -> Ints:
-        """Starts in possible futures, shape (futures, rows)."""
+    def futures(self, wanted: Iterable[Job]) -> Ints:
+        """Starts in possible futures, shape (futures, rows); those of the wanted jobs, and of others that start before
+        the last of them."""
         planner = self.planner
-        linked = links(self.jobs, planner.rows, self.now)
-        pools = {number: self.times.of(job.user, job.name) for number, job in self.jobs.items()}
-        runtimes = drawn(planner, self.jobs, pools, SAMPLES, self.now)
+        rows_wanted = np.array([planner.rows[job.id] for job in wanted], np.int64)
+        runtimes = drawn(
+            planner, self.jobs, lambda job: self.times.of(job.user, job.name), self.links.stuck, SAMPLES, self.now
+        )
         known = self.by_walltimes()
         horizon = max(int(known.max(initial=self.now)) - self.now, 1)
         rows, begun = [], time.process_time()
@@ -107,7 +112,8 @@ class Queue:
             coming = None
             if self.arrivals is not None:
                 coming = self.arrivals.coming(np.random.default_rng(done), self.now, horizon)
-            rows.append(live_on(planner, runtimes[done], linked, self.now, BUDGET_S / FEWEST, coming))
+            found = live_on(planner, runtimes[done], self.links, self.now, BUDGET_S / FEWEST, coming, rows_wanted)
+            rows.append(found)
             self.present.restore()
         self.looked = len(rows)
         return np.array(rows)
@@ -116,8 +122,7 @@ class Queue:
         """Starts by row if every job runs until its walltime."""
         planner = self.planner
         walltime = planner.state.jobs.walltime[: planner.jobs].copy()
-        linked = links(self.jobs, planner.rows, self.now)
-        found = live_on(planner, walltime, linked, self.now)
+        found = live_on(planner, walltime, self.links, self.now)
         self.present.restore()
         return found
 

@@ -12,6 +12,7 @@ from backfill.model.schedule import REASONS
 from backfill.queue import feed
 from backfill.queue.asked import Queue, seconds
 from backfill.queue.book import WHOLE, Facts, Job
+from backfill.queue.states import PENDING
 
 SHOWN = 5  # holders, jobs that went first, holders that are thought away
 AHEAD = 8  # jobs that are thought away to find the one that is in the way
@@ -29,7 +30,7 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
     job = queue.jobs.get(number)
     told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "id": number,
                    "reason": reason}  # fmt: skip
-    if job is None or job not in queue.pending():
+    if job is None or job.state != PENDING:
         return told | {"state": "starting" if job is not None else "over"}
     told |= {"label": job.label, "state": job.state, "need": job.need, "limit_s": job.walltime / 1e6}
     told |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
@@ -102,7 +103,7 @@ def _holders(queue: Queue, resources: list[str]) -> Facts:
         if job.start is None or not held:
             continue
         used = max((queue.now - job.start) / job.walltime, 0.0)
-        share = queue.times.of(job.user, job.name).draw(0.5, past=used)
+        share = float(queue.times.of(job.user, job.name).draw(np.array(0.5), np.array(used)))
         likely = max(job.start + round(share * job.walltime), queue.now)
         limit = job.start + job.walltime + job.grace
         found.append({

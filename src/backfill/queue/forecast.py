@@ -6,10 +6,10 @@ back afterwards (rewind.py).
 
 import time
 import zlib
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from backfill.core.errors import OK, Misused, raise_misuse
 from backfill.core.loop import advance, count_pass
 from backfill.core.promises import NO_TIME
+from backfill.core.random import FIRST, GOLDEN, SECOND
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.runs import RUNNING
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
@@ -28,7 +29,8 @@ from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIM
 
 ENOUGH = 5  # ended jobs, so that they stand for others
 LEARNED = 2_000  # ended jobs that are looked at
-PASSES = 128  # between two looks at the time
+PASSES = 128  # between two looks at the time, at first
+QUICK_S = 0.02  # passes that take less cpu time are followed by twice as many
 LONGEST_S = 10.0  # of cpu time for a look into the future
 LAST = 20  # tasks, after which a job comes that waits for a whole array: they start in their order
 DAY = 86_400_000_000
@@ -53,16 +55,17 @@ class Pool:
     key: tuple[str, ...] = ()
     shape: float = SHAPE
 
-    def draw(self, chance: float, past: float = 0.0) -> float:
-        """The share at this chance (from 0 to 1) of a job that has used more than `past`."""
+    def draw(self, chance: Floats, past: Floats) -> Floats:
+        """The shares at these chances (from 0 to 1) of jobs of which each has used more than `past`."""
         if not self.shares:
             floor = past**self.shape
-            return float((floor + chance * (1 - floor)) ** (1 / self.shape))
-        begin = bisect_right(self.shares, past) if past > 0 else 0
-        left = len(self.shares) - begin
-        if not left:  # it has outlived all that is known
-            return past + chance * max(1 - past, 0)
-        return self.shares[begin + min(int(chance * left), left - 1)]
+            return (floor + chance * (1 - floor)) ** (1 / self.shape)
+        shares = np.array(self.shares)
+        begin = np.where(past > 0, np.searchsorted(shares, past, side="right"), 0)
+        left = len(shares) - begin
+        known = shares[np.minimum(begin + np.minimum((chance * left).astype(np.int64), left - 1), len(shares) - 1)]
+        outlived = past + chance * np.maximum(1 - past, 0)  # more than all that is known
+        return np.where(left > 0, known, outlived)
 
     def again(self, random: np.random.Generator) -> "Pool":
         """What could as well be known of them: a bootstrap of the shares. It is wide where few are known."""
@@ -177,11 +180,27 @@ class Links:
     before: dict[int, int] = field(default_factory=dict)  # row -> how many things have to happen
     follow: list[tuple[int, int]] = field(default_factory=list)  # (row, the row that follows it)
     times: list[tuple[int, int]] = field(default_factory=list)  # (instant, row)
+    stuck: set[int] = field(default_factory=set)  # rows that are not let go: held, or behind one that is
 
     def need(self, row: int, on: int) -> None:
         """One row waits for the end of another."""
         self.before[row] = self.before.get(row, 0) + 1
         self.follow.append((on, row))
+
+    @cached_property
+    def pairs(self) -> Ints:
+        """Rows and the rows that follow them, in the order of the former; shape (follow, 2)."""
+        pairs = np.array(self.follow, np.int64).reshape(-1, 2)
+        return pairs[np.argsort(pairs[:, 0], kind="stable")]
+
+    @cached_property
+    def let_go(self) -> Ints:
+        """Rows that the policy gets in its queue later."""
+        return np.array([*(row for _, row in self.follow), *(row for _, row in self.times)], np.int64)
+
+    def followers(self, rows: int) -> Ragged:
+        """The rows that follow each row."""
+        return Ragged(np.searchsorted(self.pairs[:, 0], np.arange(rows + 1)), self.pairs[:, 1].copy())
 
 
 def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
@@ -197,6 +216,11 @@ def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
     for number, job in sorted(jobs.items()):
         if job.array:
             arrays.setdefault(job.array, []).append(number)
+
+    @cache
+    def rows_of(kind: str, on: int) -> list[int]:
+        return [rows[other] for _, other in each_job([[kind, on]], arrays, LAST) if other in rows]
+
     for number, job in sorted(jobs.items()):
         row, mate = rows[number], mates.get((job.user, job.name))
         mates[job.user, job.name] = number
@@ -204,19 +228,21 @@ def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
             tasks.setdefault(job.array, []).append(number)
         if job.state != PENDING or job.waits:
             continue
-        if job.held or job.never:
+        if not (job.held or job.never):
+            on = [other for one in (job.after[:1] if job.any_of else job.after) for other in rows_of(*one)]
+            if job.singleton and mate is not None:
+                on.append(rows[mate])
+            if job.throttle and len(tasks[job.array]) > job.throttle:
+                on.append(rows[tasks[job.array][-1 - job.throttle]])
+        if job.held or job.never or not found.stuck.isdisjoint(on):
             found.before[row] = 1
+            found.stuck.add(row)
             continue
-        for _, on in each_job(job.after[: 1 if job.any_of else None], arrays, LAST):
-            if on in rows:
-                found.need(row, rows[on])
-        if job.singleton and mate is not None:
-            found.need(row, rows[mate])
+        for other in on:
+            found.need(row, other)
         if job.begin is not None and job.begin > now:
             found.before[row] = found.before.get(row, 0) + 1
             found.times.append((job.begin, row))
-        if job.throttle and len(tasks[job.array]) > job.throttle:
-            found.need(row, rows[tasks[job.array][-1 - job.throttle]])
     return found
 
 
@@ -227,10 +253,12 @@ def live_on(
     now: int,
     longest_s: float = LONGEST_S,
     coming: Coming | None = None,
+    wanted: Ints | None = None,
 ) -> Ints:
     """Let the queue live until all jobs have run, each of row i for runtime[i] in all, or so much cpu time is used.
 
     coming: other jobs that come meanwhile; then until those that are there have started. The planner has room for them.
+    wanted: the rows whose starts matter; the future ends when all of them have started.
 
     Returns the first starts by row, shape (jobs,); NO_TIME for those that run or are over now, never start, or start so
     late that the time was used before.
@@ -239,8 +267,11 @@ def live_on(
     state, policy, platform = planner.state, planner.policy, planner.platform
     count, own = int(state.runs.count), planner.jobs
     n = own + (0 if coming is None else len(coming.submit))
-    let_go = [row for _, row in [*linked.follow, *linked.times]]
-    waiting = np.union1d(np.flatnonzero(state.queue.waits[:own]), np.array(let_go, np.int64))
+    ends_early = coming is not None or wanted is not None
+    if ends_early:
+        waiting = state.queue.waits[:own] != 0
+        waiting[linked.let_go] = True
+        watched = np.flatnonzero(waiting) if wanted is None else wanted[waiting[wanted]]
     if coming is not None:
         _foresee(state, own, coming, len(planner.projects))
         runtime = np.concatenate((runtime, coming.runtime))
@@ -253,10 +284,7 @@ def live_on(
     before = zeros(n)
     for row, many in linked.before.items():
         before[row] = many
-    after: dict[int, list[int]] = {}
-    for row, later in linked.follow:
-        after.setdefault(row, []).append(later)
-    followers = Ragged.of([after.get(row, []) for row in range(n)]) if after else Ragged.empty(n)
+    followers = linked.followers(n)
     times = sorted(linked.times)
     dangles = bool(policy.dangles)
     preempted = n if policy.preempts else 1
@@ -316,9 +344,12 @@ def live_on(
     )
     with suppress(Misused):  # it is told below
         if policy.compiled:
-            while advance(planner.arrange, policy.entry, state, world, PASSES) == PASSES and time.process_time() < end:
-                if coming is not None and (state.runs.last[waiting] >= count).all():
+            passes, begun = PASSES, time.process_time()
+            while advance(planner.arrange, policy.entry, state, world, passes) == passes and begun < end:
+                if ends_early and (state.runs.last[watched] >= count).all():
                     break
+                last, begun = begun, time.process_time()
+                passes *= 2 if begun - last < QUICK_S else 1
         else:
             while time.process_time() < end and open_instant(state, world):
                 planner.arrange(state)
@@ -351,26 +382,44 @@ def _padded(values: Any, room: int = SMALL) -> Ints:
     return found
 
 
-def drawn(planner: Planner, jobs: Mapping[int, Job], pools: Mapping[int, Pool], samples: int, now: int) -> Ints:
-    """Run times of all rows in each of some futures, shape (samples, rows).
+def drawn(
+    planner: Planner, jobs: Mapping[int, Job], pool_of: Callable[[Job], Pool], stuck: set[int], samples: int, now: int
+) -> Ints:
+    """Run times of all rows in each of some futures, shape (samples, rows); jobs in `stuck` rows keep their walltime.
 
     A job's chances are spread evenly over the futures, and depend on its number alone: what is asked twice, or of
     another queue, is not answered with other luck. What is known of run times is itself uncertain, for all jobs of
     a group in the same way: each future has a bootstrap of it.
     """
-    walltime: Ints = planner.state.jobs.walltime[: planner.jobs]
-    found: Ints = np.repeat(walltime[None, :], samples, axis=0)
-    known = {pool.key: pool for pool in pools.values()}
+    walltimes: Ints = planner.state.jobs.walltime[: planner.jobs]
+    found: Ints = np.repeat(walltimes[None, :], samples, axis=0)
+    groups: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs.values():
+        if planner.rows[job.id] not in stuck:
+            groups.setdefault((job.user, job.name), []).append(job)
     again: dict[tuple[str, ...], list[Pool]] = {}
-    for key, pool in known.items():
-        random = np.random.default_rng([zlib.crc32("\0".join(key).encode()), samples])
-        again[key] = [pool.again(random) for _ in range(samples)]
-    for number, job in jobs.items():
-        row = planner.rows[number]
-        random = np.random.default_rng([number, samples])
-        chances = (random.permutation(samples) + random.random(samples)) / samples
-        past = 0.0 if job.start is None else max((now - job.start) / job.walltime, 0.0)
-        futures = again[pools[number].key]
-        shares = [pool.draw(chance, past) for pool, chance in zip(futures, chances.tolist(), strict=True)]
-        found[:, row] = np.clip(np.array(shares) * job.walltime, 1, walltime[row]).astype(np.int64)
+    for some in groups.values():
+        pool = pool_of(some[0])
+        if pool.key not in again:
+            random = np.random.default_rng([zlib.crc32("\0".join(pool.key).encode()), samples])
+            again[pool.key] = [pool.again(random) for _ in range(samples)]
+        row = np.array([planner.rows[job.id] for job in some])
+        walltime = np.array([job.walltime for job in some])
+        past = np.array([0.0 if job.start is None else max((now - job.start) / job.walltime, 0.0) for job in some])
+        chances = _chances(np.array([job.id for job in some]), samples)
+        for future, known in enumerate(again[pool.key]):
+            share = known.draw(chances[future], past)
+            found[future, row] = np.clip(share * walltime, 1, walltimes[row]).astype(np.int64)
+    return found
+
+
+def _chances(number: Ints, samples: int) -> Floats:
+    """Chances of jobs in each of some futures, shape (samples, jobs): a job has one in each of so many equal parts of
+    the interval from 0 to 1, in an order of its own."""
+    words = np.arange(1, 2 * samples + 1, dtype=np.uint64)[:, None] * np.uint64(GOLDEN)
+    words = words + (number.astype(np.uint64) << np.uint64(20))[None, :]
+    for shift, factor in ((30, FIRST), (27, SECOND), (31, 1)):  # splitmix64, as core/random.py
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    part = np.argsort(words[:samples], axis=0)
+    found: Floats = (part + (words[samples:] >> np.uint64(11)) * 2.0**-53) / samples
     return found

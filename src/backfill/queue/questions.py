@@ -3,6 +3,7 @@
 They are answered by copies of the planner (forecast.py), at low priority, so that decisions never wait for an answer.
 """
 
+import gc
 import json
 import math
 import os
@@ -66,6 +67,7 @@ def aside(planner: Planner | None, asked: Facts) -> int:
     code = 1
     try:
         signal.alarm(PATIENCE_S)
+        gc.disable()  # it lives for one answer, and would look through 100,000 jobs again and again
         null = os.open(os.devnull, os.O_RDWR)
         for end in (0, 1):  # the daemon must see the end of the planner, whether its copy lives on or not
             os.dup2(null, end)

@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -60,9 +59,12 @@ def snapped(t: int, now: int, up: bool = False) -> int:
 
 
 def estimates(queue: Queue) -> list[Facts]:
-    """Return what is told of pending jobs, of many the first ones."""
-    starts, rows = queue.futures(), queue.planner.rows
-    return [estimate(queue, job, starts[:, rows[job.id]]) for job in islice(queue.pending(), ESTIMATED)]
+    """Return the estimates of pending jobs; of more than ESTIMATED, those of the first that are not held."""
+    pending, rows = queue.pending(), queue.planner.rows
+    first = sorted(pending, key=lambda job: bool(job.held or job.never))[:ESTIMATED]
+    some = sorted(first, key=lambda job: job.id)
+    starts = queue.futures(some)
+    return [estimate(queue, job, starts[:, rows[job.id]]) for job in some]
 
 
 # ---------------------------------------------------------------------- slots
@@ -114,7 +116,7 @@ def slots(queue: Queue, need: dict[str, int], grace: int) -> Facts:
 def _ends(queue: Queue, now: int, grace: int) -> list[int]:
     """The walltimes at which what is free may change: until a run's limit or a reserved start, and without end."""
     state, rows = queue.planner.state, queue.planner.rows
-    reserved = [int(state.promises.reserved[rows[job.id]]) for job in queue.pending()]
+    reserved = state.promises.reserved[[rows[job.id] for job in queue.pending()]].tolist()
     limits = state.runs.limits[: state.runs.active].tolist()
     ends = {t - now - grace for t in [*reserved, *limits] if t != NO_TIME and t - now - grace >= SECOND}
     return [*sorted(ends), ALWAYS]
@@ -160,7 +162,7 @@ def test(queue: Queue, tasks: list[Facts]) -> Facts:
     now = max(queue.now, int(planner.state.now) + 1)
     at_once = {number for number, _ in planner.decide(now, messages)["starts"]}
     queue.take_stock()
-    starts = queue.futures()
+    starts = queue.futures(some)
     found = [estimate(queue, job, starts[:, planner.rows[job.id]]) for job in some]
     after = _plans(queue)
     delayed = [
