@@ -148,7 +148,7 @@ class Queue:
                 why = [f"exit code {code}", *said[-1:], *ours[-1:]][-1]  # others may say more as they end
                 raise Problem(f"the daemon does not start: {why}", UNREACHABLE)
             time.sleep(0.005)
-        raise Problem(f"the daemon does not start; see {said_in}", UNREACHABLE)
+        raise Problem(f"the daemon has not answered for {START_S:.0f} s; see {said_in}", UNREACHABLE)
 
     def _start_outside(self, log: int) -> socket.socket:
         """Have the keeper start the daemon: one that this job itself started would end with the job."""
