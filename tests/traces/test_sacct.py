@@ -103,7 +103,7 @@ def test_a_broken_line_is_named_and_left_out(dump):
         "dump.psv:3: State is 'PERHAPS'; expected a state of a job such as COMPLETED",
         "dump.psv:4: Submit is 'yesterday'; expected a number of seconds or a date such as 2026-03-01T12:00:00 or "
         "2026-03-01 12:00+01:00",
-        "dump.psv:5: NCPUS is 'eight'; expected a whole number",
+        "dump.psv:5: NCPUS is 'eight'; expected a whole number from 0 to 1,099,511,627,776",
     ]
     assert "and 1 more broken lines" in log.notes
     with pytest.raises(WorkloadError, match=r"dump\.psv:2: State is 'PERHAPS'"):
@@ -117,6 +117,12 @@ def test_what_is_no_dump_is_refused(dump):
         dump("JobID  JobName  State", "1      a        COMPLETED")
     with pytest.raises(UsageError, match="no header and 10 columns; name them with --fields"):
         dump(ONE)
+    with pytest.raises(
+        WorkloadError, match=r"dump.psv:1: is JSON; .* \(`backfill import slurm` reads that of sacct --json"
+    ):
+        dump(*(HERE / "sacct.json").read_text().splitlines())
+    with pytest.raises(WorkloadError, match="is JSON"):
+        dump('{"meta": {}, "jobs": []}')
 
 
 def test_jobs_that_wait_or_run_and_steps_are_no_jobs(dump):

@@ -13,11 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model.schedule import NO_TIME
+from backfill.model.units import SECOND, TIME_MAX, seconds_text
 from backfill.model.workload import Floats, Ints, Labels
+from backfill.traces.broken import COUNT_MAX, BrokenLine
 
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 _CHUNK = 10_000  # records that live as objects at one time
+SECONDS_MAX = TIME_MAX // SECOND  # of instants, which count from 1970, and of spans
+_AMOUNTS = {"nodes": COUNT_MAX, "cpus": COUNT_MAX, "gpus": COUNT_MAX, "memory": 2**60}
 
 
 @dataclass(slots=True)
@@ -55,6 +59,28 @@ class Record:
     after: tuple[str, ...] = ()  # jobs that it came after
     priority: float = 0.0  # the user's own
     deadline: int = NO_TIME
+
+    def __post_init__(self) -> None:
+        """Raise BrokenLine for what no job can have."""
+        check_id(self.job)
+        check_amounts(self)
+        for name in TIMES:
+            time = getattr(self, name)
+            if not (0 <= time <= TIME_MAX or time == NO_TIME):
+                raise BrokenLine(name, f"{seconds_text(time)} s", f"0 to {SECONDS_MAX:,} s")
+
+
+def check_id(job: str) -> None:
+    """Raise BrokenLine unless a job may have this id."""
+    if not job or not job.isprintable():
+        raise BrokenLine("the job id", job, "a text without control characters")
+
+
+def check_amounts(held: Any) -> None:
+    """Raise BrokenLine unless a job may have these nodes, cpus, gpus and bytes of memory."""
+    for name, most in _AMOUNTS.items():
+        if not 0 <= getattr(held, name) <= most:
+            raise BrokenLine(name, str(getattr(held, name)), f"0 to {most:,}")
 
 
 TIMES = ("submit", "eligible", "start", "end", "runtime", "walltime", "deadline")
