@@ -39,7 +39,7 @@ TRES = "amounts such as cpu=4,mem=8G"
 
 def read(text: str, zone: str | None = None) -> Accounted:
     broken, notes = BrokenLines("f"), list[str]()
-    table = Stays.of(whole_jobs(lines(text, broken, zone, notes), broken))
+    table = Stays.of(whole_jobs(lines(text, broken, zone, notes), broken), "f")
     return workload_of(table, Source("f", text.encode(), ""), broken, clock=Clock(0, zone or "UTC"), notes=notes)
 
 

@@ -316,3 +316,23 @@ def test_four_thousand_jobs_of_a_site():
     assert np.median(memory[eights]) == 8 * 3000 * MIB  # per cpu, though the dump says 2^31 + 3000 per node
     assert jobs.tasks.max() == 8
     assert (jobs.requested.all(), jobs.waited.min()) == (True, 0)
+
+
+def test_an_array_behind_an_array_has_no_more_dependencies_than_can_be_held(dump, monkeypatch):
+    monkeypatch.setattr("backfill.traces.accounting.records.EDGES_MAX", 7)
+    first = [ONE.replace("1|", f"1_{task}|", 1) + "|" for task in range(3)]
+    second = [ONE.replace("1|", f"2_{task}|", 1) + "|sbatch --dependency=afterok:1 x.sh" for task in range(3)]
+    log = dump(HEAD + "|SubmitLine", *first, *second)
+    assert len(log.jobs.after.items) == 6
+    assert log.assumed["dependency beyond the first 7 of the log: not waited for"] == 1
+
+
+def test_lists_of_nodes_have_no_more_names_than_can_be_held(dump, monkeypatch):
+    monkeypatch.setattr("backfill.traces.accounting.stays._SEATS_MAX", 9)
+    lines = [ONE.replace("1|", f"{job}|", 1) + f"|n[1-{size}]" for job, size in ((1, 4), (2, 4), (3, 5))]
+    assert len(dump(HEAD + "|NodeList", *lines)) == 3
+    with pytest.raises(WorkloadError, match=r"dump.psv: its different lists of nodes have more than 9 names"):
+        dump(HEAD + "|NodeList", *lines, ONE.replace("1|", "4|", 1) + "|n7")
+    for text in ("n[1-1000000,1-1000000]", "n[1-2000][1-2000]", "n[0-999999][0-999999]"):
+        with pytest.raises(ValueError, match=r"\d-\d"):
+            host_names(text)

@@ -33,7 +33,7 @@ def read_htcondor(source: Source, zone: str | None = None) -> Accounted:
         records = records_of_events(text, zone, broken, notes)
     else:
         records = _records(source.file, text, broken, notes)
-    return workload_of(Stays.of(records), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
+    return workload_of(Stays.of(records, source.file), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
 
 
 def _records(file: str, text: str, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:

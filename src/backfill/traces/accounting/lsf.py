@@ -28,7 +28,8 @@ _MIB = 2**20
 def read_lsf(source: Source) -> Accounted:
     """The jobs of a file. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
-    return workload_of(Stays.of(_records(source, broken, notes)), source, broken, clock=Clock(0), notes=notes)
+    table = Stays.of(_records(source, broken, notes), source.file)
+    return workload_of(table, source, broken, clock=Clock(0), notes=notes)
 
 
 def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:

@@ -50,7 +50,7 @@ def read_pbs(source: Source, zone: str | None = None) -> Accounted:
     """
     broken, notes = BrokenLines(source.file), list[str]()
     records = _records(source, Instants(zone_of(zone), 0), broken, notes)
-    return workload_of(Stays.of(records), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
+    return workload_of(Stays.of(records, source.file), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
 
 
 def _records(source: Source, instants: Instants, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:

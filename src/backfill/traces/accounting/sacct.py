@@ -34,7 +34,7 @@ def read_sacct(source: Source, zone: str | None = None, fields: str | None = Non
     as for `sacct --format`, of a dump without a header. Raises WorkloadError, and UsageError for an unknown number of
     columns and an unknown zone.
     """
-    broken, reader, lines = BrokenLines(source.file), Reader(zone_of(zone)), _Lines(source, fields)
+    broken, reader, lines = BrokenLines(source.file), Reader(source.file, zone_of(zone)), _Lines(source, fields)
     with no_collection():
         for piece in lines.pieces():
             problems = piece.refused | reader.add(piece.cells, piece.line)

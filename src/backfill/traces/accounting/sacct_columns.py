@@ -102,13 +102,13 @@ class Faults:
 class Reader:
     """Blocks of cells that become one table of stays."""
 
-    def __init__(self, zone: tzinfo) -> None:
+    def __init__(self, file: str, zone: tzinfo) -> None:
         """zone: of dates that name none."""
         self._instants = Instants(zone, 0)
         self.zoneless = False  # whether a date of a job came without a zone
         self.steps = 0
         self.others: dict[str, int] = {}  # generic resources that are not taken: of how many jobs
-        self._blocks = Blocks()
+        self._blocks = Blocks(file)
         self._lists: dict[str, tuple[int, int]] = {"": (-1, 0)}  # of texts of node lists, the code and the nodes
         self._components: list[tuple[str, Record]] = []  # of heterogeneous jobs, with their leaders
 

@@ -26,7 +26,8 @@ _MS = 10**11  # times above are milliseconds
 def read_sge(source: Source) -> Accounted:
     """The jobs of a file. Times are seconds since 1970, or milliseconds. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
-    return workload_of(Stays.of(_records(source, broken, notes)), source, broken, clock=Clock(0), notes=notes)
+    table = Stays.of(_records(source, broken, notes), source.file)
+    return workload_of(table, source, broken, clock=Clock(0), notes=notes)
 
 
 def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:

@@ -44,7 +44,7 @@ def read_slurm_json(source: Source) -> Accounted:
     """The jobs of a dump. Times are seconds since 1970. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
     records = whole_jobs(_records(_jobs(source), broken, notes), broken)
-    return workload_of(Stays.of(records), source, broken, clock=Clock(0), notes=notes)
+    return workload_of(Stays.of(records, source.file), source, broken, clock=Clock(0), notes=notes)
 
 
 def _jobs(source: Source) -> Iterator[tuple[int, Any]]:

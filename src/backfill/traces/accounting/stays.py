@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model.errors import WorkloadError, at
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, TIME_MAX, seconds_text
 from backfill.model.workload import Floats, Ints, Labels
@@ -21,6 +22,7 @@ Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 _CHUNK = 10_000  # records that live as objects at one time
 SECONDS_MAX = TIME_MAX // SECOND  # of instants, which count from 1970, and of spans
+_SEATS_MAX = 5 * 10**7  # names in all different lists of nodes
 _AMOUNTS = {"nodes": COUNT_MAX, "cpus": COUNT_MAX, "gpus": COUNT_MAX, "memory": 2**60}
 
 
@@ -140,9 +142,9 @@ class Stays:
     after: dict[int, tuple[str, ...]]  # by row, where there is any
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> "Stays":
-        """The table of these, in their order."""
-        blocks = Blocks()
+    def of(cls, records: Iterable[Record], file: str) -> "Stays":
+        """The table of these, in their order. file: what messages call it."""
+        blocks = Blocks(file)
         blocks.add_records(records)
         return blocks.table()
 
@@ -164,7 +166,8 @@ class Stays:
 class Blocks:
     """A table of stays that grows by a block of rows at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str) -> None:
+        self._file = file
         self._blocks: dict[str, list[NDArray[Any]]] = {name: [] for name in _KINDS}
         self._known = {name: Numbered("") for name in LABELS}
         self._nodes, self._seats, self._ends = Numbered(), array("i"), array("q", [0])
@@ -172,9 +175,13 @@ class Blocks:
         self._rows = 0
 
     def host_list(self, names: Iterable[str]) -> int:
-        """The code of a new list of nodes; -1 of none."""
+        """The code of a new list of nodes; -1 of none. Raises WorkloadError."""
         before = len(self._seats)
         self._seats.extend(map(self._nodes.__getitem__, names))
+        if len(self._seats) > _SEATS_MAX:
+            raise WorkloadError(
+                at(self._file, None, f"its different lists of nodes have more than {_SEATS_MAX:,} names")
+            )
         if len(self._seats) == before:
             return -1
         self._ends.append(len(self._seats))
