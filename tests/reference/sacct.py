@@ -118,7 +118,7 @@ def stays(cells: dict[str, str], instants: Instants) -> tuple[list[tuple[str, Re
     job = cell("jobid") or cell("jobidraw")
     if "." in job or "." in cell("jobidraw"):
         return [], (), 1
-    if not job[:1].isdecimal() or not job.isprintable():
+    if not job[:1].isdecimal() or not job.isprintable() or job != job.strip():
         raise BrokenLine("JobID", job, "a number")
     state = Field("State", state_of, "a state of a job such as COMPLETED")[cell("state")]
     if state == "REVOKED":

@@ -36,6 +36,7 @@ from backfill.traces.accounting.stays import (
     Record,
     Stays,
     check_amounts,
+    is_id,
 )
 from backfill.traces.broken import BrokenLine, BrokenLines, Field, whole
 from backfill.traces.dates import EXPECTED, Instants
@@ -129,7 +130,9 @@ class Reader:
             ids = [job or raw for job, raw in zip(ids, cells["jobidraw"], strict=True)]
         steps = _holding(".", ids) | _holding(".", cells["jobidraw"])
         faults.put_aside(steps)
-        strange = [row for row, job in enumerate(ids) if not (job[:1].isdecimal() and job.isprintable())]
+        together = "".join(ids)
+        plain = together.isprintable() and " " not in together
+        strange = [row for row, job in enumerate(ids) if not (job[:1].isdecimal() and (plain or is_id(job)))]
         faults.add_each(strange, "JobID", ids, "a number")
         columns, held, tres, zoneless = self._columns(cells, faults)
         several: dict[int, tuple[str, list[str]]] = {}

@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 _CHUNK = 10_000  # records that live as objects at one time
 SECONDS_MAX = TIME_MAX // SECOND  # of instants, which count from 1970, and of spans
 _SEATS_MAX = 5 * 10**7  # names in all different lists of nodes
-_AMOUNTS = {"nodes": COUNT_MAX, "cpus": COUNT_MAX, "gpus": COUNT_MAX, "memory": 2**60}
+_MEMORY_MAX = 2**60
 
 
 @dataclass(slots=True)
@@ -64,25 +64,30 @@ class Record:
 
     def __post_init__(self) -> None:
         """Raise BrokenLine for what no job can have."""
-        check_id(self.job)
+        if not is_id(self.job):
+            raise BrokenLine("the job id", self.job, "a text without control characters and white space around it")
         check_amounts(self)
-        for name in TIMES:
-            time = getattr(self, name)
+        times = (self.submit, self.eligible, self.start, self.end, self.runtime, self.walltime, self.deadline)
+        for place, time in enumerate(times):
             if not (0 <= time <= TIME_MAX or time == NO_TIME):
-                raise BrokenLine(name, f"{seconds_text(time)} s", f"0 to {SECONDS_MAX:,} s")
+                raise BrokenLine(TIMES[place], f"{seconds_text(time)} s", f"0 to {SECONDS_MAX:,} s")
 
 
-def check_id(job: str) -> None:
-    """Raise BrokenLine unless a job may have this id."""
-    if not job or not job.isprintable():
-        raise BrokenLine("the job id", job, "a text without control characters")
+def is_id(job: str) -> bool:
+    """Whether a job may have this id."""
+    return bool(job) and job.isprintable() and job == job.strip()
 
 
 def check_amounts(held: Any) -> None:
     """Raise BrokenLine unless a job may have these nodes, cpus, gpus and bytes of memory."""
-    for name, most in _AMOUNTS.items():
-        if not 0 <= getattr(held, name) <= most:
-            raise BrokenLine(name, str(getattr(held, name)), f"0 to {most:,}")
+    for name, amount, most in (
+        ("nodes", held.nodes, COUNT_MAX),
+        ("cpus", held.cpus, COUNT_MAX),
+        ("gpus", held.gpus, COUNT_MAX),
+        ("memory", held.memory, _MEMORY_MAX),
+    ):
+        if not 0 <= amount <= most:
+            raise BrokenLine(name, str(amount), f"0 to {most:,}")
 
 
 TIMES = ("submit", "eligible", "start", "end", "runtime", "walltime", "deadline")
