@@ -16,7 +16,7 @@ from backfill.queue.words import Unreadable, needs_text, parse_id, parse_instant
 
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
-START_S, ANSWER_S = 10.0, 60.0
+START_S, ANSWER_S = 60.0, 60.0
 LINES, PAGE, STORIES, NO_END = 1000, 1000, 100, 1 << 30  # rows on a terminal; in one answer; jobs with all about them
 CODES = {
     "usage": USAGE,
