@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from backfill.queue import processes
+from tests.patience import PATIENCE_S
 
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 quick = {"derandomize": True, "phases": [Phase.explicit, Phase.generate], **common}  # to shrink a case takes minutes
@@ -44,7 +45,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not CONTROLS or sys.platform != "linux":
         return
     workers = processes.children(os.getpid()) if session.config.getoption("numprocesses", None) else []
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while left := {*processes.belonging(MARK)} - {*workers}:
         if time.monotonic() > end:
             for pid in sorted(left):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import backfill
+from tests.patience import PATIENCE_S
 
 ROOT = Path(backfill.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -119,5 +120,5 @@ def test_the_checker_knows_nothing_but_numpy_and_the_model(path):
 )
 def test_nothing_heavy_is_loaded_before_it_is_needed(code):
     watch = f"import atexit, sys; atexit.register(lambda: print({HEAVY!r} & set(sys.modules), file=sys.stderr)); "
-    done = subprocess.run([sys.executable, "-c", watch + code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", watch + code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr.strip()) == (0, "set()")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import backfill
+from tests.patience import PATIENCE_S
 
 from .docs.examples import CORE, EXTRAS, OTHERS, ROOT
 
@@ -23,7 +24,12 @@ def run(*command: str | Path, folder: Path, **more: str) -> str:
     """What a command prints that succeeds in a folder."""
     clean = {name: value for name, value in os.environ.items() if name not in ITSELF}
     done = subprocess.run(
-        [str(word) for word in command], cwd=folder, env=clean | more, capture_output=True, text=True, timeout=300
+        [str(word) for word in command],
+        cwd=folder,
+        env=clean | more,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from backfill.queue import client
+from tests.patience import PATIENCE_S
 
 WORKFLOW = Path(__file__).parents[1] / ".github" / "workflows" / "systems.yml"
 NOT_POSIX = Path(__file__).parent / "not_posix"
@@ -47,7 +48,7 @@ def test_what_simulates_runs_without_what_posix_has(tmp_path):
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for page in ("result.html", "saved.html"):

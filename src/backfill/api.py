@@ -13,7 +13,7 @@ import numpy as np
 from backfill import __version__
 from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, projects_told
 from backfill.analysis.happened import Happened
-from backfill.analysis.metrics import Metrics, Trim, metrics
+from backfill.analysis.metrics import Metrics, Trim, kept, metrics
 from backfill.analysis.promises import Change, history, kept_metrics, promise_metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
@@ -665,12 +665,13 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
         raise UsageError(f"policy {spec.policy.name} promises no departures; {promising}")
     done = _simulation(log, pool, spec, progress, journal=spec.explained is not None)
     numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
+    there = kept(log.jobs.submit, spec.warmup, spec.cooldown)
     if spec.policy.booked:
-        numbers |= promise_metrics(done.promises, done.schedule)
+        numbers |= promise_metrics(done.promises, done.schedule, there)
     elif (done.schedule.promise != NO_TIME).any():
-        numbers |= kept_metrics(done.schedule)
+        numbers |= kept_metrics(done.schedule, there)
     if (promised := _departures(log, spec, done)) is not None:
-        numbers |= departure_metrics(promised, log, done.schedule)
+        numbers |= departure_metrics(promised, log, done.schedule, there)
     found = Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
     found.__dict__["departures"] = promised  # which `Result.departures` would find out again
     return found

@@ -38,6 +38,7 @@ LENGTHS = np.array([2, 6, 1, 3, 4, 1]) * SECOND
 #   5  f        2      1       s    |   -    -     rejected
 LOG = workload([0, 0, 1, 1, 2, 2], (LENGTHS // SECOND).tolist())
 LOG = LOG.with_jobs(LOG.jobs.replace(project=Labels.of(["p", "p", "q", "", "r", "s"])))
+ALL = np.ones(len(LOG), np.bool_)
 RAN = scheduled(LOG, farm(9), [0, 4, 7, 9, 12, None])
 MADE = promises(
     (0, 0, 0, GIVEN, -1), (0, 1, 3, GIVEN, -1),  # p: 9
@@ -67,7 +68,7 @@ def test_a_departure_is_the_last_promised_end_and_says_for_whom_it_was_moved():
 
 def test_how_often_and_how_far_departures_moved_and_how_many_were_kept():
     # p moved by 1 and q by 4 and back by 2, r by 2. p ends at 10 (promised 9, then 10), q at 8 (6, then 8), r at 16.
-    assert departure_metrics(found_of(), LOG, RAN) == {
+    assert departure_metrics(found_of(), LOG, RAN, ALL) == {
         "promised_projects": 3,
         "moved_departures": 4,
         "moved_projects": 3,
@@ -79,6 +80,15 @@ def test_how_often_and_how_far_departures_moved_and_how_many_were_kept():
         "mean_departure_slip_s": (1 + 2 + 4) / 3,
         "max_departure_slip_s": 4,
     }
+
+
+def test_a_project_counts_only_if_none_of_its_jobs_is_in_the_warm_up_or_cool_down():
+    there = ALL.copy()
+    there[[0, 5]] = False  # a job of p, which has another one, and the one of s
+    found = departure_metrics(found_of(), LOG, RAN, there)
+    assert (found["promised_projects"], found["moved_departures"], found["moved_projects"]) == (2, 3, 2)
+    assert (found["mean_departure_move_s"], found["kept_last_departures"]) == ((4 + 2 + 2) / 3, 1)
+    assert found["mean_departure_slip_s"] == (2 + 4) / 2
 
 
 def test_a_departure_that_is_later_for_more_jobs_of_the_project_is_no_move():
@@ -124,7 +134,7 @@ def test_a_project_of_which_a_job_never_ran_has_no_result():
     found = found_of(promises((2, 5, 3, GIVEN, -1)))
     (told,) = told_of(found)["shown"]
     assert (told["start_s"], told["end_s"], told["result"]) == (None, None, None)
-    assert departure_metrics(found, LOG, RAN)["promised_projects"] == 0
+    assert departure_metrics(found, LOG, RAN, ALL)["promised_projects"] == 0
 
 
 def slow_departures(made, rows, seen):

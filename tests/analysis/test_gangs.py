@@ -73,5 +73,5 @@ def test_local_jobs_alone_are_a_grid_too():
 def test_promises_kept_and_broken_and_by_how_much():
     _, schedule = by_hand()
     promise = np.array([0, 0, 3 * SECOND, 3 * SECOND, NO_TIME])
-    found = kept_metrics(replace(schedule, promise=promise))
+    found = kept_metrics(replace(schedule, promise=promise), np.ones(len(schedule), np.bool_))
     assert found == {"promised_jobs": 4, "kept_promises": 2, "mean_slip_s": 1.0, "max_slip_s": 1.0}

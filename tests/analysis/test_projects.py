@@ -99,9 +99,20 @@ def test_promises_moved_and_kept():
     log = log_of_projects("p", "p", "q")
     schedule = scheduled(log, farm(9), [0, 4, 7])
     schedule.promise[:] = np.array([0, 3, 7]) * SECOND
-    found = promise_metrics(PROMISES, schedule)
+    found = promise_metrics(PROMISES, schedule, np.ones(len(schedule), np.bool_))
     assert (found["promised_jobs"], found["kept_promises"], found["max_slip_s"]) == (3, 2, 1)
     assert (found["moved_promises"], found["moved_jobs"], found["made_way_jobs"]) == (2, 2, 1)
+
+
+def test_promises_to_jobs_in_the_warm_up_or_cool_down_do_not_count():
+    log = log_of_projects("p", "p", "q")
+    schedule = scheduled(log, farm(9), [0, 4, 7])
+    schedule.promise[:] = np.array([0, 3, 6]) * SECOND
+    found = promise_metrics(PROMISES, schedule, np.array([True, False, True]))
+    assert (found["promised_jobs"], found["kept_promises"], found["max_slip_s"]) == (2, 1, 1)
+    assert (found["moved_promises"], found["moved_jobs"], found["made_way_jobs"]) == (1, 1, 0)
+    found = promise_metrics(PROMISES, schedule, np.zeros(3, np.bool_))
+    assert set(found.values()) == {0, None}
 
 
 def test_a_name_is_that_of_a_job_or_a_project():

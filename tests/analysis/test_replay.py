@@ -64,6 +64,17 @@ def test_a_simulation_that_equals_reality_has_no_error():
     assert found.short() == "in reality the mean wait was 61.5 s (easy: +0%)"
 
 
+def test_a_job_that_ran_before_did_not_wait_meanwhile(tmp_path):
+    (tmp_path / "log.csv").write_text("job,submit,runtime,procs,waited\na,0,100,4,0\nb,5,10,4,95\n")
+    (tmp_path / "events.csv").write_text("time,event,resource,value\n40,capacity,cpus,0\n60,capacity,cpus,4\n")
+    events = bf.read_events(tmp_path / "events.csv")
+    result = bf.simulate(bf.read(tmp_path / "log.csv"), bf.Platform.pool(4), "fcfs", events=events)
+    assert (result.schedule.start / SECOND).tolist() == [60, 160]
+    found = bf.replay(result)  # a ran from 0 to 40, was lost, and waited until 60
+    assert (found.recorded_s, found.simulated_s) == ((0 + 95) / 2, (20 + 155) / 2)
+    assert found.simulated_s == result.metrics["mean_wait_s"]
+
+
 def test_errors_are_told_by_class():
     found = replay(Ran(LAWFUL, scheduled(LAWFUL, POOL, [0, 100, 102, 850])))
     #                                         wait       0   99  100  847

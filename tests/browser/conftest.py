@@ -10,6 +10,7 @@ import pytest
 import backfill as bf
 from backfill.report.outcome import Outcome
 from backfill.report.write import write_report
+from tests.patience import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -22,6 +23,7 @@ def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
         # The tests' own pages only, so the sandbox, which root cannot have, is not missed.
         running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        playwright.expect.set_options(timeout=1000 * PATIENCE_S)
         yield running
         running.close()
 
@@ -34,6 +36,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
     def open_(path: Path, chart: bool = True, **more: Any) -> Any:
         contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more}))
+        contexts[-1].set_default_timeout(1000 * PATIENCE_S)
         page = contexts[-1].new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))

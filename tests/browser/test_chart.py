@@ -1,6 +1,7 @@
 """The chart of every job, used as people use it."""
 
 import re
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from backfill.model.workload import Jobs, Labels, Workload
 from backfill.report.page import write_page
 from backfill.report.rows import boxes, lay_out
 from backfill.report.saved import load
+from tests.patience import PATIENCE_S
 from tests.report.test_runs import LOG, SCHEDULE, TWO
 
 CUT = """[...document.querySelectorAll(".wide")].filter((table) => table.scrollWidth > table.clientWidth + 1)
@@ -45,11 +47,10 @@ def tells(page, begin):
 
 def soon(page, truth):
     """Wait until something holds; playwright's own way needs `eval`, which the page forbids."""
-    for _ in range(100):
-        if page.evaluate(truth):
-            return
+    end = time.monotonic() + PATIENCE_S
+    while not page.evaluate(truth):
+        assert time.monotonic() < end, truth
         page.wait_for_timeout(100)
-    raise AssertionError(truth)
 
 
 def find(page, text):
@@ -183,9 +184,8 @@ def test_the_wheel_zooms_where_the_pointer_is(page):
     front.hover(position={"x": 64 + width / 4, "y": 100})
     before = page.evaluate("scrollY")
     page.mouse.wheel(0, -400)
-    page.wait_for_timeout(300)
+    soon(page, f"{CHART}.ticks < {0.6 * whole[1]}")
     begin, ticks, _, rows = window(page)
-    assert ticks < 0.6 * whole[1]
     assert abs(begin + ticks / 4 - whole[1] / 4) < 0.01 * whole[1]
     assert (rows, page.evaluate("scrollY")) == (64, before)
 
@@ -215,9 +215,8 @@ def test_shift_and_wheel_make_the_rows_taller(page):
     page.locator(FRONT).click(position={"x": 300, "y": 100})
     page.keyboard.down("Shift")
     page.mouse.wheel(0, -400)
-    page.wait_for_timeout(300)
+    soon(page, f"{CHART}.rows < 40")
     page.keyboard.up("Shift")
-    assert window(page)[3] < 40
 
 
 def test_dragging_moves_what_is_in_sight(page):
@@ -444,8 +443,7 @@ def test_policies_share_one_window_and_the_chosen_job(page, results):
     find(page, "job 300")
     tells(page, "job 300; ")
     find(page, "")
-    page.wait_for_timeout(400)
-    assert told(page) == ""
+    soon(page, "document.querySelector('output').textContent === ''")
     page.evaluate(f"{CHART}.zoom(3)")
     before = window(page)
     page.locator("input[value='2']").check()

@@ -10,6 +10,7 @@ import backfill as bf
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.report.outcome import Outcome
 from backfill.report.write import write_report
+from tests.browser.test_chart import soon
 
 CHART = "document.getElementById('gantt').section.chart"
 JOBS = 300_000
@@ -98,6 +99,7 @@ def test_a_picture_that_was_stretched_becomes_exact(open_page, large):
     page = open_page(large)
     page.evaluate(f"() => {{ const chart = {CHART}; chart.took = 1000; chart.zoom(1.3); }}")
     page.wait_for_timeout(600)
+    soon(page, f"{CHART}.stretched === null")
     assert page.evaluate(
         f"""() => {{ const chart = {CHART}, canvas = chart.raster.canvas, see = () =>
               canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;

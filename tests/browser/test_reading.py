@@ -168,9 +168,10 @@ def test_a_log_with_a_calendar_has_dates_on_axes_and_in_what_is_told(open_page, 
     job = str(result.schedule.job[0])
     page.locator("#gantt input[type=search]").fill(f"job {job}")
     page.keyboard.press("Enter")
-    page.wait_for_timeout(400)
     submitted = clock_text(int(log.jobs.submit[0]))
-    assert f"submitted {submitted}" in page.locator("output").text_content()
+    from playwright.sync_api import expect
+
+    expect(page.locator("output")).to_contain_text(f"submitted {submitted}")
     page.evaluate(f"document.querySelector('{QUEUE}').focus()")
     page.keyboard.press("ArrowRight")
     assert re.match(r"199\d-\d\d-\d\d \d\d:\d\d: easy ", page.locator(".aloud").text_content())

@@ -61,7 +61,8 @@ def test_variants_have_names(log):
 def test_promises_and_trims(log):
     result = on4(log, "conservative", promise="d", warmup=1, cooldown="1")
     assert result.promises == [(3.0, 160.0), (150.0, 150.0)]
-    assert result.metrics["jobs"] == 2
+    assert result.metrics["jobs"] == result.metrics["promised_jobs"] == 2
+    assert on4(log, "conservative").metrics["promised_jobs"] == 4
 
 
 def test_progress_is_told(log):

@@ -46,6 +46,21 @@ def test_a_lost_job_waits_again_and_each_of_its_runs_is_written(backfill, events
     assert "runs again although it was" in without.out
 
 
+def test_runs_are_printed_on_standard_output(backfill, events, tmp_path):
+    asked = ("simulate", "tiny.csv", *ON4, *events(SHRINK))
+    assert backfill(*asked, "--runs", "runs.csv", "--schedule", "out.csv").code == 0
+    done = backfill(*asked, "--runs", "-", "--schedule", "out.csv")
+    assert (done.code, done.out) == (0, (tmp_path / "runs.csv").read_text())
+    assert done.err.endswith("next: backfill verify tiny.csv out.csv --cpus 4 --events events.csv\n")
+    for words, told in (
+        (("--runs", "-", "--schedule", "-"), "--schedule - and --runs - cannot both use standard output; give --runs"),
+        (("--runs", "-", "--json"), "--runs - and --json cannot both use standard output; give --runs a file name"),
+    ):
+        done = backfill(*asked, *words)
+        assert (done.code, done.out) == (2, "")
+        assert done.complaint.startswith(told)
+
+
 def test_a_lost_job_can_fail(backfill, events):
     done = lawful(backfill("simulate", "tiny.csv", *ON4, *events(SHRINK), "--lost", "fail", "--verify"))
     assert "2 runs lost (0.0106 cpu hours), 2 jobs failed\n" in done.out

@@ -315,18 +315,24 @@ def test_columns_and_zones_are_named_on_the_command_line(backfill, tmp_path):
 
 
 def test_anonymize_tells_what_it_replaced(backfill, tmp_path):
-    (tmp_path / "log.csv").write_text("job,submit,runtime,user,path\nx,0,1,ann,/home/ann\n2,0,1,bob,/home/bob\n")
+    (tmp_path / "log.csv").write_text(
+        "job,submit,runtime,user,status,path\nx,0,1,ann,OOM in /home/ann,/home/ann\n2,0,1,bob,failed,/home/bob\n"
+    )
     done = backfill("anonymize", "log.csv", "--out", "share.csv", "--aliases", "secret.csv")
     assert [line.split() for line in done.out.splitlines()[2:]] == [
         ["job", "1", "1"],
         ["user", "2", "2"],
+        ["status", "1", "1"],
         ["left", "out:", "'path'", "2"],
     ]
     assert done.err.splitlines() == [
         "wrote share.csv: 2 jobs",
         "wrote secret.csv: the alias of each name; do not share it",
     ]
-    assert (tmp_path / "share.csv").read_text().splitlines()[1:] == ["job1,0,1,,1,user1", "2,0,1,,1,user2"]
+    assert (tmp_path / "share.csv").read_text().splitlines()[1:] == [
+        "job1,0,1,,1,user1,status1",
+        "2,0,1,,1,user2,failed",
+    ]
     assert backfill("anonymize", "model:lublin", "--out", "a.csv").code == 2
 
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from backfill.cli import main, say
 from backfill.policies import TABLE, get
 from backfill.traces.read import read
+from tests.patience import PATIENCE_S
 
 from .conftest import FILES
 
@@ -221,7 +221,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait(10) == 1
+    assert process.wait(PATIENCE_S) == 1
 
 
 def test_ctrl_c_ends_at_once_and_leaves_nothing_behind(tmp_path):
@@ -236,13 +236,19 @@ def test_ctrl_c_ends_at_once_and_leaves_nothing_behind(tmp_path):
     ]
     with subprocess.Popen([*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr.readline() == "running\n"
-        begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        told = [line for line in process.stderr if line != "running\n"]
-    assert time.monotonic() - begin < 10
+        told = [*process.stderr]
     assert process.returncode == 130
-    assert told == ["backfill: interrupted\n"]
+    assert told[-1] == "backfill: interrupted\n"
+    assert {*told[:-1]} <= {"running\n"}
+    assert len(told) < 1000  # a pass takes 0.01 s
     assert list(Path(tmp_path).iterdir()) == []
+
+
+def cpu_s(process):
+    """The seconds of cpu time that a process has used, also one that is over as long as nobody has waited for it."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 TELLS_WHEN_IT_IS_INSIDE = """
@@ -279,10 +285,10 @@ def test_ctrl_c_ends_a_compiled_pass_that_never_returns(tmp_path):
     command = [sys.executable, "-c", TELLS_WHEN_IT_IS_INSIDE, *words]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr.readline() == "inside\n"
-        begin = time.monotonic()
+        before = cpu_s(process)
         process.send_signal(signal.SIGINT)
         told = process.stderr.read()
-    assert time.monotonic() - begin < 10
+        assert cpu_s(process) - before < 10
     assert (process.returncode, told) == (130, "backfill: interrupted\n")
     assert not (tmp_path / "out.csv").exists()
 
@@ -302,10 +308,10 @@ def test_ctrl_c_ends_a_compiled_policy_too_though_its_passes_are_slow(tmp_path):
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         for _ in range(8):  # by now it handles many passes at a time
             assert process.stderr.readline() == "inside\n"
-        begin = time.monotonic()
+        before = cpu_s(process)
         process.send_signal(signal.SIGINT)
         told = [line for line in process.stderr if line != "inside\n"]
-    assert time.monotonic() - begin < 10
+        assert cpu_s(process) - before < 10
     assert process.returncode == 130
     assert told == ["backfill: interrupted\n"]
     assert list(Path(tmp_path).iterdir()) == []

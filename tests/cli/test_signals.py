@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from tests.patience import PATIENCE_S, until
 
 CODE = "import sys; from backfill.cli import main; sys.exit(main())"
 AS_USUAL = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "  # whoever runs the tests may ignore it
@@ -43,30 +44,23 @@ def of_session(leader: int) -> list[int]:
     return found
 
 
-def until(condition, patience_s=120.0):
-    while not condition():
-        patience_s -= 0.01
-        assert patience_s > 0
-        time.sleep(0.01)  # a file is half written for a few tenths of a second
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
 def test_no_worker_outlives_the_command(tmp_path, number):
     words = ("--policy", "fcfs", "--policy", "easy", "--replications", "400", "--workers", "2", "-q")
     with started(tmp_path, "compare", "model:lublin?jobs=20000", "--cpus", "128", *words) as command:
         until(lambda: len(of_session(command.pid)) >= 4)  # itself, two workers, and who keeps track of what they share
         os.kill(command.pid, number)
-        _, err = command.communicate(timeout=60)  # which ends when nobody holds the pipe any more
+        _, err = command.communicate(timeout=PATIENCE_S)  # which ends when nobody holds the pipe any more
         assert command.returncode == 130, err
         assert "interrupted" in err.splitlines()[-1], err
-        until(lambda: not of_session(command.pid), 10)
+        until(lambda: not of_session(command.pid))
 
 
 def test_what_is_half_written_is_taken_away(tmp_path):
     with started(tmp_path, "generate", "lublin?jobs=400000", "--out", "log.csv") as command:
-        until(lambda: list(tmp_path.glob(".log.csv.*.part")))
+        until(lambda: list(tmp_path.glob(".log.csv.*.part")), 0.01)  # that is there for a few tenths of a second
         os.kill(command.pid, signal.SIGTERM)
-        assert command.wait(30) == 130
+        assert command.wait(PATIENCE_S) == 130
     assert list(tmp_path.iterdir()) == []
 
 
@@ -75,6 +69,6 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     code = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); {CODE}"
     words = [sys.executable, "-c", code, "generate", "lublin?jobs=400000", "--out", "log.csv"]
     with subprocess.Popen(words, cwd=tmp_path) as command:
-        until(lambda: list(tmp_path.glob(".log.csv.*.part")))
+        until(lambda: list(tmp_path.glob(".log.csv.*.part")), 0.01)  # that is there for a few tenths of a second
         os.kill(command.pid, signal.SIGHUP)
-        assert command.wait(60) == 0
+        assert command.wait(PATIENCE_S) == 0

@@ -12,6 +12,7 @@ import pytest
 from numba.core.bytecode import FunctionIdentity
 
 from backfill import jit
+from tests.patience import PATIENCE_S
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs limits of a process, symbolic links or fork")
 STAND_IN = {
@@ -65,7 +66,9 @@ def run(package, cache, before=""):
         "NUMBA_DISABLE_JIT": "0",
     }
     code = f"{before}import backfill.core.caller"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.split(), done.stderr
 

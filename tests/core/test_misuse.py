@@ -304,7 +304,7 @@ def test_a_slow_pass_is_not_stopped():
             time.sleep(0.2)
         start_heads(state)
 
-    simulate(Workload(JOBS), Platform.pool(9), Policy("slow", thinks, compiled=False, patience=2))
+    simulate(Workload(JOBS), Platform.pool(9), Policy("slow", thinks, compiled=False, patience=20))
 
 
 def test_a_policy_that_wakes_for_ever_is_stopped():

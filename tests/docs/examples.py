@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill.queue import processes
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 CORE = Path(__file__).parent / "core_install"
@@ -102,7 +103,7 @@ def printed(command: str, folder: Path, without: str = "") -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
     return SLOW.sub("", done.stdout)
 

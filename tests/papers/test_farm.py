@@ -20,7 +20,9 @@ from backfill.papers.farm import POLICIES, REPLICATIONS, FarmTask, reproduce, ru
 from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 from backfill.papers.write import write
+from backfill.queue.processes import children
 from tests.cli.test_other_verbs import COMMAND
+from tests.patience import until
 
 ROOT = Path(__file__).parents[2]
 CALIBRATION = {  # interarrival -> Out Deadline %, System Usage %, Slow Down of the policies, from 3 replications
@@ -116,9 +118,7 @@ def cluster(tmp_path):
     processes = [start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")]
     processes += [start("worker", "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(2)]
     try:
-        until = time.monotonic() + 60
-        while not told.exists() and time.monotonic() < until:
-            time.sleep(0.1)
+        until(told.exists)
         yield json.loads(told.read_text())["address"], *processes
     finally:
         for process in processes:
@@ -231,7 +231,7 @@ def test_a_claim_without_an_interval_has_none_in_the_json():
 def test_ctrl_c_ends_the_workers(tmp_path):
     command = [*COMMAND, "reproduce", "farm", "--quick", "--workers", "2", "-q"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(3)
+        until(lambda: len(children(process.pid)) >= 2)
         process.send_signal(2)
         told = process.stderr.read()
     assert (process.returncode, told) == (130, "backfill: interrupted\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from backfill.queue import client, processes
+from tests.patience import PATIENCE_S, until
 
 PYTHON = [sys.executable, "-m", "backfill"]
 
@@ -31,7 +32,12 @@ class Live:
 
     def run(self, *words, check=0, **env):
         done = subprocess.run(
-            [*PYTHON, *map(str, words)], env=self.env | env, capture_output=True, text=True, timeout=90, cwd=self.folder
+            [*PYTHON, *map(str, words)],
+            env=self.env | env,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            cwd=self.folder,
         )
         assert check is None or done.returncode == check, (words, done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
@@ -57,7 +63,7 @@ class Live:
 
     def submit_quickly(self, *argv, cpus=1):
         """Submit a command that runs in the folder."""
-        facts = {"cwd": str(self.folder), "walltime": 60_000_000, "cpus": cpus}
+        facts = {"cwd": str(self.folder), "walltime": 6_000_000_000, "cpus": cpus}
         return self.request("submit", **client.request_of(facts, [*argv]))["id"]
 
     def ask(self, request):
@@ -74,16 +80,13 @@ class Live:
     def jobs(self, ended=1000):
         return json.loads(self.run("queue", "--json", "--ended", ended).stdout)["jobs"]
 
-    def until(self, what, seconds=40.0):
+    def until(self, what):
         """Poll until something holds; returns it."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            found = what()
-            if found:
-                return found
-            time.sleep(0.03)
-        log = (self.folder / "daemon.log").read_text()
-        raise AssertionError(f"it never came; daemon.log:\n{log}")
+        try:
+            return until(what)
+        except AssertionError as problem:
+            log = (self.folder / "daemon.log").read_text()
+            raise AssertionError(f"{problem}; daemon.log:\n{log}") from None
 
     def daemon(self):
         """The daemon's process; 0 if there is none."""

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from backfill.queue import processes, questions
+from tests.patience import PATIENCE_S
 from tests.queue.conftest import PYTHON
 
 
@@ -95,7 +96,7 @@ def test_a_copy_that_is_killed_harms_nobody(live):
     (copy, *_) = live.until(lambda: processes.descendants(planner))
     live.kill(copy)
     assert (
-        asking.communicate(timeout=60)[1]
+        asking.communicate(timeout=PATIENCE_S)[1]
         == "backfill: there is no answer: its process was ended, as a policy that loops is; see daemon.log\n"
     )
     assert asking.returncode == 1
@@ -111,7 +112,7 @@ def test_a_copy_that_is_killed_at_once_ends_its_answer(tmp_path, monkeypatch):
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     monkeypatch.setattr(questions.signal, "alarm", lambda _: os.kill(os.getpid(), signal.SIGKILL))
     copy = questions.aside(None, {"to": str(pipe), "question": {}})
-    assert select.select([reader], [], [], 30)[0]
+    assert select.select([reader], [], [], PATIENCE_S)[0]
     assert os.read(reader, 1) == b""
     assert os.waitpid(copy, 0)[1] == signal.SIGKILL
     os.close(reader)

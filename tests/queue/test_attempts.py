@@ -96,7 +96,7 @@ def test_a_job_that_ended_before_it_was_told_to_make_way_has_just_ended(tmp_path
 
 def test_an_orphan_is_told_to_make_way_once_it_stands_still(tmp_path):
     attempts.ask_to_stop(tmp_path, "preempt", if_alive=True)
-    job = subprocess.Popen(["/bin/sleep", "60"])
+    job = subprocess.Popen(["/bin/sleep", "6000"])
     try:
         assert attempts.may_end(tmp_path, job.pid)
         assert (tmp_path / "told").exists()

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {0}/calls
 case "$2" in
@@ -101,7 +103,7 @@ def test_the_command_of_the_unit_serves_the_queue(live, machine):
     again = subprocess.run(shlex.split(command), env=env | more, cwd="/", capture_output=True)
     assert again.returncode == 75
     made.terminate()  # a stop of the unit, with KillMode=process
-    assert made.wait(60) == 0
+    assert made.wait(PATIENCE_S) == 0
     assert live.job(number)["state"] == "RUNNING"
     live.run("cancel", number)
 
@@ -120,7 +122,7 @@ def test_crontab_starts_the_queue_where_there_is_no_systemd(live, machine):
     live.until((live.folder / "sock").exists)
     assert live.daemon() == made.pid
     there.serve("--stop")
-    assert made.wait(60) == 0
+    assert made.wait(PATIENCE_S) == 0
     there.serve("--uninstall")
     assert (there.folder / "table").read_text() == "5 4 * * * backup\n"
 

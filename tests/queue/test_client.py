@@ -16,6 +16,7 @@ from backfill.queue import home
 from backfill.queue.link import PlannerLink
 from backfill.queue.printing import changed_text, unchanged_text
 from backfill.queue.shown import queue_rows
+from tests.patience import PATIENCE_S
 from tests.queue.conftest import PYTHON
 from tests.queue.virtual import SECOND, Virtual
 
@@ -54,7 +55,7 @@ def test_a_deleted_folder_is_said_in_a_line(live, tmp_path):
     def submit(*words):
         code = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
         words = ["sh", "-c", code, "sh", *PYTHON, "submit", "-H", *words]
-        return subprocess.run(words, env=live.env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        return subprocess.run(words, env=live.env, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
 
     done = submit("--", "true")
     told = "backfill: the folder in which you are was deleted; cd to another one, or use --chdir\n"
@@ -114,8 +115,8 @@ def listening(path, uid):
     """A process of another user that listens at a socket, and what it hears."""
     code = (
         "import os, socket, sys; sock = socket.socket(socket.AF_UNIX); sock.bind(sys.argv[1]); "
-        "os.setuid(int(sys.argv[2])); sock.listen(); print(flush=True); sock.settimeout(30); "
-        "made, _ = sock.accept(); made.settimeout(30); print(len(made.recv(1 << 20)), flush=True)"
+        "os.setuid(int(sys.argv[2])); sock.listen(); print(flush=True); sock.settimeout(300); "
+        "made, _ = sock.accept(); made.settimeout(300); print(len(made.recv(1 << 20)), flush=True)"
     )
     made = subprocess.Popen([sys.executable, "-c", code, str(path), str(uid)], stdout=subprocess.PIPE, text=True)
     made.stdout.readline()
@@ -128,7 +129,7 @@ def test_a_socket_of_another_user_in_ones_own_folder_is_told_nothing(live):
     done = live.run("submit", "--", "true", check=4, SECRET="of mine")
     told = f"{live.folder}/sock is served by a process of {home.user_name(NOBODY)}; expected one of root"
     assert done.stderr == f"backfill: {told}\n"
-    assert false.communicate(timeout=60)[0] == "0\n"
+    assert false.communicate(timeout=PATIENCE_S)[0] == "0\n"
 
 
 @only_root
@@ -136,11 +137,11 @@ def test_root_may_use_the_queue_of_another_user_but_not_submit_to_it(live):
     os.chown(live.folder, NOBODY, -1)
     false = listening(live.folder / "sock", NOBODY)
     assert "who alone may submit to it" in live.run("submit", "--", "true", check=4).stderr
-    assert false.communicate(timeout=60)[0] == "0\n"
+    assert false.communicate(timeout=PATIENCE_S)[0] == "0\n"
     (live.folder / "sock").unlink()
     false = listening(live.folder / "sock", 1)
     assert "is served by a process of" in live.run("queue", check=4).stderr
-    assert false.communicate(timeout=60)[0] == "0\n"
+    assert false.communicate(timeout=PATIENCE_S)[0] == "0\n"
 
 
 def test_the_user_at_the_other_end_of_a_socket_is_known():
@@ -153,6 +154,8 @@ def test_the_user_at_the_other_end_of_a_socket_is_known():
 
 
 def test_verbs_say_what_they_changed_and_fail_if_that_is_nothing(live):
+    live.submit("-c", 4, "--wrap", "touch on; while [ -e on ]; do sleep 0.05; done")
+    live.until((live.folder / "on").exists)  # until it ends, no other job starts
     one = live.submit("-H", "--", "true")
     array = live.submit("-H", "--array", "3-6", "-J", "fit", "--", "true")
     assert live.run("release", one, array).stdout == f"released 5 jobs: {one}, {array}_[3-6]\n"
@@ -160,6 +163,7 @@ def test_verbs_say_what_they_changed_and_fail_if_that_is_nothing(live):
     again = live.run("hold", "--name", "fit", check=1)
     assert (again.stdout, again.stderr) == ("", f"backfill: nothing to hold: jobs {array}_[3-6] are held already\n")
     assert live.run("edit", "--time", 9, f"{array}_4").stdout == f"changed job {array}_4\n"
+    (live.folder / "on").unlink()
     live.run("wait", one)
     done = live.run("cancel", one, f"{array}_3")
     assert (done.stdout, done.stderr) == (
@@ -296,7 +300,7 @@ def test_following_a_pending_job_says_what_it_waits_for_once(live):
     live.run("release", number)
     told.append(made.stderr.readline())
     live.run("release", first)
-    out, rest = made.communicate(timeout=60)
+    out, rest = made.communicate(timeout=PATIENCE_S)
     assert told == [
         f"backfill: job {number} is pending, it waits: it is held; next: backfill release {number}\n",
         f"backfill: job {number} is pending, it waits for other jobs: afterok:{first}\n",

@@ -8,12 +8,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 
 import pytest
 from rich.console import Console
 
 from backfill.queue.top import frame
+from tests.patience import PATIENCE_S, until
 from tests.queue.conftest import PYTHON
 from tests.queue.test_store import filled
 from tests.queue.virtual import Virtual
@@ -125,11 +125,8 @@ def screen(live, key):
     while b"pending" not in drawn:
         drawn += os.read(here, 1 << 16)
     os.write(here, key) if key else made.send_signal(signal.SIGINT)
-    end = time.monotonic() + 20
-    while made.poll() is None and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: made.poll() is not None)
     os.close(here)
-    assert made.poll() is not None
     return drawn.decode(), made.returncode
 
 
@@ -191,5 +188,5 @@ def test_the_shell_completes_jobs_names_and_policies(tmp_path, line, found):
         "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1),
     }  # fmt: skip
     code = "import sys; sys.argv = ['backfill']; from backfill.__main__ import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout.split() == found, done.stderr

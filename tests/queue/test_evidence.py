@@ -14,6 +14,7 @@ import pytest
 from backfill.queue import attempts, processes, supervisor, witness
 from backfill.queue.deep import check_deep
 from backfill.queue.store import Store
+from tests.patience import PATIENCE_S
 
 OVER = ("COMPLETED", "FAILED", "NODE_FAIL", "TIMEOUT", "CANCELLED")
 
@@ -36,6 +37,8 @@ def over(live, number):
     job = live.request("show", ids=[number])["jobs"][0]
     return job if job["state"] in OVER else None
 
+
+UNTIL_GO = "while [ ! -e go ]; do sleep 0.05; done"
 
 # What users' scripts do, and what cleaners of temporary files do to them.
 REMOVALS = {
@@ -64,14 +67,16 @@ def test_a_script_that_removes_what_is_known_of_it_runs_once(live, what):
 @pytest.mark.parametrize("what", ["its run folder", "all run folders", "the witness too", "small files of it"])
 @pytest.mark.parametrize("who", ["daemon", "supervisor", "watchers", "all"])
 def test_it_runs_once_whoever_is_killed_meanwhile(live, what, who):
-    number = live.submit("-t", "1", "-c", "4", script(live, f"{REMOVALS[what]}\necho > removed\nsleep 1.5"))
-    beside = live.submit("-t", "1", "-c", "4", "--wrap", f"echo {number} >> beside")
+    text = f"{REMOVALS[what]}\ncd {live.folder}\necho > removed\n{UNTIL_GO}"
+    number = live.submit("-t", "60", "-c", "4", script(live, text))
+    beside = live.submit("-t", "60", "-c", "4", "--wrap", f"echo {number} >> beside")
     live.until((live.folder / "removed").exists)
     (began,) = (record for kind, name, record in witness.read(str(live.folder)) if kind == "began") if (
         live.folder / "witness").exists() else ({},)  # fmt: skip
     victims = {"daemon": [live.daemon()], "watchers": live.keepers(), "all": [live.daemon(), *live.keepers()]}
     victims["supervisor"] = [began["supervisor"]] if began else live.keepers()
     live.kill(*victims[who])
+    (live.folder / "go").touch()
     job = live.until(lambda: over(live, number))
     live.until(lambda: over(live, beside))
     assert lines(live) == ["run"]
@@ -93,13 +98,14 @@ def test_a_store_that_is_removed_while_the_daemon_lives_is_written_anew(live):
 
 def test_what_a_killed_supervisors_job_left_behind_ends_before_its_cpus_are_given_away(live):
     """Descendants in sessions of their own: neither the process group nor the supervisor reaches them."""
-    hold = "exec 9>cpu; flock -n 9 || echo taken >> clash; echo up >> up; sleep 100"
-    text = f"setsid bash -c '{hold}' & disown; while [ ! -e up ]; do sleep 0.02; done; sleep 0.6"
-    number = live.submit("-t", "1", "-c", "4", "--", "bash", "-c", text)
+    hold = "exec 9>cpu; flock -n 9 || echo taken >> clash; echo up >> up; sleep 6000"
+    text = f"setsid bash -c '{hold}' & disown; {UNTIL_GO}"
+    number = live.submit("-t", "60", "-c", "4", "--", "bash", "-c", text)
     live.until((live.folder / "up").exists)
     known = json.loads((live.folder / "run" / f"{number}.1" / "proc.json").read_text())
     next_one = live.submit("-t", "1", "-c", "4", "--", "bash", "-c", "exec 9>cpu; flock -n 9 || echo taken >> clash")
     live.kill(known["supervisor"])
+    (live.folder / "go").touch()
     live.run("wait", next_one)
     assert not (live.folder / "clash").exists()
     assert processes.belonging(processes.marks(str(live.folder), f"{number}.1")) == []
@@ -107,10 +113,11 @@ def test_what_a_killed_supervisors_job_left_behind_ends_before_its_cpus_are_give
 
 @pytest.mark.parametrize("who", ["watchers", "all"])
 def test_what_it_left_behind_ends_also_if_the_keeper_is_killed(live, who):
-    text = "setsid sleep 100 & echo $! > child; sleep 0.6"
-    number = live.submit("-t", "1", "--", "bash", "-c", text)
+    text = f"setsid sleep 6000 & echo $! > child; {UNTIL_GO}"
+    number = live.submit("-t", "60", "--", "bash", "-c", text)
     live.until(lambda: lines(live, "child"))
     live.kill(*([live.daemon()] if who == "all" else []), *live.keepers())
+    (live.folder / "go").touch()
     live.until(lambda: over(live, number))
     assert processes.belonging(processes.marks(str(live.folder), f"{number}.1")) == []
 
@@ -264,10 +271,10 @@ def test_an_attempt_that_is_called_unstarted_never_runs(tmp_path, seed):
 def test_a_process_that_is_started_elsewhere_does_not_belong_to_an_attempt(tmp_path):
     own = {**os.environ, **processes.marks(str(tmp_path), "7.2")}
     other = {**os.environ, **processes.marks(str(tmp_path), "7.1")}
-    some = [subprocess.Popen(["/bin/sleep", "60"], env=env, start_new_session=True) for env in (own, other)]
+    some = [subprocess.Popen(["/bin/sleep", "6000"], env=env, start_new_session=True) for env in (own, other)]
     try:
-        assert processes.end_attempt(str(tmp_path), "7.2", 5.0)
-        assert some[0].wait(10) == -9
+        assert processes.end_attempt(str(tmp_path), "7.2", PATIENCE_S)
+        assert some[0].wait(PATIENCE_S) == -9
         assert some[1].poll() is None
     finally:
         some[1].kill()

@@ -145,15 +145,15 @@ def test_the_age_of_estimates_is_told_where_it_matters():
 
 def test_the_queue_is_shown_with_likely_starts(live):
     compiled = {"NUMBA_DISABLE_JIT": "0"}
-    live.submit("-c", 4, "-t", 10, "--", "sleep", 600, **compiled)
+    live.submit("-c", 4, "-t", "24:00:00", "--", "sleep", 80000, **compiled)
     waiting = live.submit("-c", 4, "-t", 10, "--", "true")
     planner = lambda: live.ask({"do": "ping"})["planner"]  # noqa: E731
-    live.until(lambda: planner()["ready"] and planner()["kind"] == "compiled", 600)
+    live.until(lambda: planner()["ready"] and planner()["kind"] == "compiled")
     estimates = lambda: json.loads(live.run("queue", "--json").stdout)["estimates"]  # noqa: E731
     live.until(lambda: (estimates() or {"coming": True})["coming"] is False)  # there may be none at first
     found = json.loads(live.run("queue", "--json").stdout)
     row = {job["id"]: job for job in found["jobs"]}[waiting]
-    assert time.time() < row["median_s"] <= row["p90_s"] <= time.time() + 700
+    assert time.time() < row["median_s"] <= row["p90_s"] <= time.time() + 86_500
     head, *rows, _ = live.run("queue").stdout.splitlines()
     assert head.split()[-5:] == ["GUARANTEED", "LIKELY", "90", "%", "WHY"]
     assert [line.split()[-3] == "-" for line in rows] == [True, False]

@@ -9,7 +9,7 @@ import pytest
 from backfill.api import simulate
 from backfill.model.events import Events
 from backfill.model.platform import Platform
-from backfill.queue.history import ALONE, LONGER, Filter, ended, opened, recorded, summed
+from backfill.queue.history import ALONE, LONGER, Filter, ended, opened, recorded, summed, waited
 from backfill.traces.events import read_events
 from backfill.traces.read import read
 from tests.queue.virtual import SECOND, Virtual
@@ -82,8 +82,13 @@ def test_a_job_that_was_preempted_is_simulated_with_all_its_runs(tmp_path):
     queue.drain()
     starts, jobs, found = again(tmp_path, tmp_path, "preemptive")
     assert found.left_out == {}
-    assert [job.preemptions for job in sorted(jobs, key=lambda job: job.id)] == [0, 0, 1, 0]
+    jobs.sort(key=lambda job: job.id)
+    assert [job.preemptions for job in jobs] == [0, 0, 1, 0]
     assert starts == {job.id: job.start for job in jobs}
+    # It ran from 0 until the first one had ended, which is no wait.
+    assert jobs[2].ran == pytest.approx(50 * SECOND, abs=100)
+    assert waited(jobs[2]) + jobs[2].ran == jobs[2].start - jobs[2].submit
+    assert [job.ran for job in jobs if not job.preemptions] == [0, 0, 0]
 
 
 def test_a_job_whose_runs_were_of_other_lengths_is_counted(tmp_path):

@@ -103,10 +103,11 @@ def test_supervisors_that_are_killed_at_a_named_point_run_no_job_twice(live, poi
 
 
 def test_the_keeper_knows_how_the_job_of_a_killed_supervisor_ended(live):
-    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran; sleep 0.6; exit 7")
+    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran; while [ ! -e go ]; do sleep 0.05; done; exit 7")
     live.until(lambda: ran(live))
     known = json.loads((live.folder / "run" / f"{number}.1" / "proc.json").read_text())
     live.kill(known["supervisor"])
+    (live.folder / "go").touch()
     live.run("wait", number, check=7)
     assert live.job(number)["state"] == "FAILED"
     record = json.loads((live.folder / "run" / f"{number}.1" / "exit.json").read_text())
@@ -114,12 +115,13 @@ def test_the_keeper_knows_how_the_job_of_a_killed_supervisor_ended(live):
 
 
 def test_an_end_that_nobody_saw_is_never_called_a_success(live):
-    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran; sleep 0.5")
+    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran; while [ ! -e go ]; do sleep 0.05; done")
     live.until(lambda: ran(live))
     keepers = live.keepers()
     known = json.loads((live.folder / "run" / f"{number}.1" / "proc.json").read_text())
     assert known["supervisor"] in keepers
     live.kill(*keepers)
+    (live.folder / "go").touch()
     states = live.until(lambda: over(live, [number]))
     assert states[number] == "NODE_FAIL"
     assert ran(live) == [number]
@@ -167,7 +169,7 @@ def test_kills_at_random(live, seed, policy):
         assert set(numbers) <= set(states), "an acknowledged job is lost"
         return all(state in OVER for state in states.values())
 
-    live.until(all_over, 120)
+    live.until(all_over)
     states = check(live, numbers, unknown=("NODE_FAIL",))
     live.run("replay", live.folder, "--check")
     unknown = sum(state == "NODE_FAIL" for state in states.values())
@@ -242,7 +244,7 @@ def test_kills_at_random_among_scripts_that_clean_up_and_copies_that_are_restore
         assert {*stored} <= {*states}, "an acknowledged job is lost"
         return states if all(state in OVER for state in states.values()) else None
 
-    states = live.until(all_over, 120)
+    states = live.until(all_over)
     decided = live.request("queue")["policy"]
     counts = {number: ran(live).count(number) for number in numbers}
     for name in ("twice", "beyond"):
@@ -259,11 +261,14 @@ def test_kills_at_random_among_scripts_that_clean_up_and_copies_that_are_restore
 def preempted_one(live, **env):
     """A job in whose way another one is preempted. Returns both."""
     live.configure("preemptive")
-    first = live.submit("-t", "1", "-c", "2", "--wrap", SCRIPT.replace("{}", "1"), **env)
+    waits = SCRIPT.replace("exec sleep {}", "while [ ! -e go ]; do sleep 0.05; done")
+    first = live.submit("-t", "60", "-c", "2", "--wrap", waits, **env)
     live.until(lambda: first in ran(live))
-    head = live.submit("-t", "1", "-c", "4", "--wrap", SCRIPT.replace("{}", "0.1"))
-    behind = live.submit("-t", "1", "-c", "2", "--wrap", SCRIPT.replace("{}", "3"))
+    head = live.submit("-t", "60", "-c", "4", "--wrap", SCRIPT.replace("{}", "0.1"))
+    again = SCRIPT.replace("exec sleep {}", "[ -e go ] || exec sleep 3000")  # its second run is short
+    behind = live.submit("-t", "60", "-c", "2", "--wrap", again)
     live.until(lambda: behind in ran(live))
+    (live.folder / "go").touch()
     return [first, head, behind]
 
 
@@ -297,7 +302,7 @@ def test_a_job_that_makes_way_when_all_that_watched_it_is_killed_is_not_lost(liv
 
 
 def test_a_cancel_that_was_committed_just_before_the_daemon_died_is_carried_out(live):
-    number = live.submit("-t", "5", "--wrap", "exec sleep 300")
+    number = live.submit("-t", "5", "--wrap", "exec sleep 3000")
     live.until(lambda: live.job(number)["state"] == "RUNNING")
     live.run("serve", "--stop")
     live.run("serve", "--detach", BACKFILL_FAULT="after-commit:2")  # the first writes down that the daemon is up

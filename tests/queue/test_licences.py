@@ -9,7 +9,7 @@ import pytest
 from backfill.queue.licences import Licence, ask, counts
 
 
-def licence(*command, timeout=5.0):
+def licence(*command, timeout=60.0):
     return Licence("matlab", [*command], 30, timeout, margin=1)
 
 

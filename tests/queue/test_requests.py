@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill.queue import commands, connection, schema
+from backfill.queue import client, commands, connection, schema
 from backfill.queue.engine import Engine
 from backfill.queue.schema import REQUESTS, Refused
 from backfill.queue.store import Store
+from tests.patience import PATIENCE_S
 from tests.queue.conftest import PYTHON
 from tests.queue.virtual import Virtual
 
@@ -320,7 +321,7 @@ def test_beyond_a_bound_a_client_is_told_at_once_and_idle_ones_make_way(live):
     told = live.run("wait", job, check=4).stderr
     assert told == "backfill: 20 clients wait for jobs, as many as may; wait again later\n"
     some.pop().close()  # one that has gone makes way at once, also if its job does not end
-    live.until(lambda: live.ask({"do": "ping"})["waiters"] == len(some), 15)
+    live.until(lambda: live.ask({"do": "ping"})["waiters"] == len(some))
     some.append(waiting(live, job))
     for _ in range(number // 2 - len(some)):
         sock = socket.socket(socket.AF_UNIX)
@@ -328,11 +329,15 @@ def test_beyond_a_bound_a_client_is_told_at_once_and_idle_ones_make_way(live):
         some.append(sock)
     begun = time.monotonic()
     assert "clients are connected, as many as there may be; ask again later" in live.run("queue", check=4).stderr
-    assert time.monotonic() - begun < 20
-    time.sleep(connection.IDLE_S + 0.2)
-    assert "1 pending" in live.run("queue").stdout
+    assert time.monotonic() - begun < client.ANSWER_S
+    live.until(lambda: "1 pending" in live.run("queue", check=None).stdout)
     for sock in some:
         sock.close()
+
+
+def opened(pid):
+    """What the files of a process are."""
+    return [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if os.path.lexists(file)]
 
 
 def test_a_client_that_gives_up_says_that_it_does_not_know(live):
@@ -340,9 +345,10 @@ def test_a_client_that_gives_up_says_that_it_does_not_know(live):
     daemon = live.daemon()
     os.kill(daemon, signal.SIGSTOP)
     asking = subprocess.Popen([*PYTHON, "submit", "--", "true"], env=live.env, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.0)
+    live.until(lambda: any(link.startswith("socket:") for link in opened(asking.pid)))
+    time.sleep(1.0)  # it has asked
     asking.send_signal(signal.SIGINT)
-    told = asking.communicate(timeout=30)[1]
+    told = asking.communicate(timeout=PATIENCE_S)[1]
     os.kill(daemon, signal.SIGCONT)
     assert asking.returncode == 130
     assert told == "backfill: interrupted: it is unknown whether the job is queued; see: backfill queue\n"

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill.queue import connection, processes
+from tests.patience import PATIENCE_S
 from tests.queue.conftest import Live
 from tests.queue.test_clock import queue_at
 from tests.queue.world import Clock
@@ -79,7 +80,7 @@ def test_a_daemon_that_nobody_waits_for_any_more_ends(live):
     os.close(ours)
     late = subprocess.Popen(command, stdin=wanted, env=env, stderr=subprocess.PIPE, cwd="/")
     os.close(wanted)
-    assert late.communicate(timeout=60)[1] == b""
+    assert late.communicate(timeout=PATIENCE_S)[1] == b""
     assert late.returncode == 0
     assert not (live.folder / "store.db").exists()
 
@@ -105,7 +106,8 @@ def small_disk(tmp_path):
 def test_a_full_disk_refuses_submits_records_ends_and_heals(small_disk):
     live = small_disk
     run_job(live)
-    numbers = [live.submit("--wrap", f"sleep {seconds}; exit 3") for seconds in (1, 2)]
+    (live.folder / "on").touch()
+    numbers = [live.submit("--wrap", "while [ -e on ]; do sleep 0.1; done; exit 3") for _ in range(2)]
     live.until(lambda: all(live.job(number)["state"] == "RUNNING" for number in numbers))
     with open(live.folder / "filler", "wb", buffering=0) as file:
         try:
@@ -116,6 +118,7 @@ def test_a_full_disk_refuses_submits_records_ends_and_heals(small_disk):
     refused = live.run("submit", "--", "true", check=None)
     assert refused.returncode == 1
     assert "nothing was stored" in refused.stderr
+    (live.folder / "on").unlink()
     for number in numbers:
         live.until(lambda number=number: (live.folder / "run" / f"{number}.1" / "exit.json").exists())
     assert len(live.jobs()) == 3
@@ -129,7 +132,7 @@ def test_a_disk_that_is_read_only_is_told_and_nothing_is_lost(small_disk):
     live = small_disk
     number = live.submit("-H", "--", "true")
     live.run("serve", "--stop")
-    live.until(lambda: not live.keepers(), 60)
+    live.until(lambda: not live.keepers())
     subprocess.run(["mount", "-o", "remount,ro", live.folder], check=True)
     told = live.run("submit", "--", "true", check=4).stderr
     assert "Read-only file system" in told
@@ -163,7 +166,7 @@ def test_an_attempt_that_the_keeper_cannot_fork_is_taken_back_and_made_again(liv
 def test_many_clients_at_once_get_a_job_each(live):
     words = [sys.executable, "-m", "backfill", "submit", "--parsable", "-H", "--", "true"]
     some = [subprocess.Popen(words, env=live.env, stdout=subprocess.PIPE, text=True) for _ in range(MANY)]
-    numbers = [int(one.communicate(timeout=120)[0]) for one in some]
+    numbers = [int(one.communicate(timeout=PATIENCE_S)[0]) for one in some]
     assert sorted(numbers) == [*range(1, MANY + 1)]
 
 

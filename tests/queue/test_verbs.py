@@ -190,7 +190,7 @@ def test_a_running_job_is_ended_and_runs_again(live):
 
 
 def test_a_requeued_job_can_still_be_cancelled(live):
-    live.configure("easy", grace="30s")
+    live.configure("easy", grace="600s")
     number = live.submit("--wrap", "trap '' TERM; touch on; while :; do sleep 0.1; done")
     live.until(lambda: (live.folder / "on").exists())
     live.run("requeue", number)
@@ -228,9 +228,10 @@ def test_a_suspended_job_can_be_cancelled_and_its_limit_runs_on(live):
     live.run("cancel", number)
     live.run("wait", number, check=None)
     assert live.job(number)["state"] == "CANCELLED"
-    limited = live.submit("-t", "2s", "--", "sleep", 600)
-    live.until(lambda: live.job(limited)["state"] == "RUNNING")
-    live.run("suspend", limited)
+    limited = live.submit("-t", "5s", "--", "sleep", 600)
+    state = lambda: {job["id"]: job["state"] for job in live.request("queue", ended=9)["jobs"]}[limited]  # noqa: E731
+    live.until(lambda: state() == "RUNNING")
+    live.request("suspend", ids=[limited])  # at once, before it is over
     live.run("wait", limited, check=None)
     assert live.job(limited)["state"] == "TIMEOUT"
 

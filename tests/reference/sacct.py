@@ -5,6 +5,7 @@ Texts of single cells mean what `accounting.slurm` says, which has tests of its 
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 from backfill.model.clock import Clock
 from backfill.model.schedule import NO_TIME
@@ -24,7 +25,7 @@ from backfill.traces.accounting.slurm import (
     tres_of,
     whole_jobs,
 )
-from backfill.traces.accounting.stays import Record, Stays
+from backfill.traces.accounting.stays import Record, Stays, check_amounts
 from backfill.traces.broken import BrokenLine, BrokenLines, Field
 from backfill.traces.dates import EXPECTED, ZONELESS, Instants, zone_of
 from backfill.traces.files import Source
@@ -38,7 +39,7 @@ TRES = "amounts such as cpu=4,mem=8G"
 
 def read(text: str, zone: str | None = None) -> Accounted:
     broken, notes = BrokenLines("f"), list[str]()
-    table = Stays.of(whole_jobs(lines(text, broken, zone, notes)))
+    table = Stays.of(whole_jobs(lines(text, broken, zone, notes), broken), "f")
     return workload_of(table, Source("f", text.encode(), ""), broken, clock=Clock(0, zone or "UTC"), notes=notes)
 
 
@@ -52,7 +53,7 @@ def lines(text: str, broken: BrokenLines, zone: str | None, notes: list[str]) ->
         ways = readings(row.split("|"), names)
         problem = BrokenLine("the line", row, f"{len(names)} columns, not {row.count('|') + 1}")
         for cells in ways:
-            instants = Instants(zone_of(zone))
+            instants = Instants(zone_of(zone), 0)
             try:
                 records, aside, step = stays(dict(zip(names, cells, strict=True)), instants)
             except BrokenLine as bad:
@@ -108,16 +109,16 @@ def stays(cells: dict[str, str], instants: Instants) -> tuple[list[tuple[str, Re
         except ValueError:
             raise BrokenLine(name.capitalize(), text, EXPECTED) from None
 
-    def whole(name: str, said: str) -> int:
+    def whole(name: str, said: str, most: int = 2**40) -> int:
         text = cell(name)
-        if text and not (text.isascii() and text.isdecimal() and len(text) < 13):
-            raise BrokenLine(said, text, "a whole number")
+        if text and not (text.isascii() and text.isdecimal() and int(text) <= most):
+            raise BrokenLine(said, text, f"a whole number from 0 to {most:,}")
         return int(text or "0")
 
     job = cell("jobid") or cell("jobidraw")
     if "." in job or "." in cell("jobidraw"):
         return [], (), 1
-    if not job[:1].isdecimal():
+    if not job[:1].isdecimal() or not job.isprintable() or job != job.strip():
         raise BrokenLine("JobID", job, "a number")
     state = Field("State", state_of, "a state of a job such as COMPLETED")[cell("state")]
     if state == "REVOKED":
@@ -126,11 +127,16 @@ def stays(cells: dict[str, str], instants: Instants) -> tuple[list[tuple[str, Re
     cpus = whole("ncpus", "NCPUS") or held.cpus or whole("reqcpus", "ReqCPUS") or asked.cpus
     nodes = whole("nnodes", "NNodes") or held.nodes or asked.nodes
     size, each = Field("ReqMem", memory_of, "an amount such as 4000M, 4Gn or 2Gc")[cell("reqmem")]
+    gpus = held.gpus or asked.gpus
+    memory = max(held.memory, asked.memory or size * {"n": max(nodes, 1), "c": cpus, "": 1}[each])
+    check_amounts(SimpleNamespace(cpus=cpus, nodes=nodes, gpus=gpus, memory=memory))
     hosts = Field("NodeList", host_names, "a list of nodes such as n[01-03,7]")[cell("nodelist")]
     submit, eligible, start, end = (instant(name) for name in ("submit", "eligible", "start", "end"))
     runtime = NO_TIME
     if cell("elapsedraw"):
-        runtime = whole("elapsedraw", "ElapsedRaw") * SECOND
+        if not (cell("elapsedraw").isascii() and cell("elapsedraw").isdecimal() and len(cell("elapsedraw")) < 13):
+            raise BrokenLine("ElapsedRaw", cell("elapsedraw"), "a whole number")
+        runtime = int(cell("elapsedraw")) * SECOND
         if runtime > TIME_MAX:
             raise BrokenLine("ElapsedRaw", cell("elapsedraw"), "at most 100,000,000,000 s")
     elif cell("elapsed"):
@@ -142,9 +148,7 @@ def stays(cells: dict[str, str], instants: Instants) -> tuple[list[tuple[str, Re
     minutes = next((name for name in ("timelimitraw", "timelimit") if cell(name) not in UNSTATED), "")
     if minutes == "timelimitraw" or cell(minutes).isdecimal():
         said = {"timelimitraw": "TimelimitRaw", "timelimit": "Timelimit"}[minutes]
-        walltime = NO_TIME if unlimited else whole(minutes, said) * 60 * SECOND
-        if walltime > TIME_MAX:
-            raise BrokenLine(said, cell(minutes), "at most 1,666,666,666 minutes")
+        walltime = NO_TIME if unlimited else whole(minutes, said, 10**11 // 60) * 60 * SECOND
     elif minutes and not unlimited:
         walltime = Field("Timelimit", span_of, "a span such as 1-02:03:04, UNLIMITED or Partition_Limit")[cell(minutes)]
     suspended = Field("Suspended", lambda text: span_of(text) if text else 0, A_SPAN)[cell("suspended")] > 0
@@ -159,8 +163,8 @@ def stays(cells: dict[str, str], instants: Instants) -> tuple[list[tuple[str, Re
         unlimited=unlimited or walltime == UNLIMITED,
         nodes=nodes or len(hosts),
         cpus=cpus,
-        memory=max(held.memory, asked.memory or size * {"n": max(nodes, 1), "c": cpus, "": 1}[each]),
-        gpus=held.gpus or asked.gpus,
+        memory=memory,
+        gpus=gpus,
         status=state.lower(),
         unfinished=state in UNFINISHED,
         again=state in AGAIN,

@@ -118,6 +118,22 @@ def test_lsf_a_job_that_never_started_and_broken_records(log):
     assert (found.never_ran.tolist(), found.dropped) == ([True], {"broken line": 1})
 
 
+@pytest.mark.parametrize(("field", "told"), [
+    ("end", "event time is '9223372036854775808'; expected a whole number from 0 to 100,000,000,000"),
+    ("start", "startTime is '9223372036854775808'; expected a whole number from 0 to 100,000,000,000"),
+    ("idx", "idx is '9223372036854775808'; expected a whole number from 0 to 1,099,511,627,776"),
+])  # fmt: skip
+def test_lsf_numbers_that_no_job_can_have_break_their_line(log, field, told):
+    found = log("lsf", lsf() + lsf(**{field: 2**63}))
+    assert (len(found), found.dropped) == (1, {"broken line": 1})
+    assert any(f"/log:2: {told}" in note for note in found.notes)
+    slots = lsf().replace('"2*n1"', f'"{2**63}*n1"')
+    with pytest.raises(WorkloadError, match="log:1: execHosts is '9223372036854775808'; expected a whole number"):
+        log("lsf", slots)
+    with pytest.raises(WorkloadError, match="log:1: mem is '9999"):
+        log("lsf", lsf().replace("mem=2000.00", "mem=" + "9" * 400))
+
+
 # --- Grid Engine ----------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +215,22 @@ def test_htcondor_history(log, text):
     assert (jobs.user[0], jobs.group[0]) == ("ann", "phys")
     assert found.dropped == {"still waiting or running when the log was written": 1}
     assert any("skipped: 1 job of the scheduler" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("more", "told"), [
+    ({"QDate": 2**63}, "QDate is '9223372036854775808'; expected seconds since 1970"),
+    ({"CompletionDate": 10**400}, f"CompletionDate is '1{'0' * 56}...'; expected seconds since 1970"),
+    ({"RequestCpus": 2**63}, "RequestCpus is '9223372036854775808'; expected a number up to 1,099,511,627,776"),
+    ({"RequestMemory": 2**40, "MaxHosts": 2, "JobUniverse": 11},
+     "memory is '2305843009213693952'; expected 0 to 1,152,921,504,606,846,976"),
+    ({"MaxRuntime": 10**12}, "MaxRuntime is '1000000000000'; expected a number up to 100,000,000,000"),
+    ({"ConcurrencyLimits": "lic:many"}, "ConcurrencyLimits is 'many'; expected a whole number from 0 to"),
+])  # fmt: skip
+@pytest.mark.parametrize("write", [long, lambda ads: json.dumps(ads, indent=0)], ids=["long", "json"])
+def test_htcondor_numbers_that_no_job_can_have_break_their_line(log, more, told, write):
+    found = log("htcondor", write([ad(), ad(1, **more)]))
+    assert (len(found), found.dropped) == (1, {"broken line": 1})
+    assert any(f"/log:{len(ad()) + (2 if write is long else 4)}: {told}" in note for note in found.notes), found.notes
 
 
 def test_htcondor_broken_ads(log):

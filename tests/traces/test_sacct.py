@@ -103,7 +103,7 @@ def test_a_broken_line_is_named_and_left_out(dump):
         "dump.psv:3: State is 'PERHAPS'; expected a state of a job such as COMPLETED",
         "dump.psv:4: Submit is 'yesterday'; expected a number of seconds or a date such as 2026-03-01T12:00:00 or "
         "2026-03-01 12:00+01:00",
-        "dump.psv:5: NCPUS is 'eight'; expected a whole number",
+        "dump.psv:5: NCPUS is 'eight'; expected a whole number from 0 to 1,099,511,627,776",
     ]
     assert "and 1 more broken lines" in log.notes
     with pytest.raises(WorkloadError, match=r"dump\.psv:2: State is 'PERHAPS'"):
@@ -117,6 +117,12 @@ def test_what_is_no_dump_is_refused(dump):
         dump("JobID  JobName  State", "1      a        COMPLETED")
     with pytest.raises(UsageError, match="no header and 10 columns; name them with --fields"):
         dump(ONE)
+    with pytest.raises(
+        WorkloadError, match=r"dump.psv:1: is JSON; .* \(`backfill import slurm` reads that of sacct --json"
+    ):
+        dump(*(HERE / "sacct.json").read_text().splitlines())
+    with pytest.raises(WorkloadError, match="is JSON"):
+        dump('{"meta": {}, "jobs": []}')
 
 
 def test_jobs_that_wait_or_run_and_steps_are_no_jobs(dump):
@@ -310,3 +316,23 @@ def test_four_thousand_jobs_of_a_site():
     assert np.median(memory[eights]) == 8 * 3000 * MIB  # per cpu, though the dump says 2^31 + 3000 per node
     assert jobs.tasks.max() == 8
     assert (jobs.requested.all(), jobs.waited.min()) == (True, 0)
+
+
+def test_an_array_behind_an_array_has_no_more_dependencies_than_can_be_held(dump, monkeypatch):
+    monkeypatch.setattr("backfill.traces.accounting.records.EDGES_MAX", 7)
+    first = [ONE.replace("1|", f"1_{task}|", 1) + "|" for task in range(3)]
+    second = [ONE.replace("1|", f"2_{task}|", 1) + "|sbatch --dependency=afterok:1 x.sh" for task in range(3)]
+    log = dump(HEAD + "|SubmitLine", *first, *second)
+    assert len(log.jobs.after.items) == 6
+    assert log.assumed["dependency beyond the first 7 of the log: not waited for"] == 1
+
+
+def test_lists_of_nodes_have_no_more_names_than_can_be_held(dump, monkeypatch):
+    monkeypatch.setattr("backfill.traces.accounting.stays._SEATS_MAX", 9)
+    lines = [ONE.replace("1|", f"{job}|", 1) + f"|n[1-{size}]" for job, size in ((1, 4), (2, 4), (3, 5))]
+    assert len(dump(HEAD + "|NodeList", *lines)) == 3
+    with pytest.raises(WorkloadError, match=r"dump.psv: its different lists of nodes have more than 9 names"):
+        dump(HEAD + "|NodeList", *lines, ONE.replace("1|", "4|", 1) + "|n7")
+    for text in ("n[1-1000000,1-1000000]", "n[1-2000][1-2000]", "n[0-999999][0-999999]"):
+        with pytest.raises(ValueError, match=r"\d-\d"):
+            host_names(text)

@@ -12,6 +12,7 @@ from backfill.model.clock import Clock
 from backfill.model.errors import BackfillError, InputError, UsageError, WorkloadError
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Workload
+from backfill.traces.files import Source
 from backfill.traces.swf import read_swf, write_swf
 from tests.traces.jobs import SHARED, needs_logs, same, swf_workloads
 
@@ -431,5 +432,23 @@ def test_what_unpacks_to_no_log_is_refused_before_all_of_it_is_in_memory(tmp_pat
         with pytest.raises(WorkloadError, match=told):
             read_swf(path)
         assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_log_that_unpacks_to_a_hundred_times_its_size_is_refused_as_soon_as_it_is_large(tmp_path):
+    path = tmp_path / "bomb.csv.gz"
+    before = ";".join(str(job) for job in range(6_000))
+    with gzip.open(path, "wb", compresslevel=6) as out:
+        out.write(b"job,submit,runtime,after\n")
+        for job in range(3_500):  # 101 MB, more than 20 million dependencies
+            out.write(f"{job},0,1,{before}\n".encode())
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            WorkloadError, match=r"bomb.csv.gz:\d+: unpacks to more than 64 MiB, \d{3} times what it takes"
+        ):
+            Source.of(path)
+        assert tracemalloc.get_traced_memory()[1] < 90 << 20
     finally:
         tracemalloc.stop()

@@ -409,3 +409,10 @@ def test_a_think_time_without_a_job_before_it_is_refused(tmp_path):
         WorkloadError, match=r"log.csv:2: think is '5'; expected nothing, because the job has no `after`"
     ):
         read_table(tmp_path / "log.csv")
+
+
+def test_too_many_dependencies_are_refused_with_the_line(monkeypatch):
+    monkeypatch.setattr("backfill.traces.table.EDGES_MAX", 3)
+    rows = ("job,submit,runtime,after", "a,0,1,", "b,0,1,a", "c,0,1,a;b;a")
+    assert len(table(*rows).jobs.after.items) == 3
+    assert refusal(*rows, "d,0,1,a") == "5: more than 3 dependencies up to here"

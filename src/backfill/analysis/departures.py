@@ -126,8 +126,13 @@ def departures(promises: Promises, rows: Ints, jobs: int) -> list[Change]:
     return promised.changes(0) if len(promised) else []
 
 
-def departure_metrics(departures: Departures, workload: Workload, schedule: Schedule) -> dict[str, float | int | None]:
+def departure_metrics(
+    departures: Departures, workload: Workload, schedule: Schedule, there: NDArray[np.bool_]
+) -> dict[str, float | int | None]:
     """Metrics of how promised departures of projects changed and were kept; empty if none was promised.
+
+    there: the jobs that are not left out as warm-up or cool-down, shape (jobs,); only projects none of whose jobs is
+    left out count.
 
     promised_projects: those that were promised a departure and all of whose jobs ran. moved_departures: how often a
     promised departure became another one, but for jobs of the project that came later. moved_projects: projects of
@@ -139,12 +144,15 @@ def departure_metrics(departures: Departures, workload: Workload, schedule: Sche
     if not len(departures):
         return {}
     spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
+    codes = workload.jobs.project.codes
+    counts = np.ones(len(spans.whole), np.bool_)
+    counts[codes[(codes >= 0) & ~there]] = False
     project = departures.project[departures.first[:-1]]
     first, last = departures.promised
-    whole = spans.whole[project]
+    whole = (spans.whole & counts)[project]
     slip = (spans.end[project] - first)[whole]
     far = departures.moves
-    moved = np.flatnonzero(far)
+    moved = np.flatnonzero((far != 0) & counts[departures.project])
     mean_move, max_move = _mean_and_most(np.abs(far[moved]))
     mean_slip, max_slip = _mean_and_most(slip[slip > 0])
     return {

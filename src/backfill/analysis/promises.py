@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.model.clock import instant_text
 from backfill.model.promises import CAUSES, MOVED, Promises
@@ -68,17 +69,20 @@ def _change(row: Row) -> Change:
     return Change(at, start, CAUSES[cause], job, by)
 
 
-def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float | int | None]:
-    """Metrics of how the promises of jobs that ran changed and were kept. promises: those of all jobs.
+def promise_metrics(promises: Promises, schedule: Schedule, there: NDArray[np.bool_]) -> dict[str, float | int | None]:
+    """Metrics of how the promises of jobs that ran changed and were kept.
+
+    promises: those of all jobs. there: the jobs that are not left out as warm-up or cool-down, shape (jobs,).
 
     promised_jobs: those that were promised a start. moved_promises: how often a promised start became another one.
     moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. The others: see `kept_metrics`.
     """
+    promises = promises.take(np.flatnonzero(there[promises.job]))
     order = np.argsort(promises.job, kind="stable")
     again = np.diff(promises.job[order], prepend=-1) == 0
     moved = np.diff(promises.start[order], prepend=0) != 0
     changed = promises.take(order[again & moved & (promises.cause[order] > 0)])
-    kept = kept_metrics(schedule)
+    kept = kept_metrics(schedule, there)
     return {
         "promised_jobs": kept.pop("promised_jobs"),
         "moved_promises": len(changed),
@@ -88,13 +92,15 @@ def promise_metrics(promises: Promises, schedule: Schedule) -> dict[str, float |
     }
 
 
-def kept_metrics(schedule: Schedule) -> dict[str, float | int | None]:
+def kept_metrics(schedule: Schedule, there: NDArray[np.bool_]) -> dict[str, float | int | None]:
     """Metrics of how the first promises of jobs that ran were kept.
+
+    there: the jobs that are not left out as warm-up or cool-down, shape (jobs,).
 
     promised_jobs: those that were promised a start. kept_promises: those of them that started no later than first
     promised. mean_slip_s, max_slip_s: start - first promise of those that started later.
     """
-    ran = np.flatnonzero((schedule.promise != NO_TIME) & schedule.ran)
+    ran = np.flatnonzero((schedule.promise != NO_TIME) & schedule.ran & there)
     slip = (schedule.start - schedule.promise)[ran]
     late = slip[slip > 0] / SECOND
     return {

@@ -58,7 +58,11 @@ class ClassError:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The comparison of a simulation with the waits that the log recorded. A wait is start - submit here."""
+    """The comparison of a simulation with the waits that the log recorded.
+
+    A wait is start - submit here; of a job that the simulation ran several times, its last start - submit, without the
+    time for which it ran before.
+    """
 
     policy: str
     jobs: int  # with a recorded wait, that ran in the simulation as well
@@ -159,6 +163,10 @@ def replay(result: Simulated) -> Replay | None:
     submit, runtime = recorded.submit[counted], (recorded.end - recorded.start)[counted]
     real = recorded.start[counted] - submit
     simulated = result.schedule.start[recorded.rows[counted]] - submit
+    if result.schedule.runs is not None:
+        runs = result.schedule.runs_of(recorded.rows[counted])
+        again = np.flatnonzero(np.diff(runs.job) == 0)  # runs before the last one
+        np.subtract.at(simulated, runs.job[again], runs.length[again])
     apart = np.abs(simulated - real)
     size, run = class_of(recorded.procs[counted], SIZES).codes, class_of(runtime, RUNS).codes
     return Replay(

@@ -1,4 +1,4 @@
-"""backfill anonymize: a workload without the names of people, so that it can be shared."""
+"""backfill anonymize: a workload without names, so that it can be shared."""
 
 import os
 from typing import TYPE_CHECKING, Annotated
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @examples(
     "backfill anonymize jobs.csv --out share.csv",
-    "backfill anonymize jobs.csv --platform jobs.toml --out share.csv --also partition,node,feature",
+    "backfill anonymize jobs.csv --platform jobs.toml --out share.csv --keep partition,qos",
     "backfill anonymize march.csv --out share.csv --aliases secret.csv",
 )
 def anonymize(
     log: Annotated[str, typer.Argument(metavar="LOG", help="A workload file; convert other logs with import first.")],
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="The copy; ends in .swf, .csv (.gz) or .parquet.")],
     platform: PlatformFile = None,
-    also: Annotated[
+    keep: Annotated[
         str,
         typer.Option(
-            "--also",
+            "--keep",
             metavar="KIND,...",
-            help="Further kinds of names to replace: partition, queue, qos, site, node, feature, licence.",
+            help="Kinds of names to keep: partition, queue, qos, site, node, feature, licence, resource, status.",
         ),
     ] = "",
     aliases: Annotated[
@@ -47,24 +47,25 @@ def anonymize(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Replace users, groups, projects and names of jobs, keep all that policies see, and print what was replaced."""
-    from backfill.traces.anonymous import Aliases, anonymous, anonymous_platform, check_kinds
+    """Replace all names, keep all that policies see, and print what was replaced."""
+    from backfill.traces.anonymous import Aliases, anonymous, anonymous_platform
     from backfill.traces.inventory import read_platform
     from backfill.traces.write import check_suffix, write
 
     if log.startswith("model:"):
         raise UsageError("a generated workload has no names to replace; give a file")
-    kinds = tuple(kind.strip() for kind in also.split(",") if kind.strip())
-    check_kinds(kinds)
+    kept = tuple(kind.strip() for kind in keep.split(",") if kind.strip())
+    known = Aliases(keep=kept)
     suffix = check_suffix(out)
     check_outputs({"the log": log, "the platform": platform}, out=out, aliases=aliases)
     machine = read_platform(platform) if platform else None
     nodes = beside(out, suffix) if machine is not None else None
-    known = Aliases.read(aliases) if aliases is not None and os.path.exists(aliases) else Aliases()
+    if aliases is not None and os.path.exists(aliases):
+        known = Aliases.read(aliases, kept)
     resources = tuple(name for name in machine.resources if name != "cpus") if machine else ()
     workload = read(log, resources=resources, machines=machine)
-    hidden = anonymous_platform(machine, known, kinds) if machine else None
-    copy, replaced = anonymous(workload, known, kinds)
+    hidden = anonymous_platform(machine, known) if machine else None
+    copy, replaced = anonymous(workload, known)
     write(copy, out)
     print_lines(_table(workload, replaced))
     say.note(f"wrote {out}: {len(copy):,} jobs")

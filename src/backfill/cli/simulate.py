@@ -79,7 +79,11 @@ def simulate(
     ] = None,
     runs: Annotated[
         str | None,
-        typer.Option("--runs", metavar="OUT.csv", help="Write every run: a job that was requeued has several."),
+        typer.Option(
+            "--runs",
+            metavar="OUT.csv",
+            help="Write every run: a job that was requeued has several; - is standard output.",
+        ),
     ] = None,
     as_json: Json = False,
     report: Report = None,
@@ -88,10 +92,13 @@ def simulate(
     verbose: Verbose = False,
 ) -> None:
     """Run one policy over one workload, and print how it did."""
-    if schedule == "-" and as_json:
-        raise UsageError("--schedule - and --json cannot both use standard output; give --schedule a file name")
+    printed = [option for option, out in (("--schedule", schedule), ("--runs", runs)) if out == "-"]
+    if len(printed) + as_json > 1:
+        others = " and ".join([*(f"{option} -" for option in printed), *(["--json"] if as_json else [])])
+        raise UsageError(f"{others} cannot both use standard output; give {printed[-1]} a file name")
     read = {"the log": log, "the events": options.events}
-    check_outputs(read, schedule=None if schedule == "-" else schedule, runs=runs, report=report)
+    files = {name: None if out == "-" else out for name, out in (("schedule", schedule), ("runs", runs))}
+    check_outputs(read, **files, report=report)
     if save is not None:
         check_folder(save)
 
@@ -113,11 +120,11 @@ def simulate(
     if schedule is not None:
         write_schedule(result.schedule, sys.stdout if schedule == "-" else schedule)
     if runs is not None:
-        write_runs(result.schedule, runs)
+        write_runs(result.schedule, sys.stdout if runs == "-" else runs)
     keep(result, report, save)
     if as_json:
         print_json(result.to_dict() | ({"violations": violations} if check else {}))
-    elif schedule != "-":
+    elif not printed:
         _print(result)
     if violations:
         for line in violations:
@@ -128,7 +135,7 @@ def simulate(
     same: dict[str, object] = {
         **{f"--{name.replace('_', '-')}": value for name, value in (vars(machine) | vars(part)).items()},
         **{f"--{name}": getattr(options, name) for name in ("overrun", "ties", "events", "lost", "estimates", "seed")},
-        "--runs": runs,
+        "--runs": files["runs"],
         "--dangles": result.policy.dangles and len(workload.jobs.after.items) > 0,
     }
     usual = (vars(Part()) | vars(RunOptions())).items()

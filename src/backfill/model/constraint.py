@@ -10,6 +10,7 @@ from backfill.model.errors import quote
 
 EXPECTED = "features joined by & and |, with a ! in front of those that a node must not have"
 NAME = "a text without spaces, brackets and & | ! * ; ,"
+PLAIN = "a text without * ; and ,"  # what is_name allows
 GPU_TYPE = NAME + " :"  # a job asks for GPUs as `type:count`
 _FEATURE = re.compile(r"[^\s&|!*;,()\[\]{}]+")
 
@@ -33,6 +34,11 @@ def with_feature(constraint: str, name: str) -> str:
     if constraint and not parts:
         raise ValueError(f"{quote(constraint)} rules out {quote(name)}")
     return "|".join(f"{part}&{name}" for part in parts) or name
+
+
+def is_name(name: str) -> bool:
+    """Whether a node, partition or licence may be called so: names stand in lists such as `a*2;b*3`."""
+    return bool(name) and name.isprintable() and not any(mark in name for mark in "*;,")
 
 
 def is_gpu_type(name: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from backfill.model.constraint import is_name
 from backfill.model.units import parse_size
 
 AMOUNT = 'a whole number from 0 to 2^62 - 1, or a text with K, M, G or T such as "32G"'
@@ -21,8 +22,8 @@ def _size(value: Any) -> Any:
 
 
 def plain(name: str) -> str:
-    """Names stand in lists such as `a*2;b*3`. Raises ValueError."""
-    if not name or not name.isprintable() or any(c in name for c in "*;,"):
+    """The name, if a node, partition or licence may be called so. Raises ValueError."""
+    if not is_name(name):
         raise ValueError
     return name
 

@@ -76,6 +76,7 @@ class Job:
     promise: int | None = None  # the first start that the policy promised
     promised: int = 0  # when it did
     start: int | None = None
+    ran: int = 0  # for how long its earlier attempts ran
     spawned: int | None = None
     processes: Facts = field(default_factory=dict)  # of the attempt, once they were seen
     end: int | None = None
@@ -454,6 +455,7 @@ class Book:
     def _preempted(self, job: Job, event: Event) -> None:
         self._give_back(job)
         job.preemptions += 1
+        job.ran += event.t - (event.t if job.start is None else job.start)
         job.start = job.spawned = None
         job.cause, job.yields = "", False
         job.why = job.why if job.due is not None else ""
@@ -492,6 +494,7 @@ class Book:
         elif not event.data.get("asked"):
             job.restarts += 1
         job.yields = False
+        job.ran += event.t - (event.t if job.start is None else job.start)
         job.start = job.spawned = None
         job.why = job.cause = ""
         self.review.add(job.id)

@@ -78,8 +78,8 @@ def row(job: Job) -> Facts:
 
 
 def waited(job: Job) -> int | None:
-    """From submit to start, in microseconds; None for a job that never started."""
-    return None if job.start is None else job.start - job.submit
+    """From submit to start, in microseconds, without the time for which it ran before; None if it never started."""
+    return None if job.start is None else job.start - job.submit - job.ran
 
 
 def used(job: Job) -> float | None:

@@ -17,6 +17,7 @@ from backfill.traces.machines import Kind, platform_of
 from backfill.traces.notes import REPEATED, check_repeats, counted, oddities, repeated, told
 
 RESOURCES = ("cpus", "memory", "gpu_milli")
+PHASES = ("pending", "running", "succeeded", "failed", "unknown")  # of pods, in lower case
 _MIB = 2**20
 _MOST = 2**40  # of milli-cpus and MiB
 _GPUS_MAX = 10**6  # and thousandths of one

@@ -1,4 +1,4 @@
-"""Workloads and platforms without the names of people, so that they can be shared.
+"""Workloads and platforms without names, so that they can be shared.
 
 All that a policy sees stays: times, sizes, who shares a name with whom, and the order in which names first appear.
 """
@@ -13,12 +13,21 @@ import numpy as np
 from backfill.model.errors import BadArgument, UsageError, at
 from backfill.model.partitions import Limit, Rules
 from backfill.model.platform import Platform
-from backfill.model.workload import Jobs, Labels, Workload
+from backfill.model.workload import RESOURCES, Labels, Workload
+from backfill.traces.accounting import slurm
+from backfill.traces.alibaba import PHASES
+from backfill.traces.alibaba import RESOURCES as ALIBABA
 from backfill.traces.files import written_text
+from backfill.traces.swf_lines import STATUS
 
-PEOPLE = ("job", "user", "group", "project")  # columns that are replaced by themselves
-PLACES = ("partition", "queue", "qos", "site", "node", "feature", "licence")  # that can be replaced as well
-_PREFIX = {"partition": "part", "feature": "f", "licence": "lic", "node": "n"}
+PEOPLE = ("user", "group", "project")  # kinds of names of which every one is replaced
+OTHERS = ("partition", "queue", "qos", "site", "node", "feature", "licence", "resource", "status")  # that may be kept
+_LABELS = ("user", "group", "project", "partition", "queue", "qos", "site", "status")  # columns of such names
+_HARMLESS = {
+    "status": {*STATUS.values(), *map(slurm.status_of, slurm.STATES), *PHASES},
+    "resource": {*RESOURCES, *ALIBABA},
+}
+_PREFIX = {"partition": "part", "licence": "lic", "node": "n"}
 _HEADER = ("kind", "name", "alias")
 
 
@@ -27,11 +36,18 @@ class Aliases:
     """The alias of each name, by kind; the same name of a kind gets the same alias for ever."""
 
     known: dict[str, dict[str, str]] = field(default_factory=dict)
+    keep: Sequence[str] = ()  # kinds of OTHERS that have no aliases
+    met: set[tuple[str, str]] = field(default_factory=set)  # kinds and names that were asked for
+
+    def __post_init__(self) -> None:
+        """Raise UsageError unless names of these kinds may be kept."""
+        if bad := next((kind for kind in self.keep if kind not in OTHERS), None):
+            raise BadArgument("keep", bad, ", ".join(OTHERS))
 
     @classmethod
-    def read(cls, path: str | Path) -> "Aliases":
+    def read(cls, path: str | Path, keep: Sequence[str] = ()) -> "Aliases":
         """The aliases in a CSV with the columns kind, name and alias. Raises UsageError."""
-        aliases = cls()
+        aliases = cls(keep=keep)
         try:
             with open(path, encoding="utf-8", newline="") as lines:
                 rows = [*csv.reader(lines)]
@@ -40,7 +56,7 @@ class Aliases:
         for line, row in enumerate(rows, start=1):
             if line == 1 and tuple(row) == _HEADER:
                 continue
-            if line == 1 or len(row) != 3 or row[0] not in (*PEOPLE, *PLACES):
+            if line == 1 or len(row) != 3 or row[0] not in ("job", *PEOPLE, *OTHERS):
                 raise UsageError(at(str(path), line, f"expected the columns {','.join(_HEADER)}, and a kind of names"))
             aliases.known.setdefault(row[0], {})[row[1]] = row[2]
         return aliases
@@ -52,12 +68,25 @@ class Aliases:
             sheet.writerow(_HEADER)
             sheet.writerows((kind, name, alias) for kind, names in self.known.items() for name, alias in names.items())
 
+    def hides(self, kind: str, name: str) -> bool:
+        """Whether a name of a kind is replaced: unless it is kept, a number, or a word that all logs use."""
+        if kind in PEOPLE:
+            return True
+        return not (kind in self.keep or _is_number(name) or name in _HARMLESS.get(kind, ()))
+
     def of(self, kind: str, name: str) -> str:
-        """The alias of a name: user1, user2, ... in the order in which they are asked for."""
+        """What stands for a name: user1, user2, ... in the order in which they are asked for, or the name itself."""
+        self.met.add((kind, name))
+        if not self.hides(kind, name):
+            return name
         names = self.known.setdefault(kind, {})
         if name not in names:
             names[name] = f"{_PREFIX.get(kind, kind)}{len(names) + 1}"
         return names[name]
+
+    def of_either(self, kind: str, other: str, name: str) -> str:
+        """What stands for a name that is of the first kind if it was met as one, and else of the other one."""
+        return self.of(kind if (kind, name) in self.met else other, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,58 +98,72 @@ class Replaced:
     jobs: int  # that have one
 
 
-def check_kinds(kinds: Sequence[str]) -> None:
-    """Raise UsageError unless all are kinds of names that can be replaced as well."""
-    if bad := next((kind for kind in kinds if kind not in PLACES), None):
-        raise BadArgument("also", bad, ", ".join(PLACES))
-
-
-def anonymous(workload: Workload, aliases: Aliases, also: Sequence[str] = ()) -> tuple[Workload, list[Replaced]]:
+def anonymous(workload: Workload, aliases: Aliases) -> tuple[Workload, list[Replaced]]:
     """The workload with aliases in place of names, and what was replaced.
 
-    Users, groups, projects and ids that are no numbers are; `also` names further kinds, of PLACES. Its own name and
-    the hash of its file go too. Raises UsageError.
+    Its own name and the hash of its file go too, and a time zone that nobody knows. aliases: with those of the
+    platform, if there is one.
     """
-    check_kinds(also)
     jobs, replaced = workload.jobs, list[Replaced]()
     columns: dict[str, object] = {}
-    for kind in ("user", "group", "project", *(k for k in ("partition", "queue", "qos", "site") if k in also)):
+    ids = [str(job) for job in jobs.job]
+    if count := sum(aliases.hides("job", job) for job in ids):
+        columns["job"] = np.array([aliases.of("job", job) for job in ids], object)
+        replaced.append(Replaced("job", count, count))
+    for kind in _LABELS:
         labels: Labels = jobs[kind]
         columns[kind] = Labels(labels.codes, tuple(aliases.of(kind, name) for name in labels.names))
-        replaced.append(Replaced(kind, len(labels.names), int((labels.codes >= 0).sum())))
-    ids = [str(job) for job in jobs.job]
-    named = np.array([not _is_number(job) for job in ids], np.bool_)
-    if named.any():
-        columns["job"] = np.array(
-            [aliases.of("job", job) if no else job for job, no in zip(ids, named, strict=True)], object
-        )
-    replaced.insert(0, Replaced("job", int(named.sum()), int(named.sum())))
-    licences = workload.licences
-    if "licence" in also:
-        licences = tuple(aliases.of("licence", name) for name in licences)
-        replaced.append(Replaced("licence", len(licences), int((np.diff(jobs.licences.first) > 0).sum())))
-    if {"node", "feature"} & set(also):
-        constraint = jobs.constraint
-        nodes = set(aliases.known.get("node", {}))
-        texts = tuple(_terms(text, aliases, nodes, also) for text in constraint.names)
-        columns["constraint"] = Labels(constraint.codes, texts)
-        replaced.append(Replaced("feature", len(texts), int((constraint.codes >= 0).sum())))
-    changed: Jobs = jobs.replace(**columns)
-    # Notes may quote lines of the file.
-    copy = replace(workload, jobs=changed, licences=licences, name="anonymous", sha256="", notes=(), platform=None)
+        replaced.append(_replaced(kind, labels, [aliases.hides(kind, name) for name in labels.names]))
+    licences = tuple(aliases.of_either("resource", "licence", name) for name in workload.licences)
+    hidden = np.array([new != old for new, old in zip(licences, workload.licences, strict=True)], np.bool_)
+    holders = np.unique(jobs.licences.jobs[hidden[jobs.licences.items]])
+    replaced.append(Replaced("licence", int(hidden.sum()), len(holders)))
+    texts = tuple(_terms(text, aliases) for text in jobs.constraint.names)
+    columns["constraint"] = Labels(jobs.constraint.codes, texts)
+    changed = [new != old for new, old in zip(texts, jobs.constraint.names, strict=True)]
+    replaced.append(_replaced("feature", jobs.constraint, changed))
+    resources = tuple(aliases.of_either("licence", "resource", name) for name in workload.resources)
+    for k, (new, old) in enumerate(zip(resources, workload.resources, strict=True)):
+        if new != old:
+            replaced.append(Replaced("resource", 1, int((jobs.demand[:, k] > 0).sum())))
+    copy = replace(
+        workload,
+        jobs=jobs.replace(**columns),
+        licences=licences,
+        resources=resources,
+        clock=None if workload.clock is None else replace(workload.clock, zone=workload.clock.name),
+        name="anonymous",
+        sha256="",
+        notes=(),  # they may quote lines of the file
+        platform=None,
+    )
     return copy, [each for each in replaced if each.jobs]
 
 
-def anonymous_platform(platform: Platform, aliases: Aliases, also: Sequence[str] = ()) -> Platform:
-    """The platform with the same aliases; users and groups in its rules are replaced by themselves."""
-    check_kinds(also)
+def _replaced(kind: str, labels: Labels, hidden: Sequence[bool]) -> Replaced:
+    return Replaced(kind, sum(hidden), int(np.array([*hidden, False], np.bool_)[labels.codes].sum()))
+
+
+def anonymous_platform(platform: Platform, aliases: Aliases) -> Platform:
+    """The platform with the same aliases, also in its rules."""
 
     def names(kind: str, given: Sequence[str]) -> tuple[str, ...]:
-        return tuple(aliases.of(kind, name) for name in given) if kind in (*PEOPLE, *also) else tuple(given)
+        return tuple(aliases.of(kind, name) for name in given)
+
+    resource = {name: aliases.of("resource", name) for name in platform.resources}
+    resource |= {name: aliases.of("licence", name) for name in platform.node_licences}
+
+    def amounts(given: dict[str, int]) -> dict[str, int]:
+        return {resource.get(name) or aliases.of("resource", name): amount for name, amount in given.items()}
 
     def rules(each: Rules, kind: str) -> Rules:
-        name = names(kind, (each.name,))[0]
-        return replace(each, name=name, users=names("user", each.users), groups=names("group", each.groups))
+        return replace(
+            each,
+            name=aliases.of(kind, each.name),
+            max_size=amounts(each.max_size),
+            users=names("user", each.users),
+            groups=names("group", each.groups),
+        )
 
     def limit(number: int, each: Limit) -> Limit:
         return replace(
@@ -131,36 +174,36 @@ def anonymous_platform(platform: Platform, aliases: Aliases, also: Sequence[str]
             users=names("user", each.users),
             groups=names("group", each.groups),
             projects=names("project", each.projects),
+            running=amounts(each.running),
         )
 
-    licences = names("licence", platform.licences)
-    locked = dict(zip(platform.node_licences, names("licence", platform.node_licences), strict=True))
     return replace(
         platform,
         name="anonymous",
         nodes=names("node", platform.nodes),
-        features=tuple(names("feature", each) for each in platform.features),
+        features=tuple(
+            tuple(aliases.of_either("node", "feature", name) for name in each) for each in platform.features
+        ),
         sites=names("site", platform.sites) if platform.sites != ("",) else platform.sites,
-        licences=licences,
-        resources=tuple(locked.get(name, name) for name in platform.resources),
-        node_licences=tuple(locked.values()),
+        licences=names("licence", platform.licences),
+        resources=tuple(resource.values()),
+        node_licences=tuple(resource[name] for name in platform.node_licences),
         partitions=tuple(rules(each, "partition") for each in platform.partitions),  # type: ignore[misc]
         qos=tuple(rules(each, "qos") for each in platform.qos),
         limits=tuple(limit(number, each) for number, each in enumerate(platform.limits, start=1)),
     )
 
 
-def _is_number(job: str) -> bool:
-    """Whether an id tells nothing: digits, with the marks of array tasks, components and further runs."""
-    return bool(job) and not set(job) - set("0123456789_.[]+#-")
+def _is_number(name: str) -> bool:
+    """Whether a name tells nothing: digits, with the marks of array tasks, components and further runs."""
+    return not set(name) - set("0123456789_.[]+#-")
 
 
-def _terms(text: str, aliases: Aliases, nodes: set[str], also: Sequence[str]) -> str:
+def _terms(text: str, aliases: Aliases) -> str:
     """A constraint with aliases."""
 
     def alias(term: str) -> str:
         mark, name = ("!", term[1:]) if term.startswith("!") else ("", term)
-        kind = "node" if name in nodes else "feature"
-        return mark + (aliases.of(kind, name) if kind in also else name)
+        return mark + aliases.of_either("node", "feature", name)
 
     return "|".join("&".join(alias(term.strip()) for term in part.split("&")) for part in text.split("|"))

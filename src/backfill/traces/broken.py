@@ -6,6 +6,7 @@ from typing import TypeVar
 from backfill.model.errors import WorkloadError, at, quote
 
 BROKEN = "broken line"  # why a job is dropped
+COUNT_MAX = 2**40  # of the nodes, cpus or GPUs of a job, and the like
 _SHOWN = 3  # broken lines that are named
 _KEPT = 1 << 16  # values of a field that are remembered
 Value = TypeVar("Value")
@@ -16,6 +17,13 @@ class BrokenLine(ValueError):
 
     def __init__(self, field: str, value: str, expected: str) -> None:
         super().__init__(f"{field} is {quote(value)}; expected {expected}")
+
+
+def whole(name: str, text: str, most: int = COUNT_MAX) -> int:
+    """A whole number from 0 to `most`, as a field of that name has it. Raises BrokenLine."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= most):
+        raise BrokenLine(name, text, f"a whole number from 0 to {most:,}")
+    return int(text)
 
 
 class Field(dict[str, Value]):

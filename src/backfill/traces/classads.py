@@ -3,9 +3,10 @@
 Source: the HTCondor manual, "HTCondor's ClassAd Mechanism", and condor_history, options -long and -json.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
+
+from backfill.traces.json_values import value_at
 
 _WORDS = {"true": True, "false": False, "undefined": None, "error": None}
 
@@ -30,13 +31,13 @@ def ads_of(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _of_json(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    decoder, place, line = json.JSONDecoder(), 0, 1
+    place, line = 0, 1
     while place < len(text):
         if text[place] in " \t\r\n,[]":  # between ads, of an array or not
             line += text[place] == "\n"
             place += 1
             continue
-        ad, end = decoder.raw_decode(text, place)
+        ad, end = value_at(text, place)
         if not isinstance(ad, dict):
             raise ValueError(f"line {line} is {text[place:end][:60]!r}; expected a ClassAd")
         yield line, ad

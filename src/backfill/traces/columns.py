@@ -334,9 +334,20 @@ def _texts(column: Any) -> "list[str] | _Nested":
     return texts
 
 
+class _Lines:
+    """Writes rows of CSV with the line ends of the system at hand."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, row: str) -> None:
+        self._out.write(f"{row[:-2]}\n")
+
+
 def write_rows(out: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     """The CSV that `Columns` reads. `out` must not translate line ends."""
-    sheet = csv.writer(out, lineterminator="\n")
+    # A writer quotes a line end within a cell only if it is in its own.
+    sheet = csv.writer(_Lines(out), lineterminator="\r\n")
     sheet.writerow(header)
     sheet.writerows(rows)
     out.flush()

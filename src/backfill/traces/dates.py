@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from backfill.model.errors import BadArgument
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import SECOND, parse_seconds
+from backfill.model.units import SECOND, TIME_MAX, parse_seconds
 from backfill.model.workload import Ints
 from backfill.traces.fixed import Texts, number
 
@@ -34,14 +34,14 @@ def zone_of(name: str | None) -> tzinfo:
 class Instants:
     """Turns texts into microseconds since 1970, and remembers whether a date came without a zone."""
 
-    def __init__(self, zone: tzinfo = UTC) -> None:
-        """zone: of dates that name none."""
-        self._zone = zone
+    def __init__(self, zone: tzinfo = UTC, earliest: int = -TIME_MAX) -> None:
+        """zone: of dates that name none. earliest: what lies before it is no instant."""
+        self._zone, self._earliest = zone, earliest
         self._hours: dict[str, int] = {}  # `2026-03-01T12:`, of dates without a zone: they make most of most logs
         self.zoneless = self.dated = False
 
     def __call__(self, text: str) -> int:
-        """The microseconds of an instant. Raises ValueError."""
+        """The microseconds of an instant, within +-10^11 s. Raises ValueError."""
         try:
             return self._hours[text[:14]] + CLOCK[text[14:]]
         except KeyError:
@@ -85,8 +85,18 @@ class Instants:
 
     def _new(self, text: str) -> int:
         if len(text) == 19 and text[13] == ":" and text[14:] in CLOCK:
-            hour = self._hours[text[:14]] = self._date(f"{text[:14]}00:00")
-            return hour + CLOCK[text[14:]]
+            hour = self._date(f"{text[:14]}00:00")
+            if self._earliest <= hour <= TIME_MAX - 3600 * SECOND:
+                self._hours[text[:14]] = hour
+            return self._checked(text, hour + CLOCK[text[14:]])
+        return self._checked(text, self._parsed(text))
+
+    def _checked(self, text: str, micros: int) -> int:
+        if not self._earliest <= micros <= TIME_MAX:
+            raise ValueError(text)
+        return micros
+
+    def _parsed(self, text: str) -> int:
         if text.isascii() and text.isdigit() and len(text) < 11:
             return int(text) * SECOND
         if "-" not in text[1:] or "e" in text:

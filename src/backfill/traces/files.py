@@ -21,7 +21,9 @@ SUFFIXES = (".swf", ".swf.gz", ".csv", ".csv.gz", ".parquet")
 PARQUET = b"PAR1"
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
+EDGES_MAX = 2 * 10**7  # dependencies between the jobs of a log; more would take gigabytes and a minute
 _PIECE, _MOST, _MANY = 1 << 20, 8 << 20, 1 << 10  # bytes read at once, without a line, and of NUL
+_PACKED, _RATIO = 64 << 20, 100  # a packed log of more bytes is not so many times as large as its file
 _LOOKED_AT = 4 << 20  # bytes that readers look at as text at one time
 
 
@@ -60,7 +62,7 @@ class Source:
         raw.ahead = first
         try:
             opened = gzip.GzipFile(fileobj=raw, mode="rb") if first == _GZIP else raw  # type: ignore[call-overload]
-            data = _text(file, opened, error)
+            data = _text(file, opened, raw, error)
         except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
             raise error(at(file, None, f"is a damaged gzip file: {problem}")) from None
         data = data.removeprefix(_BOM)
@@ -94,18 +96,22 @@ class _Hashed:
     """A stream, and the digest of what was read from it."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self.stream, self.digest, self.ahead = stream, hashlib.sha256(), b""
+        self.stream, self.digest, self.ahead, self.count = stream, hashlib.sha256(), b"", 0
 
     def read(self, size: int) -> bytes:
         """At most so many bytes, -1: all that are left; none at the end."""
         ahead, self.ahead = self.ahead, b""
         data = self.stream.read(size if size < 0 else size - len(ahead))
         self.digest.update(data)
+        self.count += len(data)
         return ahead + data
 
 
-def _text(file: str, stream: Any, error: type[InputError]) -> bytes:
-    """All of a stream. Read in pieces, so that what cannot be a log is refused before all of it is in memory."""
+def _text(file: str, stream: Any, raw: _Hashed, error: type[InputError]) -> bytes:
+    """All of a stream. Read in pieces, so that what cannot be a log is refused before all of it is in memory.
+
+    raw: what it is read from, the stream itself or its packed form.
+    """
     held, line, unended, blank, alike = bytearray(), 1, 0, 0, 0
     while piece := stream.read(_PIECE):
         if not held and (piece.startswith(PARQUET) or file.lower().endswith(".parquet")):
@@ -126,6 +132,11 @@ def _text(file: str, stream: Any, error: type[InputError]) -> bytes:
             raise error(at(file, line, f"{kind} more than {_MOST >> 20} MiB; expected a log"))
         line += piece.count(b"\n")
         held += piece
+        if len(held) > max(_PACKED, _RATIO * raw.count):
+            size = f"{_PACKED >> 20} MiB, {len(held) // raw.count} times what it takes as gzip"
+            raise error(
+                at(file, line, f"unpacks to more than {size}; expected a log (unpack it to read it all the same)")
+            )
     return bytes(held)
 
 

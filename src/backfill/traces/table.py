@@ -17,7 +17,7 @@ from backfill.traces.broken import BrokenLines
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.dates import ZONELESS, Instants, zone_of
 from backfill.traces.demand import MEMORY, Demand
-from backfill.traces.files import Source, written, written_text
+from backfill.traces.files import EDGES_MAX, Source, written, written_text
 from backfill.traces.notes import REPEATED, check_repeats, counted, in_use, oddities, repeated, told
 from backfill.traces.seconds import seconds_texts
 
@@ -218,8 +218,12 @@ def _after(table: Columns, names: list[str]) -> Ragged:
     for row, job in enumerate(names):
         place.setdefault(job, row)  # of two with one id the first stays
     lists: list[list[int]] = []
+    many = 0
     for row, text in enumerate(texts):
         before = dict.fromkeys(part.strip() for part in text.split(";") if part.strip())
+        many += len(before)
+        if many > EDGES_MAX:
+            raise WorkloadError(at(table.file, table.line(row), f"more than {EDGES_MAX:,} dependencies up to here"))
         for job in before:
             if job not in place:
                 table.refuse("after", row, f"ids of this file separated by ; (no job is called {quote(job)})")

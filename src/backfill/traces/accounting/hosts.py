@@ -24,10 +24,11 @@ def host_names(text: str) -> tuple[str, ...]:
         names = [""]
         place = 0
         for match in _BRACKETS.finditer(part):
-            names = [name + part[place : match.start()] + number for name in names for number in _numbers(match[1])]
-            place = match.end()
-            if len(names) + len(found) > _NODES_MAX:
+            numbers = _numbers(match[1])
+            if len(names) * len(numbers) + len(found) > _NODES_MAX:
                 raise ValueError(text)
+            names = [name + part[place : match.start()] + number for name in names for number in numbers]
+            place = match.end()
         found += [name + part[place:].strip() for name in names]
     return tuple(dict.fromkeys(found))
 
@@ -42,6 +43,8 @@ def _numbers(text: str) -> list[str]:
             raise ValueError(text)
         some = _padded(len(first))[int(first) : int(last) + 1] if int(last) < _TABLE else ()
         found += some or [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+        if len(found) > _NODES_MAX:
+            raise ValueError(text)
     return found
 
 

@@ -13,10 +13,11 @@ from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, counted
 from backfill.traces.accounting.htcondor_events import is_event_log, records_of_events
 from backfill.traces.accounting.records import Accounted, workload_of
-from backfill.traces.accounting.stays import Record, Stays
-from backfill.traces.broken import BrokenLine, BrokenLines
+from backfill.traces.accounting.stays import SECONDS_MAX, Record, Stays
+from backfill.traces.broken import COUNT_MAX, BrokenLine, BrokenLines, whole
 from backfill.traces.classads import ads_of
 from backfill.traces.files import Source
+from backfill.traces.json_values import json_text
 
 _IDLE, _RUNNING, _REMOVED, _COMPLETED, _HELD, _SUSPENDED = 1, 2, 3, 4, 5, 7  # JobStatus
 _ON_THE_ACCESS_POINT = {7: "scheduler", 12: "local"}  # universes whose jobs hold no slot
@@ -27,12 +28,12 @@ _LIMITS = (("AllowedExecuteDuration", 1), ("AllowedJobDuration", 1), ("MaxRuntim
 def read_htcondor(source: Source, zone: str | None = None) -> Accounted:
     """The jobs of a history or an event log. zone: of the dates in an event log. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
-    text = source.data.decode("utf-8", "replace")
+    text = json_text(source.data)
     if is_event_log(text):
         records = records_of_events(text, zone, broken, notes)
     else:
         records = _records(source.file, text, broken, notes)
-    return workload_of(Stays.of(records), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
+    return workload_of(Stays.of(records, source.file), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
 
 
 def _records(file: str, text: str, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
@@ -44,17 +45,17 @@ def _records(file: str, text: str, broken: BrokenLines, notes: list[str]) -> Ite
             if _number(ad, "JobUniverse") in _ON_THE_ACCESS_POINT:
                 local += 1
                 continue
-            record = _record(ad)
+            record, dag = _record(ad), _number(ad, "DAGManJobId")
+            starts = _number(ad, "NumJobStarts") or _number(ad, "NumShadowStarts")
         except BrokenLine as problem:
             broken.add(line, problem)
             continue
-        dag = _number(ad, "DAGManJobId")
         if dag and "DAGNodeName" in ad:
             nodes[dag, str(ad["DAGNodeName"])] = record.job
             if parents := str(ad.get("DAGParentNodeNames") or ""):
                 waits.append((record, dag, parents))
                 continue
-        several += (_number(ad, "NumJobStarts") or _number(ad, "NumShadowStarts")) > 1 and not record.again
+        several += starts > 1 and not record.again
         yield record
     for record, dag, parents in waits:
         record.after = tuple(nodes.get((dag, name), f"{dag}/{name}") for name in parents.split(",") if name)
@@ -101,7 +102,7 @@ def _record(ad: dict[str, Any]) -> Record:
         eligible=_instant(ad, "DeferralTime"),
         start=start,
         end=end,
-        walltime=NO_TIME if limit is None else int(ad[limit[0]] * limit[1]) * SECOND,
+        walltime=NO_TIME if limit is None else _number(ad, limit[0], SECONDS_MAX // limit[1]) * limit[1] * SECOND,
         nodes=machines,
         cpus=(_number(ad, "CpusProvisioned") or _number(ad, "RequestCpus") or 1) * machines,
         memory=requested * _MIB * machines,
@@ -134,20 +135,24 @@ def _licences(ad: dict[str, Any]) -> str:
     for part in text.split(","):
         name, _, count = part.strip().partition(":")
         if re.fullmatch(r"[\w.]+", name):
-            found.append(f"{name.lower()}:{int(float(count)) if count else 1}")
+            found.append(f"{name.lower()}:{whole('ConcurrencyLimits', count.partition('.')[0]) if count else 1}")
     return ";".join(found)
 
 
-def _number(ad: dict[str, Any], name: str) -> int:
-    """0 where it is missing, undefined or an expression."""
+def _number(ad: dict[str, Any], name: str, most: int = COUNT_MAX) -> int:
+    """A number without its fraction, 0 where it is missing, undefined or an expression. Raises BrokenLine."""
     value = ad.get(name)
-    return int(value) if isinstance(value, int | float) else 0
+    if not isinstance(value, int | float):
+        return 0
+    if not abs(value) <= most:
+        raise BrokenLine(name, str(value), f"a number up to {most:,}")
+    return int(value)
 
 
 def _instant(ad: dict[str, Any], name: str) -> int:
     value = ad.get(name)
     if value in (None, 0) or (isinstance(value, str) and name == "DeferralTime"):
         return NO_TIME
-    if not isinstance(value, int | float) or not 0 < value < 10**11:
+    if not isinstance(value, int | float) or not 0 < value <= SECONDS_MAX:
         raise BrokenLine(name, str(value), "seconds since 1970")
     return round(value * SECOND)

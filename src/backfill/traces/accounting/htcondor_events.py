@@ -39,7 +39,7 @@ def is_event_log(text: str) -> bool:
 def records_of_events(text: str, zone: str | None, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
     """The stays of the jobs of a log. Users, and memory that nobody wrote down, are not known."""
     jobs: dict[str, _Job] = {}
-    instants, strange, line = Instants(zone_of(zone)), 0, 1
+    instants, strange, line = Instants(zone_of(zone), 0), 0, 1
     for block in re.split(r"(?m)^\.\.\.\s*$\n?", text):
         begin = line + len(block) - len(block.lstrip("\n"))
         line += block.count("\n") + 1

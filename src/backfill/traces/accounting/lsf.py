@@ -12,8 +12,8 @@ from backfill.model.clock import Clock
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, counted
 from backfill.traces.accounting.records import Accounted, workload_of
-from backfill.traces.accounting.stays import Record, Stays
-from backfill.traces.broken import BrokenLine, BrokenLines
+from backfill.traces.accounting.stays import SECONDS_MAX, Record, Stays
+from backfill.traces.broken import COUNT_MAX, BrokenLine, BrokenLines, whole
 from backfill.traces.files import Source
 
 _TOKEN = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
@@ -28,7 +28,8 @@ _MIB = 2**20
 def read_lsf(source: Source) -> Accounted:
     """The jobs of a file. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
-    return workload_of(Stays.of(_records(source, broken, notes)), source, broken, clock=Clock(0), notes=notes)
+    table = Stays.of(_records(source, broken, notes), source.file)
+    return workload_of(table, source, broken, clock=Clock(0), notes=notes)
 
 
 def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
@@ -72,17 +73,19 @@ class _Fields:
         self.at += 1
         return self.texts[self.at - 1]
 
-    def whole(self, name: str) -> int:
-        """The next one, a number."""
+    def whole(self, name: str, most: int = COUNT_MAX) -> int:
+        """The next one, a number, which is -1 where there is none."""
         text = self.text()
-        try:
-            return int(text)
-        except ValueError:
-            raise BrokenLine(name, text, "a whole number") from None
+        return -1 if text == "-1" else whole(name, text, most)
+
+    def instant(self, name: str) -> int:
+        """The next one, in microseconds since 1970; NO_TIME where it is 0 or -1."""
+        seconds = self.whole(name, SECONDS_MAX)
+        return seconds * SECOND if seconds > 0 else NO_TIME
 
     def skip(self, count: int) -> None:
         """Go past some."""
-        self.at += count
+        self.at += max(count, 0)
 
     @property
     def ended(self) -> bool:
@@ -92,10 +95,10 @@ class _Fields:
 
 def _record(fields: _Fields) -> Record:
     fields.text()  # version
-    end, number = fields.whole("event time"), fields.whole("jobId")
+    end, number = fields.instant("event time"), fields.whole("jobId")
     fields.skip(2)  # userId, options
-    slots, submit = fields.whole("numProcessors"), fields.whole("submitTime")
-    begin, term, start = fields.whole("beginTime"), fields.whole("termTime"), fields.whole("startTime")
+    slots, submit = fields.whole("numProcessors"), fields.instant("submitTime")
+    begin, term, start = fields.instant("beginTime"), fields.instant("termTime"), fields.instant("startTime")
     user, queue = fields.text(), fields.text()
     wish, depends = fields.text(), fields.text()
     fields.skip(7)  # preExecCmd, fromHost, cwd, inFile, outFile, errFile, jobFile
@@ -116,26 +119,26 @@ def _record(fields: _Fields) -> Record:
     limit, effective = _limit(fields)
     gpus, memory = _amounts(effective or wish)
     nodes = max(len(hosts), 1)
-    if not submit:
+    if submit == NO_TIME:
         raise BrokenLine("submitTime", "0", "seconds since 1970")
     return Record(
         job=f"{number}[{index}]" if index else str(number),
-        submit=submit * SECOND,
-        eligible=max(submit, begin) * SECOND,
-        start=start * SECOND if start else NO_TIME,
-        end=end * SECOND,
+        submit=submit,
+        eligible=max(submit, begin),
+        start=start,
+        end=end,
         walltime=limit * SECOND if limit > 0 else NO_TIME,
         nodes=len(hosts),
         cpus=held or most or slots,
         memory=memory * nodes,
         gpus=gpus * nodes,
-        status=_status(status, why, bool(start)),
+        status=_status(status, why, start != NO_TIME),
         user=user,
         group=project,
         queue=queue,
         hosts=hosts,
         after=tuple(_BEFORE.findall(depends)),
-        deadline=term * SECOND if term else NO_TIME,
+        deadline=term,
     )
 
 
@@ -158,7 +161,7 @@ def _limit(fields: _Fields) -> tuple[int, str]:
         at = place + each * hosts
         if fields.quoted[at : at + 4] == [False, False, False, True]:
             fields.at = at
-            limit = fields.whole("runLimit")
+            limit = fields.whole("runLimit", SECONDS_MAX)
             return limit, fields.texts[at + 3]
     return 0, ""
 
@@ -180,7 +183,7 @@ def _hosts(names: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
     slots = 0
     for text in names:
         count, star, name = text.partition("*")
-        slots += int(count) if star and count.isdecimal() else 1
+        slots += whole("execHosts", count) if star and count.isdecimal() else 1
         found[name if star else text] = None
     return tuple(found), slots
 
@@ -191,5 +194,7 @@ def _amounts(wish: str) -> tuple[int, int]:
     found: dict[str, float] = {}
     for section in _RUSAGE.findall(wish):
         for name, value in _AMOUNT.findall(section):
+            if not float(value) <= COUNT_MAX:
+                raise BrokenLine(name, value, f"a number up to {COUNT_MAX:,}")
             found.setdefault("mem" if name == "mem" else "gpus", float(value))
     return int(found.get("gpus", 0)), int(found.get("mem", 0) * _MIB)

@@ -16,7 +16,7 @@ from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, counted, parse_size, parse_span
 from backfill.traces.accounting.records import Accounted, workload_of
 from backfill.traces.accounting.stays import Record, Stays
-from backfill.traces.broken import BrokenLine, BrokenLines
+from backfill.traces.broken import BrokenLine, BrokenLines, whole
 from backfill.traces.dates import Instants, zone_of
 from backfill.traces.files import Source
 
@@ -49,8 +49,8 @@ def read_pbs(source: Source, zone: str | None = None) -> Accounted:
     WorkloadError, and UsageError for an unknown zone.
     """
     broken, notes = BrokenLines(source.file), list[str]()
-    records = _records(source, Instants(zone_of(zone)), broken, notes)
-    return workload_of(Stays.of(records), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
+    records = _records(source, Instants(zone_of(zone), 0), broken, notes)
+    return workload_of(Stays.of(records, source.file), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
 
 
 def _records(source: Source, instants: Instants, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
@@ -188,10 +188,8 @@ def _seconds(pairs: dict[str, str], key: str, otherwise: int) -> int:
 
 
 def _whole(pairs: dict[str, str], key: str) -> int:
-    text = pairs.get(f"Resource_List.{key}", "0").partition(":")[0]
-    if not (text.isascii() and text.isdecimal() and len(text) < 12):
-        raise BrokenLine(f"Resource_List.{key}", text, "a whole number")
-    return int(text)
+    key = f"Resource_List.{key}"
+    return whole(key, pairs.get(key, "0").partition(":")[0])
 
 
 @lru_cache(maxsize=1 << 14)
@@ -222,14 +220,14 @@ def _places(key: str, text: str) -> tuple[tuple[str, ...], int, int, int]:
         if key == "exec_vnode":
             name, *words = re.split(r":(?=\w+=)", part)
             values = dict(word.split("=", 1) for word in words)
-            cpus += _number(key, values.get("ncpus", "0"))
-            gpus += _number(key, values.get("ngpus", "0"))
+            cpus += whole(key, values.get("ncpus", "0"))
+            gpus += whole(key, values.get("ngpus", "0"))
             memory += _size(key, values.get("mem", ""))
         else:
             name, _, slots = part.rpartition("/")
             name = name or part
             _, star, count = slots.partition("*")
-            cpus += _number(key, count) if star and name != part else _slots(key, slots)
+            cpus += whole(key, count) if star and name != part else _slots(key, slots)
         names[name] = None
     return tuple(names), cpus, gpus, memory
 
@@ -239,14 +237,8 @@ def _slots(key: str, text: str) -> int:
     count = 0
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        count += _number(key, last) - _number(key, first) + 1 if dash else 1
+        count += whole(key, last) - whole(key, first) + 1 if dash else 1
     return count
-
-
-def _number(key: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 12):
-        raise BrokenLine(key, text, "a whole number")
-    return int(text)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -260,11 +252,11 @@ def _spec(text: str) -> tuple[int, int, int, int, str]:
         for place, word in enumerate(chunk.split(":")):
             key, equals, value = word.partition("=")
             if place == 0 and word.isascii() and word.isdecimal():
-                count = int(word)
+                count = whole("Resource_List.nodes", word)
             elif key in ("ppn", "ncpus"):
-                each = _number(key, value)
+                each = whole(key, value)
             elif key in ("ngpus", "gpus", "gpu"):
-                each_gpus = _number(key, value)
+                each_gpus = whole(key, value)
             elif key in ("mem", "reqmem"):
                 each_memory = _size(key, value)
             elif key in ("host", "vnode"):

@@ -19,7 +19,7 @@ from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged, Workloa
 from backfill.traces.accounting.estimate import estimated_platform
 from backfill.traces.accounting.stays import LABELS, Hosts, Mask, Numbered, Stays
 from backfill.traces.broken import BrokenLines
-from backfill.traces.files import Source
+from backfill.traces.files import EDGES_MAX, Source
 from backfill.traces.notes import REPEATED, counted, oddities
 from backfill.traces.notes import told as told_of
 
@@ -299,7 +299,7 @@ def _after(table: Stays, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
     A batch system lets a requeued job wait for a while before it may start again.
     """
     follows = before >= 0
-    lost = np.zeros(len(table), np.bool_)
+    lost, beyond, many = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_), 0
     if not table.after and not follows.any():
         return Ragged.empty(len(table)), np.zeros(len(table), np.int64), {}
     ready = np.maximum(table.whole["come"], table.whole["eligible"])
@@ -315,6 +315,10 @@ def _after(table: Stays, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
     lists: list[list[int]] = [[row] if row >= 0 else [] for row in before.tolist()]
     for row, jobs in table.after.items():
         if not follows[row]:  # it had to wait for them before its first stay
+            many += sum(len(rows_of.get(job, ())) for job in dict.fromkeys(jobs))
+            if many > EDGES_MAX:  # an array behind an array: each of its tasks comes after all tasks of the other one
+                beyond[row] = True
+                continue
             lists[row] = [other for job in dict.fromkeys(jobs) for other in rows_of.get(job, ()) if other != row]
             lost[row] = any(job not in rows_of for job in jobs)
     after = Ragged.of(lists)
@@ -330,6 +334,7 @@ def _after(table: Stays, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
         {
             further: follows,
             "depends on a job that is not in the log: not waited for": lost,
+            f"dependency beyond the first {EDGES_MAX:,} of the log: not waited for": beyond,
         },
     )
 

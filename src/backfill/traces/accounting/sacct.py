@@ -34,7 +34,7 @@ def read_sacct(source: Source, zone: str | None = None, fields: str | None = Non
     as for `sacct --format`, of a dump without a header. Raises WorkloadError, and UsageError for an unknown number of
     columns and an unknown zone.
     """
-    broken, reader, lines = BrokenLines(source.file), Reader(zone_of(zone)), _Lines(source, fields)
+    broken, reader, lines = BrokenLines(source.file), Reader(source.file, zone_of(zone)), _Lines(source, fields)
     with no_collection():
         for piece in lines.pieces():
             problems = piece.refused | reader.add(piece.cells, piece.line)
@@ -44,7 +44,7 @@ def read_sacct(source: Source, zone: str | None = None, fields: str | None = Non
     if steps := lines.steps + reader.steps:
         notes.append(f"skipped: {counted(steps, 'line')} of job steps")
     notes += left_aside(reader.others)
-    return workload_of(reader.table(), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
+    return workload_of(reader.table(broken), source, broken, clock=Clock(0, zone or "UTC"), notes=notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +62,11 @@ class _Lines:
     def __init__(self, source: Source, fields: str | None) -> None:
         self._source = source
         first = next(line for line in source.lines() if line).strip("\r")
+        if first.lstrip().startswith("{"):
+            what = (
+                "is JSON; expected the output of sacct --parsable2 (`backfill import slurm` reads that of sacct --json)"
+            )
+            raise WorkloadError(at(source.file, 1, what))
         self._separator, names = _header(first)
         self._header = first if names is not None else ""
         if fields is not None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import SECOND, TIME_MAX
+from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Labels
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.accounting.records import UNLIMITED
@@ -27,8 +27,18 @@ from backfill.traces.accounting.slurm import (
     tres_of,
     whole_jobs,
 )
-from backfill.traces.accounting.stays import Blocks, Codes, Mask, Numbered, Record, Stays
-from backfill.traces.broken import BrokenLine, Field
+from backfill.traces.accounting.stays import (
+    SECONDS_MAX,
+    Blocks,
+    Codes,
+    Mask,
+    Numbered,
+    Record,
+    Stays,
+    check_amounts,
+    is_id,
+)
+from backfill.traces.broken import BrokenLine, BrokenLines, Field, whole
 from backfill.traces.dates import EXPECTED, Instants
 from backfill.traces.fixed import whole_numbers
 
@@ -93,19 +103,19 @@ class Faults:
 class Reader:
     """Blocks of cells that become one table of stays."""
 
-    def __init__(self, zone: tzinfo) -> None:
+    def __init__(self, file: str, zone: tzinfo) -> None:
         """zone: of dates that name none."""
-        self._instants = Instants(zone)
+        self._instants = Instants(zone, 0)
         self.zoneless = False  # whether a date of a job came without a zone
         self.steps = 0
         self.others: dict[str, int] = {}  # generic resources that are not taken: of how many jobs
-        self._blocks = Blocks()
+        self._blocks = Blocks(file)
         self._lists: dict[str, tuple[int, int]] = {"": (-1, 0)}  # of texts of node lists, the code and the nodes
         self._components: list[tuple[str, Record]] = []  # of heterogeneous jobs, with their leaders
 
-    def table(self) -> Stays:
+    def table(self, broken: BrokenLines) -> Stays:
         """All stays, those of heterogeneous jobs last."""
-        self._blocks.add_records(whole_jobs(self._components))
+        self._blocks.add_records(whole_jobs(self._components, broken))
         return self._blocks.table()
 
     def add(self, cells: Cells, line: Sequence[int]) -> dict[int, BrokenLine]:
@@ -120,7 +130,10 @@ class Reader:
             ids = [job or raw for job, raw in zip(ids, cells["jobidraw"], strict=True)]
         steps = _holding(".", ids) | _holding(".", cells["jobidraw"])
         faults.put_aside(steps)
-        faults.add_each([row for row, job in enumerate(ids) if not job[:1].isdecimal()], "JobID", ids, "a number")
+        together = "".join(ids)
+        plain = together.isprintable() and " " not in together
+        strange = [row for row, job in enumerate(ids) if not (job[:1].isdecimal() and (plain or is_id(job)))]
+        faults.add_each(strange, "JobID", ids, "a number")
         columns, held, tres, zoneless = self._columns(cells, faults)
         several: dict[int, tuple[str, list[str]]] = {}
         for row in np.flatnonzero(faults.sound & (_holding("_[", ids) | _holding("+", ids))).tolist():
@@ -314,8 +327,8 @@ def _runtimes(cells: Cells, faults: Faults) -> Ints:
     """Elapsed times, NO_TIME where there is none."""
     raw, bad = whole_numbers(cells["elapsedraw"], 12)
     faults.add_each(bad, "ElapsedRaw", cells["elapsedraw"], "a whole number")
-    bad = np.flatnonzero(raw > TIME_MAX // SECOND).tolist()
-    faults.add_each(bad, "ElapsedRaw", cells["elapsedraw"], f"at most {TIME_MAX // SECOND:,} s")
+    bad = np.flatnonzero(raw > SECONDS_MAX).tolist()
+    faults.add_each(bad, "ElapsedRaw", cells["elapsedraw"], f"at most {SECONDS_MAX:,} s")
     runtime = np.where(raw < 0, NO_TIME, raw * SECOND)
     if "elapsed" in cells and (raw < 0).any():
         spans, bad = spans_of(cells["elapsed"])
@@ -352,9 +365,7 @@ def _held(
     nodes = _whole("NNodes", nnodes or allocnodes) or held.nodes or asked.nodes
     size, each = _MEMORY[reqmem]
     requested = asked.memory or size * {"n": max(nodes, 1), "c": cpus, "": 1}[each]
-    if requested >= 2**62:
-        raise BrokenLine("ReqMem", reqmem, "the memory of a job")
-    return Tres(
+    found = Tres(
         cpus=cpus,
         nodes=nodes,
         memory=max(held.memory, requested),  # versions of 2015 told the memory of a node or cpu for that of the job
@@ -363,6 +374,8 @@ def _held(
         licences=held.licences or asked.licences,
         others=held.others or asked.others,
     )
+    check_amounts(found)
+    return found
 
 
 @lru_cache(maxsize=1 << 12)
@@ -380,18 +393,11 @@ def _limit(raw: str, text: str) -> int:
 
 
 def _minutes(name: str, text: str) -> int:
-    micros = _whole(name, text) * 60 * SECOND
-    if micros > TIME_MAX:
-        raise BrokenLine(name, text, f"at most {TIME_MAX // (60 * SECOND):,} minutes")
-    return micros
+    return whole(name, text, SECONDS_MAX // 60) * 60 * SECOND
 
 
 def _whole(name: str, text: str) -> int:
-    if not text:
-        return 0
-    if not (text.isascii() and text.isdecimal() and len(text) < 13):
-        raise BrokenLine(name, text, "a whole number")
-    return int(text)
+    return whole(name, text) if text else 0
 
 
 def _old_gpus(text: str, nodes: int) -> int:
@@ -401,5 +407,5 @@ def _old_gpus(text: str, nodes: int) -> int:
         name, _, rest = part.partition(":")
         count = rest.rpartition(":")[2].partition("(")[0]
         if name in ("gpu", "gres/gpu"):
-            found += int(count) if count.isdecimal() else 1
+            found += whole("AllocGRES", count) if count.isdecimal() else 1
     return found * nodes

@@ -11,8 +11,8 @@ from backfill.model.clock import Clock
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, counted, parse_size, parse_span
 from backfill.traces.accounting.records import Accounted, workload_of
-from backfill.traces.accounting.stays import Record, Stays
-from backfill.traces.broken import BrokenLine, BrokenLines
+from backfill.traces.accounting.stays import SECONDS_MAX, Record, Stays
+from backfill.traces.broken import BrokenLine, BrokenLines, whole
 from backfill.traces.files import Source
 
 _WIDTH = 43  # up to maxvmem; later versions have more
@@ -26,7 +26,8 @@ _MS = 10**11  # times above are milliseconds
 def read_sge(source: Source) -> Accounted:
     """The jobs of a file. Times are seconds since 1970, or milliseconds. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
-    return workload_of(Stays.of(_records(source, broken, notes)), source, broken, clock=Clock(0), notes=notes)
+    table = Stays.of(_records(source, broken, notes), source.file)
+    return workload_of(table, source, broken, clock=Clock(0), notes=notes)
 
 
 def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
@@ -58,7 +59,7 @@ def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[
 
 def _record(fields: list[str]) -> Record:
     submit, start, end = (_instant(fields, place, name) for place, name in enumerate(_TIMES, start=8))
-    failed, slots = _whole(fields[11], "failed"), _whole(fields[34], "slots")
+    failed, slots = whole("failed", fields[11]), whole("slots", fields[34])
     if submit == NO_TIME:
         raise BrokenLine("submission_time", fields[8], "seconds or milliseconds since 1970")
     walltime, memory, gpus = _requests(fields[39])
@@ -106,16 +107,10 @@ def _host(name: str) -> tuple[str, ...]:
 
 
 def _instant(fields: list[str], place: int, name: str) -> int:
-    value = _whole(fields[place], name)
+    value = whole(name, fields[place], 1000 * SECONDS_MAX)
     if not value:
         return NO_TIME
     return value * (SECOND // 1000) if value > _MS else value * SECOND
-
-
-def _whole(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 16):
-        raise BrokenLine(name, text, "a whole number")
-    return int(text)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -132,4 +127,4 @@ def _requests(category: str) -> tuple[int, int, int]:
         size = parse_size(memory) if memory and memory.upper() != "INFINITY" else 0
     except ValueError:
         raise BrokenLine("category", category, "amounts such as h_rt=36000,h_vmem=4G") from None
-    return span, size, int(gpus) if gpus.isdecimal() else 0
+    return span, size, whole("category", gpus) if gpus.isdecimal() else 0

@@ -14,8 +14,8 @@ from backfill.model.constraint import is_feature, is_gpu_type
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, TIME_MAX, counted
 from backfill.model.workload import Ints
-from backfill.traces.accounting.stays import Record
-from backfill.traces.broken import Field
+from backfill.traces.accounting.stays import Record, check_amounts
+from backfill.traces.broken import BrokenLine, BrokenLines, Field
 from backfill.traces.fixed import Texts, number
 
 UNFINISHED = {"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT",
@@ -29,6 +29,7 @@ _UNITS = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50,
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)B?([nc]?)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
 _DEPENDENCY = re.compile(r"(?:--dependency[= ]|-d ?)(['\"]?)([a-z]+:[^\s'\"]+)\1")
+_TASKS_MAX = 10**6  # of an array that waits
 _PLAIN = {"cpu", "mem", "node"}
 _JOB_IDS = re.compile(r":(\d+(?:_\d+)?)(?:\+\d+)?")
 
@@ -181,7 +182,7 @@ def task_numbers(text: str) -> list[str]:
         span, _, step = part.partition(":")
         first, dash, last = span.partition("-")
         stop = int(last if dash else first)
-        if not 0 <= stop - int(first) <= 10**6:
+        if not 0 <= stop - int(first) <= _TASKS_MAX - len(found):
             raise ValueError(text)
         found += map(str, range(int(first), stop + 1, int(step or 1)))
     return found
@@ -202,10 +203,10 @@ def ids_of(job: str) -> tuple[str, list[str]]:
     return leader if plus else "", [job]
 
 
-def whole_jobs(records: Iterable[tuple[str, Record]]) -> Iterator[Record]:
+def whole_jobs(records: Iterable[tuple[str, Record]], broken: BrokenLines) -> Iterator[Record]:
     """Records, with the components of a heterogeneous job put together: those that name the same leader.
 
-    records: the leader of the heterogeneous job, or "", and the record.
+    records: the leader of the heterogeneous job, or "", and the record. broken: counts jobs whose sum is too large.
     """
     parts: dict[tuple[str, int], Record] = {}
     for leader, record in records:
@@ -220,7 +221,13 @@ def whole_jobs(records: Iterable[tuple[str, Record]]) -> Iterator[Record]:
             first.end, first.heterogeneous = max(first.end, record.end), True
         else:
             first.job = leader
-    yield from parts.values()
+    for record in parts.values():
+        try:
+            check_amounts(record)
+        except BrokenLine as problem:
+            broken.add(None, f"job {record.job}: {problem}")
+        else:
+            yield record
 
 
 def status_of(state: str) -> str:

@@ -3,7 +3,6 @@
 Source: the OpenAPI specification of slurmdbd ("dbv0.0.37_job" and later), slurm.schedmd.com/rest_api.html.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,11 +26,16 @@ from backfill.traces.accounting.slurm import (
     status_of,
     whole_jobs,
 )
-from backfill.traces.accounting.stays import Record, Stays
-from backfill.traces.broken import BrokenLine, BrokenLines
+from backfill.traces.accounting.stays import SECONDS_MAX, Record, Stays
+from backfill.traces.broken import COUNT_MAX, BrokenLine, BrokenLines, whole
 from backfill.traces.files import Source
+from backfill.traces.json_values import json_text, value_at
 
 _MIB = 2**20
+_UNSET, _INFINITE = (
+    (2**32 - 2, 2**64 - 2),
+    2**32 - 1,
+)  # NO_VAL and INFINITE of Slurm, which older versions give as numbers
 _TOLD = 1000  # jobs, after which it says how far it is
 _JOBS = re.compile(r'"jobs"\s*:\s*\[')
 
@@ -39,17 +43,17 @@ _JOBS = re.compile(r'"jobs"\s*:\s*\[')
 def read_slurm_json(source: Source) -> Accounted:
     """The jobs of a dump. Times are seconds since 1970. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
-    records = whole_jobs(_records(_jobs(source), broken, notes))
-    return workload_of(Stays.of(records), source, broken, clock=Clock(0), notes=notes)
+    records = whole_jobs(_records(_jobs(source), broken, notes), broken)
+    return workload_of(Stays.of(records, source.file), source, broken, clock=Clock(0), notes=notes)
 
 
 def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
     """The objects of the list `jobs`, each with its line, one by one: all at once they would take gigabytes."""
-    text = source.data.decode("utf-8", "replace")
+    text = json_text(source.data)
     head = _JOBS.search(text)
     if not text.lstrip().startswith("{") or head is None:
         raise WorkloadError(at(source.file, 1, "has no list of jobs; expected the output of sacct --json"))
-    decoder, place, line = json.JSONDecoder(), head.end(), text.count("\n", 0, head.end()) + 1
+    place, line = head.end(), text.count("\n", 0, head.end()) + 1
     told = 0
     while text[place : place + 1] != "]":
         if text[place : place + 1] in (" ", "\n", "\t", "\r", ","):
@@ -57,7 +61,7 @@ def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
             place += 1
             continue
         try:
-            job, end = decoder.raw_decode(text, place)
+            job, end = value_at(text, place)
         except ValueError as problem:
             raise WorkloadError(at(source.file, line, f"is not JSON: {problem}")) from None
         yield line, job
@@ -78,7 +82,7 @@ def _records(jobs: Iterator[tuple[int, Any]], broken: BrokenLines, notes: list[s
         except BrokenLine as problem:
             broken.add(line, problem)
             continue
-        except (KeyError, TypeError, AttributeError) as problem:
+        except (LookupError, TypeError, AttributeError) as problem:
             broken.add(line, f"a job lacks {problem}; expected the fields of sacct --json")
             continue
         elsewhere += not found
@@ -103,27 +107,27 @@ def _record(job: dict[str, Any], others: dict[str, int]) -> list[tuple[str, Reco
         hosts = host_names(job.get("nodes") or "")
     except ValueError:
         raise BrokenLine("nodes", str(job["nodes"]), "a list of nodes such as n[01-03,7]") from None
-    start, end = _instant(times["start"]), _instant(times["end"])
-    elapsed = _number(times.get("elapsed")) or 0
+    start, end = _instant(times, "start"), _instant(times, "end")
+    elapsed = _number(times, "elapsed", SECONDS_MAX) or 0
     if state == "CANCELLED" and not elapsed and (start == NO_TIME or (start == end and not hosts)):
         start = NO_TIME
     limit = times.get("limit")
     unlimited = isinstance(limit, dict) and bool(limit.get("infinite"))
-    minutes = None if unlimited else _number(limit)
-    if minutes is not None and minutes >= 0xFFFFFFFF:
+    minutes = None if unlimited else _number(times, "limit", 2**64)
+    if minutes is not None and minutes >= _INFINITE:
         minutes, unlimited = None, True
     required = job.get("required", {})
-    cpus = held.cpus or asked.cpus or _number(required.get("CPUs")) or 0
+    cpus = held.cpus or asked.cpus or _number(required, "CPUs") or 0
     nodes = held.nodes or len(hosts) or asked.nodes or 1
-    each_cpu, each_node = _number(required.get("memory_per_cpu")) or 0, _number(required.get("memory_per_node")) or 0
+    each_cpu, each_node = _number(required, "memory_per_cpu") or 0, _number(required, "memory_per_node") or 0
     try:
         constraint = constraint_of(job.get("constraints") or "")
     except ValueError:
         raise BrokenLine("constraints", str(job["constraints"]), "features with & and | between") from None
     record = Record(
         job=_id(job),
-        submit=_instant(times["submission"]),
-        eligible=_instant(times.get("eligible")),
+        submit=_instant(times, "submission"),
+        eligible=_instant(times, "eligible"),
         start=start,
         end=end,
         runtime=elapsed * SECOND if start != NO_TIME else NO_TIME,
@@ -136,11 +140,11 @@ def _record(job: dict[str, Any], others: dict[str, int]) -> list[tuple[str, Reco
         status=status_of(state),
         unfinished=state in UNFINISHED,
         again=state in AGAIN,
-        suspended=(_number(times.get("suspended")) or 0) > 0,
+        suspended=(_number(times, "suspended", SECONDS_MAX) or 0) > 0,
         user=_name(job),
-        group=job.get("account") or job.get("group") or "",
-        partition=job.get("partition") or "",
-        qos=job.get("qos") or "",
+        group=str(job.get("account") or job.get("group") or ""),
+        partition=str(job.get("partition") or ""),
+        qos=str(job.get("qos") or ""),
         constraint=constraint,
         gpu_type=asked.gpu_type,
         licences=held.licences or asked.licences,
@@ -156,10 +160,10 @@ def _record(job: dict[str, Any], others: dict[str, int]) -> list[tuple[str, Reco
 def _id(job: dict[str, Any]) -> str:
     """As sacct shows it: with the task of an array, or the component of a heterogeneous job."""
     array, het = job.get("array") or {}, job.get("het") or {}
-    leader, offset = _number(het.get("job_id")), _number(het.get("job_offset"))
+    leader, offset = _number(het, "job_id"), _number(het, "job_offset")
     if leader:
         return f"{leader}+{offset or 0}"
-    number, task = _number(array.get("job_id")), _number(array.get("task_id"))
+    number, task = _number(array, "job_id"), _number(array, "task_id")
     if not number:
         return str(job["job_id"])
     if task is not None:
@@ -177,21 +181,24 @@ def _first(state: Any) -> str:
     return str(state[0] if isinstance(state, list) else state)
 
 
-def _number(value: Any) -> int | None:
-    """A number, which later versions wrap into set, infinite and number."""
+def _number(fields: dict[str, Any], name: str, most: int = COUNT_MAX) -> int | None:
+    """A number, which later versions wrap into set, infinite and number. Raises BrokenLine."""
+    value = fields.get(name)
     if isinstance(value, dict):
         value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
-    return None if value is None else int(value)
+    if value is None or value in _UNSET:
+        return None
+    return whole(name, str(value), most)
 
 
-def _instant(value: Any) -> int:
-    seconds = _number(value)
+def _instant(times: dict[str, Any], name: str) -> int:
+    seconds = _number(times, name, SECONDS_MAX)
     return seconds * SECOND if seconds else NO_TIME
 
 
 def _amounts(tres: Any) -> dict[str, int]:
     found: dict[str, int] = {}
     for each in tres or ():
-        name = f"{each['type']}/{each['name']}" if each.get("name") else each["type"]
-        found[name] = (each.get("count") or 0) * (_MIB if name == "mem" else 1)
+        name = f"{each['type']}/{each['name']}" if each.get("name") else str(each["type"])
+        found[name] = (_number(each, "count", 2**53) or 0) * (_MIB if name == "mem" else 1)
     return found

@@ -12,12 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model.errors import WorkloadError, at
 from backfill.model.schedule import NO_TIME
+from backfill.model.units import SECOND, TIME_MAX, seconds_text
 from backfill.model.workload import Floats, Ints, Labels
+from backfill.traces.broken import COUNT_MAX, BrokenLine
 
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 _CHUNK = 10_000  # records that live as objects at one time
+SECONDS_MAX = TIME_MAX // SECOND  # of instants, which count from 1970, and of spans
+_SEATS_MAX = 5 * 10**7  # names in all different lists of nodes
+_MEMORY_MAX = 2**60
 
 
 @dataclass(slots=True)
@@ -55,6 +61,33 @@ class Record:
     after: tuple[str, ...] = ()  # jobs that it came after
     priority: float = 0.0  # the user's own
     deadline: int = NO_TIME
+
+    def __post_init__(self) -> None:
+        """Raise BrokenLine for what no job can have."""
+        if not is_id(self.job):
+            raise BrokenLine("the job id", self.job, "a text without control characters and white space around it")
+        check_amounts(self)
+        times = (self.submit, self.eligible, self.start, self.end, self.runtime, self.walltime, self.deadline)
+        for place, time in enumerate(times):
+            if not (0 <= time <= TIME_MAX or time == NO_TIME):
+                raise BrokenLine(TIMES[place], f"{seconds_text(time)} s", f"0 to {SECONDS_MAX:,} s")
+
+
+def is_id(job: str) -> bool:
+    """Whether a job may have this id."""
+    return bool(job) and job.isprintable() and job == job.strip()
+
+
+def check_amounts(held: Any) -> None:
+    """Raise BrokenLine unless a job may have these nodes, cpus, gpus and bytes of memory."""
+    for name, amount, most in (
+        ("nodes", held.nodes, COUNT_MAX),
+        ("cpus", held.cpus, COUNT_MAX),
+        ("gpus", held.gpus, COUNT_MAX),
+        ("memory", held.memory, _MEMORY_MAX),
+    ):
+        if not 0 <= amount <= most:
+            raise BrokenLine(name, str(amount), f"0 to {most:,}")
 
 
 TIMES = ("submit", "eligible", "start", "end", "runtime", "walltime", "deadline")
@@ -114,9 +147,9 @@ class Stays:
     after: dict[int, tuple[str, ...]]  # by row, where there is any
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> "Stays":
-        """The table of these, in their order."""
-        blocks = Blocks()
+    def of(cls, records: Iterable[Record], file: str) -> "Stays":
+        """The table of these, in their order. file: what messages call it."""
+        blocks = Blocks(file)
         blocks.add_records(records)
         return blocks.table()
 
@@ -138,7 +171,8 @@ class Stays:
 class Blocks:
     """A table of stays that grows by a block of rows at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str) -> None:
+        self._file = file
         self._blocks: dict[str, list[NDArray[Any]]] = {name: [] for name in _KINDS}
         self._known = {name: Numbered("") for name in LABELS}
         self._nodes, self._seats, self._ends = Numbered(), array("i"), array("q", [0])
@@ -146,9 +180,13 @@ class Blocks:
         self._rows = 0
 
     def host_list(self, names: Iterable[str]) -> int:
-        """The code of a new list of nodes; -1 of none."""
+        """The code of a new list of nodes; -1 of none. Raises WorkloadError."""
         before = len(self._seats)
         self._seats.extend(map(self._nodes.__getitem__, names))
+        if len(self._seats) > _SEATS_MAX:
+            raise WorkloadError(
+                at(self._file, None, f"its different lists of nodes have more than {_SEATS_MAX:,} names")
+            )
         if len(self._seats) == before:
             return -1
         self._ends.append(len(self._seats))

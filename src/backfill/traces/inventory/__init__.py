@@ -1,9 +1,7 @@
 """Platforms as tools of batch systems print them: `scontrol`, `sinfo`, `pbsnodes`, `condor_status`."""
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 from backfill.model.errors import PlatformError, at, check_path
 from backfill.model.platform import Platform
@@ -13,6 +11,7 @@ from backfill.traces.inventory.htcondor import nodes_of_ads
 from backfill.traces.inventory.nodes import Inventory
 from backfill.traces.inventory.pbs import nodes_of_json, nodes_of_text
 from backfill.traces.inventory.slurm import nodes_of_scontrol, nodes_of_sinfo, nodes_of_slurm_json
+from backfill.traces.json_values import json_text, value_at
 
 _SCONTROL = re.compile(r"^(NodeName|PartitionName)=", re.MULTILINE)
 _SINFO = re.compile(
@@ -39,7 +38,7 @@ def read_platform(path: str | Path) -> Platform:
     if is_toml(path):
         return Platform.read(path)
     source = Source.of(path, PlatformError)
-    listed = _inventory(source, source.data.decode("utf-8", "replace"))
+    listed = _inventory(source, json_text(source.data))
     return listed.platform(source)
 
 
@@ -70,14 +69,21 @@ def _inventory(source: Source, text: str) -> Inventory:
 
 def _of_json(source: Source, text: str) -> Inventory:
     try:
-        data: Any = json.loads(text)
+        text = text.strip()
+        data, end = value_at(text)
+        if end < len(text):
+            raise ValueError(f"{text[end : end + 20]!r} after its end")
     except ValueError as problem:
         raise PlatformError(at(source.file, getattr(problem, "lineno", None), f"is not JSON: {problem}")) from None
-    if isinstance(data, list):
-        return nodes_of_ads(source.file, data)
-    if isinstance(data.get("nodes"), dict) and "nodes" not in data["nodes"]:
-        return nodes_of_json(source.file, data["nodes"])
-    if "nodes" in data or "sinfo" in data or "partitions" in data:
-        return nodes_of_slurm_json(source.file, data)
+    try:
+        if isinstance(data, list):
+            return nodes_of_ads(source.file, data)
+        if isinstance(data.get("nodes"), dict) and "nodes" not in data["nodes"]:
+            return nodes_of_json(source.file, data["nodes"])
+        if "nodes" in data or "sinfo" in data or "partitions" in data:
+            return nodes_of_slurm_json(source.file, data)
+    except (LookupError, TypeError, AttributeError) as problem:
+        message = f"a node lacks {problem}; expected the JSON of scontrol, sinfo, pbsnodes or condor_status"
+        raise PlatformError(at(source.file, None, message)) from None
     message = "JSON without nodes; expected that of scontrol, sinfo, pbsnodes or condor_status"
     raise PlatformError(at(source.file, None, message))

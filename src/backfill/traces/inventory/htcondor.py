@@ -29,7 +29,7 @@ def nodes_of_ads(file: str, ads: list[dict[str, Any]]) -> Inventory:
                 return 0
             try:
                 return int(ad[key])
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise wrong(file, None, name, key, ad[key], "a whole number") from None
 
         inventory.add(

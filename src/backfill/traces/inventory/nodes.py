@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from backfill.model.constraint import is_feature, is_gpu_type
+from backfill.model.constraint import PLAIN, is_feature, is_gpu_type, is_name
 from backfill.model.errors import PlatformError, at, in_file, quote
 from backfill.model.partitions import Partition
 from backfill.model.platform import NODES_MAX, Platform
 from backfill.traces.files import Source
+
+_AMOUNTS = {"cpus": 2**40, "gpus": 2**40, "memory": 2**60}
 
 
 @dataclass(slots=True)
@@ -48,8 +50,13 @@ class Inventory:
     partitions: dict[str, Terms] = field(default_factory=dict)
     licences: dict[str, int] = field(default_factory=dict)  # copies of each
 
-    def add(self, node: Node) -> None:
-        """One more; a node that is listed for each of its partitions is one node."""
+    def add(self, node: Node, line: int | None = None) -> None:
+        """One more; a node that is listed for each of its partitions is one node. Raises PlatformError."""
+        self._check_name("node", node.name, line)
+        for name, most in _AMOUNTS.items():
+            if not 0 <= getattr(node, name) <= most:
+                expected = f"a whole number from 0 to {most:,}"
+                raise wrong(self.file, line, node.name, name, getattr(node, name), expected)
         if node.name in self.nodes:
             known = self.nodes[node.name]
             known.partitions = tuple(dict.fromkeys((*known.partitions, *node.partitions)))
@@ -69,6 +76,9 @@ class Inventory:
         if any(node.gpus for node in nodes):
             amounts["gpus"] = [node.gpus for node in nodes]
         names = dict.fromkeys((*self.partitions, *(name for node in nodes for name in node.partitions)))
+        for kind, given in (("partition", names), ("licence", self.licences)):
+            for name in given:
+                self._check_name(kind, name, None)
         with in_file(self.file):
             return Platform(
                 nodes=tuple(node.name for node in nodes),
@@ -82,6 +92,11 @@ class Inventory:
                 name=Path(source.file).name.partition(".")[0],
                 partitions=tuple(p for name in names if (p := self._partition(name, nodes)) is not None),
             )
+
+    def _check_name(self, kind: str, name: str, line: int | None) -> None:
+        if not is_name(name) or (kind == "licence" and ":" in name):
+            expected = PLAIN + (" :" if kind == "licence" else "")
+            raise PlatformError(at(self.file, line, f"the name of a {kind} is {quote(name)}; expected {expected}"))
 
     def _partition(self, name: str, nodes: Iterable[Node]) -> Partition | None:
         terms = self.partitions.get(name, Terms())

@@ -72,5 +72,6 @@ def _add(inventory: Inventory, line: int | None, name: str, values: dict[str, st
             gpus=amount("resources_available.ngpus", "gpus"),
             features=tuple(dict.fromkeys(properties)),
             partitions=tuple(part for part in values.get("queue", "").split(",") if part),
-        )
+        ),
+        line,
     )

@@ -6,7 +6,7 @@ Source: the manual pages of scontrol ("show") and sinfo ("output fields"), slurm
 import re
 from typing import Any
 
-from backfill.model.errors import PlatformError, at
+from backfill.model.errors import PlatformError, at, quote
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.accounting.slurm import span_of
 from backfill.traces.inventory.nodes import Inventory, Node, Terms, wrong
@@ -48,7 +48,8 @@ def _scontrol_node(inventory: Inventory, line: int, pairs: dict[str, str]) -> No
             features=_listed(pairs.get("AvailableFeatures", pairs.get("Features", ""))),
             gpu_types=types,
             partitions=_listed(pairs.get("Partitions", "")),
-        )
+        ),
+        line,
     )
 
 
@@ -72,7 +73,7 @@ def _scontrol_partition(file: str, line: int, pairs: dict[str, str]) -> Terms:
         default=pairs.get("Default") == "YES",
         default_walltime=span("DefaultTime"),
         max_walltime=span("MaxTime"),
-        priority=float(pairs.get("PriorityTier", "1")) - 1,
+        priority=_whole(file, line, pairs["PartitionName"], "PriorityTier", pairs.get("PriorityTier", "1")) - 1.0,
         place="exclusive" if pairs.get("OverSubscribe") == "EXCLUSIVE" else "",
         groups=() if accounts in ("ALL", *_NOTHING) else tuple(accounts.split(",")),
         nodes=nodes,
@@ -110,7 +111,13 @@ def nodes_of_sinfo(file: str, text: str) -> Inventory:
         partition = cell("PARTITION")
         if partition.endswith("*"):
             inventory.partitions.setdefault(partition[:-1], Terms(default=True))
-        for name in host_names(cell("NODELIST", "HOSTNAMES", "NODE")):
+        listed = cell("NODELIST", "HOSTNAMES", "NODE")
+        try:
+            names_of_row = host_names(listed)
+        except ValueError:
+            message = f"NODELIST is {quote(listed)}; expected a list of nodes such as n[01-03,7]"
+            raise PlatformError(at(file, line, message)) from None
+        for name in names_of_row:
             inventory.add(
                 Node(
                     name,
@@ -120,7 +127,8 @@ def nodes_of_sinfo(file: str, text: str) -> Inventory:
                     features=_listed(cell("AVAIL_FEATURES", "AVAIL_FE", "ACTIVE_FEATURES")),
                     gpu_types=types,
                     partitions=_listed(partition.rstrip("*")),
-                )
+                ),
+                line,
             )
     return inventory
 
@@ -134,8 +142,8 @@ def nodes_of_slurm_json(file: str, data: dict[str, Any]) -> Inventory:
             inventory.add(
                 Node(
                     name,
-                    cpus=int(entry["cpus"]["maximum"]),
-                    memory=int(entry["memory"]["maximum"]) * _MIB,
+                    cpus=_whole(file, None, name, "cpus", str(entry["cpus"]["maximum"])),
+                    memory=_whole(file, None, name, "memory", str(entry["memory"]["maximum"])) * _MIB,
                     gpus=gpus,
                     features=_listed(entry.get("features", {}).get("total", "")),
                     gpu_types=types,
