@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill.core.journal import DECIDE, TICK
 from backfill.model.units import SECOND
+from backfill.worlds.simulated import simulate
 from tests import compiled
 from tests.differential.test_twins import THREADS, every_pass
 from tests.reference import world
@@ -103,3 +105,30 @@ def test_a_window_that_takes_what_a_run_holds_leaves_the_other_nodes_their_room(
     event = Event(time=SECOND, kind="window", nodes=(0,), value=4 * SECOND, until=20 * SECOND)
     for name in ("easy", "conservative"):
         compare((Case(jobs, platform), [event]), name)
+
+
+@pytest.mark.parametrize("name", ["easy", "easy-lxf"])
+def test_an_event_about_a_job_that_is_to_come_or_over_makes_no_pass(name):
+    def job(row, submit, walltime, after=()):
+        times = {"submit": submit * SECOND, "walltime": walltime * SECOND, "runtime": walltime * SECOND}
+        return Job(row=row, name=f"j{row}", after=after, **times)
+
+    case = Case([job(0, 0, 10), job(1, 40, 10), job(2, 40, 10), job(3, 0, 10, (1,)), job(4, 50, 9)], Platform.pool(1))
+    unnoticed = [
+        Event(time=5 * SECOND, kind="walltime", job=1, value=3 * SECOND),
+        Event(time=6 * SECOND, kind="priority", job=1, value=3.0),
+        Event(time=7 * SECOND, kind="cancel", job=2),
+        Event(time=20 * SECOND, kind="walltime", job=0, value=3 * SECOND),
+    ]
+    lets_go = Event(time=30 * SECOND, kind="cancel", job=1)
+
+    def instants(events):
+        compare((case, events), name)
+        workload, machine, options = compiled.asked(case.jobs, case.platform, events=events)
+        journal = simulate(workload, machine, *compiled.policy(name), options, journal=True).journal
+        ticks, decides = (journal[journal[:, 0] == code] for code in (TICK, DECIDE))
+        assert len(ticks) == len(decides)
+        return {int(t) // SECOND for t in ticks[:, 1]}
+
+    assert instants(unnoticed).isdisjoint({5, 6, 7, 20})
+    assert instants([*unnoticed, lets_go]) & {5, 6, 7, 20, 30} == {30}

@@ -268,12 +268,28 @@ class World:
         return replace(self.job(row), ready=self.gone.issuperset(self.jobs[row].after))
 
     def next_instant(self) -> Time | None:
+        """When a pass is made next; what comes before it of events that nobody can notice happens on the way."""
+        other = self.next_of_others()
+        while self.events and self.unnoticed(self.events[0]) and (other is None or self.events[0].time < other):
+            event = self.events.popleft()
+            self.happen(event, event.time)
+        times = [other] if other is not None else []
+        return min([*times, *(event.time for event in list(self.events)[:1])], default=None)
+
+    def unnoticed(self, event: Event) -> bool:
+        """It is about a job that is over or to come, and no other job can come sooner for it."""
+        if event.kind not in ("cancel", "walltime", "priority"):
+            return False
+        followed = event.kind == "cancel" and any(event.job in job.after for job in self.jobs)
+        return event.job in self.gone | self.rejected or (event.job in self.to_come and not followed)
+
+    def next_of_others(self) -> Time | None:
+        """When something happens next that is no event of the file."""
         submits = [self.jobs[self.to_come[0]].submit] if self.to_come else []
-        events = [self.events[0].time] if self.events else []
         windows = [window.until if window.begun else window.value for window in self.machine.windows]
         limits = [r.limit_event for r in self.runs if r.limit_event is not None]
         return min(
-            [*submits, *events, *windows, *limits, *(r.end for r in self.runs if r.since is not None), *self.timers],
+            [*submits, *windows, *limits, *(r.end for r in self.runs if r.since is not None), *self.timers],
             default=None,
         )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from backfill.core.acts import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
+from backfill.core.world import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
 from backfill.model import events
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
