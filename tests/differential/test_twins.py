@@ -17,6 +17,7 @@ from tests.reference.workloads import (
     Case,
     chained_cases,
     cloud,
+    contended,
     crowd,
     farm,
     general_cases,
@@ -94,6 +95,12 @@ def compare(case: Case, name: str, ties: str = "batch", overrun: str = "kill", r
     expected = world.run(jobs, case.platform, world.POLICIES[name], ties, overrun)
     for have, want in zip(compiled.run(case.jobs, case.platform, ruled, ties, overrun), expected, strict=True):
         assert have == want, f"{name}, job {want.name}: {have}, the twin says {want}"
+
+
+@every_pass
+@given(seed=st.integers(0, 10**6))
+def test_where_limits_hold_jobs_back_every_start_equals_the_twin(name, seed):
+    compare(contended(seed), name)
 
 
 def test_every_policy_has_a_twin():

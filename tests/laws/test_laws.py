@@ -21,6 +21,7 @@ from tests.compiled import policy
 from tests.reference.workloads import (
     Case,
     as_model,
+    contended,
     general_cases,
     limited_cases,
     pool_cases,
@@ -146,6 +147,20 @@ def test_under_fcfs_later_submits_change_nothing_for_earlier_jobs(case, cut):
 def test_a_promise_that_binds_is_kept(name, options, case):
     workload, platform, schedule = scheduled(case, name, options)
     assert verify(workload, platform, schedule, promises_bind=True) == []
+
+
+@pytest.mark.parametrize("name", [*BINDING, "relaxed:omega=2,base=walltime", "dynamic:delta=2,gain=0"])
+def test_a_promise_that_binds_is_kept_where_limits_hold_jobs_back(name):
+    for seed in range(60):
+        workload, platform, schedule = scheduled(contended(seed), name)
+        assert verify(workload, platform, schedule, promises_bind=True) == [], seed
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_ends_of_the_families_are_easy_also_where_limits_hold_jobs_back(seed):
+    starts = scheduled(contended(seed), "easy")[2].start.tolist()
+    for name in ("k-reservations:k=1", "relaxed:omega=0", "dynamic:delta=0", "bf-fcfs"):
+        assert scheduled(contended(seed), name)[2].start.tolist() == starts, name
 
 
 @everywhere
