@@ -215,7 +215,7 @@ def is_open(state, job, node, begin, end):
 def held_back(state, job):
     """Whether a limit on what runs at once, of its user for instance, keeps a waiting job from starting now.
 
-    Then it waits aside: `head` passes over it, and a policy reserves nothing for it. A job that has a reservation keeps it.
+    Then it waits aside: `head` passes over it, and a policy reserves nothing for it; a reservation that it has is kept.
     """
     return is_waiting(state, job, BY_HELD_BACK) and is_held_back(state, job)
 

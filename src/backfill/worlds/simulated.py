@@ -96,7 +96,7 @@ def simulate(
         raise
     elapsed = time.perf_counter() - start
     raise_misuse(policy.name, state, jobs.job, platform, clock=clock)
-    refused = world.refused_for != -1
+    refused = np.flatnonzero(world.refused_for != -1)
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
     schedule = _schedule(begun, world)
     _check_all_started(policy.name, schedule, state, jobs.job, clock)
@@ -153,7 +153,6 @@ def begin(
         _check_processors(policy.name, platform, most[0], jobs)
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
-        estimate = estimate.copy()
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
     state = new_state(
         jobs,
@@ -361,15 +360,21 @@ def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) ->
     nodes, runs = len(platform.nodes), max(n, 1)
     linked = len(after.items) > 0
     think = np.where(np.diff(jobs.after.first) > 0, jobs.think, 0) if linked else zeros(1)
-    many = runs if preempts else 1
+    many, limited = runs if preempts else 1, n if len(quotas.most) else 1
     return World(
         stepping=int(options.ties == "step"),
         overrun=int(options.overrun == "extend"),
         requeue=int(options.lost == "requeue"),
         jobs=n,
         row=column(rows),
+        submit=column(jobs.submit),
         runtime=column(jobs.runtime),
         kill=column(jobs.walltime),
+        tasks=column(jobs.tasks),
+        demand=column(jobs.demand),
+        licence_first=column(jobs.licences.first),
+        licence=column(jobs.licences.items),
+        copies=column(jobs.licences.counts),
         speed=column(platform.speed, np.float64),
         coallocation=np.array([1.0 + platform.coallocation_overhead]),
         outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
@@ -387,8 +392,8 @@ def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) ->
         quota_first=quotas.asked.first,
         quota_item=quotas.asked.items,
         quota_left=quotas.most.copy(),
-        refused_for=np.full(n, -1),
-        queued=np.zeros(n, np.int8),
+        refused_for=np.full(limited, -1),
+        queued=np.zeros(limited, np.int8),
         due=np.empty(runs, np.int64),
         cut=np.empty(runs, np.int8),
         gone=np.zeros(runs if options.ties == "step" else 1, np.int8),
