@@ -385,6 +385,12 @@ def preempts_at_a_gain(state):
         preempt(state, 0, CHECKPOINT, -1)
 
 
+def preempts_for_ever(state):
+    start_heads(state)
+    if state.now > 0:
+        preempt(state, 0, CHECKPOINT, 2**62)
+
+
 def starts_what_it_just_preempted(state):
     start_heads(state)
     if state.now > 0:
@@ -405,6 +411,7 @@ def starts_what_it_just_preempted(state):
             "at day 0 00:00:03: preempts job a by 3; expected one of REQUEUE, CHECKPOINT, SUSPEND",
         ),
         (preempts_at_a_gain, "at day 0 00:00:03: preempts job a at an overhead of -0.000001 s; expected 0 or more"),
+        (preempts_for_ever, "preempts job a at an overhead of 4611686018427.387904 s; expected 0 to 100000000000"),
         (starts_what_it_just_preempted, "at day 0 00:00:03: starts job a, which it preempted in this pass"),
     ],
 )

@@ -76,7 +76,8 @@ def every_pass(test):
     return pytest.mark.parametrize("name", world.POLICIES if LONG else some)(test)
 
 
-# Without the order whose scores are all 1 there, and without those that start as late as they promised.
+# Without the order in which a float cannot tell scores of such walltimes apart, and without those that start as late as
+# they promised.
 NEAR = [
     name
     for name in PASSES
@@ -235,3 +236,13 @@ def test_where_plans_reach_the_end_of_time_a_long_queue_equals_the_twin():
 def test_on_a_farm_of_many_nodes_every_start_equals_the_twin(name):
     for seed in range(2):
         compare(farm(seed), name)
+
+
+@pytest.mark.parametrize("name", ["easy-lxf", "k-reservations:k=3,order=lxf,tried=saf"])
+def test_the_expansion_factor_tells_waits_of_seconds_apart_beside_walltimes_of_3000_years(name):
+    walltimes = [10**11 - 10**10, 10**11, 10**11 - 2 * 10**10, 10**11]
+    jobs = [
+        Job(row=i, name=f"j{i}", submit=i * SECOND, walltime=w * SECOND, runtime=9 * SECOND, tasks=2)
+        for i, w in enumerate([10**11, *walltimes])
+    ]
+    compare(Case(jobs, Platform.pool(2)), name)

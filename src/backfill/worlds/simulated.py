@@ -36,7 +36,7 @@ from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs,
 from backfill.model.units import NEVER, counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
-from backfill.worlds.adapt import Causes, as_run
+from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
 from backfill.worlds.admission import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
@@ -151,6 +151,9 @@ def begin(
     check_whole(platform, policy.place, most[0])
     if policy.processors:
         _check_processors(policy.name, platform, most[0], jobs)
+    if bound is not None:
+        jobs, machine, capacity = with_presence(jobs, machine, most[0])
+        most = (capacity, most[1])
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
@@ -354,7 +357,8 @@ def sorter() -> Any:
 
 def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) -> Any:
     jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
-    steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, platform, begun.place)
+    stated = len(platform.resources) - (PRESENCE in platform.resources)
+    steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, stated, begun.place)
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
     nodes, runs = len(platform.nodes), max(n, 1)
