@@ -239,10 +239,11 @@ def test_on_a_farm_of_many_nodes_every_start_equals_the_twin(name):
 
 
 @pytest.mark.parametrize("name", ["easy-lxf", "k-reservations:k=3,order=lxf,tried=saf"])
-def test_the_expansion_factor_tells_waits_of_seconds_apart_beside_walltimes_of_3000_years(name):
-    walltimes = [10**11 - 10**10, 10**11, 10**11 - 2 * 10**10, 10**11]
+def test_the_expansion_factor_tells_short_waits_apart_beside_walltimes_of_3000_years(name):
+    columns = [(0, 10), (6, 10**17), (7, 10**17 // 2)]  # at 10 microseconds: (4 + r) / r and (3 + r / 2) / (r / 2)
     jobs = [
-        Job(row=i, name=f"j{i}", submit=i * SECOND, walltime=w * SECOND, runtime=9 * SECOND, tasks=2)
-        for i, w in enumerate([10**11, *walltimes])
+        Job(row=i, name=f"j{i}", submit=submit, walltime=walltime, runtime=10, tasks=2)
+        for i, (submit, walltime) in enumerate(columns)
     ]
     compare(Case(jobs, Platform.pool(2)), name)
+    assert [row.start for row in compiled.run(jobs, Platform.pool(2), name)] == [0, 20, 10]
