@@ -17,10 +17,12 @@ from backfill.core.verbs import FIT, HEAD, place, start
 from backfill.model.schedule import NO_TIME
 from backfill.traces.schedules import write_schedule
 from backfill.worlds.simulated import Options, simulate
+from tests import compiled
 from tests.compiled import policy
 from tests.reference.workloads import (
     Case,
     as_model,
+    cases_with_events,
     contended,
     general_cases,
     limited_cases,
@@ -65,6 +67,20 @@ def test_every_schedule_is_lawful(name, case):
 def test_every_schedule_is_lawful_beside_partitions_and_limits(name, case):
     workload, platform, schedule = scheduled(case, name)
     assert verify(workload, platform, schedule, **allowed(name)) == []
+
+
+@pytest.mark.parametrize("name", ["easy", "conservative", *GOING_ON])
+@given(
+    happening=cases_with_events(st.one_of(general_cases(), limited_cases(), pool_cases()), most=8),
+    lost=st.sampled_from(["fail", "requeue"]),
+)
+def test_every_schedule_with_outages_is_lawful(name, happening, lost):
+    case, events = happening
+    workload, platform, options = compiled.asked(case.jobs, case.platform, events=events, lost=lost)
+    schedule = simulate(workload, platform, *policy(name), options=options).schedule
+    seen = options.estimates.of(workload.jobs, 0)
+    more = {"events": options.events, "lost": lost, "seen": seen, **allowed(name)}
+    assert verify(workload, platform, schedule, **more) == []
 
 
 @everywhere
