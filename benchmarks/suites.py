@@ -17,6 +17,7 @@ from measure import Result, Target, speeds, warm, work
 from backfill import loading, policies
 from backfill.core.policy import Policy
 from backfill.model.platform import Platform
+from backfill.model.units import counted
 from backfill.model.workload import Workload
 from backfill.traces.accounting.sacct import read_sacct
 from backfill.traces.files import Source
@@ -262,6 +263,24 @@ def edges(quick: bool) -> Rows:
         yield Result(f"{name}, {title}", "s/10,000", cost, less=True, facts=work(done), note=note)
 
 
+def sites(quick: bool) -> Rows:
+    """Gangs that sit on one site each behind a deep queue, against the same gangs anywhere."""
+    jobs, policy = 2_500 if quick else 10_000, policies.get("easy")
+    for count in (1, 2, 8, 100, 400):
+        workload, platform = on_sites(jobs, 800, count)
+        anywhere = workload.with_jobs(workload.jobs.replace(spread=np.full(jobs, 2, np.int8)))
+        warm(anywhere, platform, policy)
+        plain: list[float] = []
+
+        def turn(anywhere: Workload = anywhere, platform: Platform = platform, plain: list[float] = plain) -> None:
+            plain.append(jobs / simulate(anywhere, platform, policy).elapsed_s)
+
+        found, done = speeds(workload, platform, policy, 3, turn)
+        title = f"easy, 800 nodes in {counted(count, 'site')}"
+        yield Result(title, "jobs/s", found, against="anywhere", yardstick=plain, ratio_target=Target(1 / 3),
+                     facts=work(done), note=f"{jobs:,} jobs")  # fmt: skip
+
+
 def projects(quick: bool) -> Rows:
     """Projects that are promised a departure: the paper's, many at a stable load, and behind ever longer queues."""
     for name, gap, most in (("2tsb", 10, 0.1), ("2tfb-sf", 10, 4), ("2tfb-sf", 160, 0.15)):
@@ -486,6 +505,7 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "threads": threads,
     "grids": grids,
     "edges": edges,
+    "sites": sites,
     "farm": farm,
     "resources": resources,
     "memory": memory,

@@ -220,8 +220,11 @@ def same_walltime(jobs: int) -> Workload:
 
 
 def on_sites(jobs: int, nodes: int, sites: int) -> tuple[Workload, Platform]:
-    """Gangs of 1 to 64 tasks that sit on one site each, at load 1.5 of so many nodes of one processor."""
-    base = synthetic(1.5, jobs, cpus=nodes, largest=64)
+    """Gangs of 1 to 64 tasks that sit on one site each, at load 1.5 of so many nodes of one processor.
+
+    They have no more tasks than a site has nodes.
+    """
+    base = synthetic(1.5, jobs, cpus=nodes, largest=min(64, nodes // sites))
     platform = replace(
         Platform.pool(nodes, nodes=nodes),
         site=np.arange(nodes) * sites // nodes,

@@ -686,9 +686,9 @@ def _simulation(
     more: Any = {"watched": spec.watched, "journal": journal, "progress": progress}
     try:
         return simulated.simulate(log, pool, policy, spec.params, options, **more)
-    except BackfillError:
+    except (BackfillError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # a policy may raise SystemExit
         if (blamed := _blamed(policy, error)) is None:
             raise
         raise blamed from error
@@ -715,7 +715,7 @@ def verify(result: Result) -> list[Violation]:
     return result.verify()
 
 
-def _blamed(policy: Policy, error: Exception) -> PolicyError | None:
+def _blamed(policy: Policy, error: BaseException) -> PolicyError | None:
     """A one-line message about an error in the file of a policy; None if it occurred elsewhere."""
     file = policy.code.co_filename if policy.code is not None else ""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]

@@ -13,6 +13,7 @@ from backfill.model.schedule import (
     COMPLETED,
     NO_TIME,
     NODE_FAIL,
+    PENDING,
     PREEMPTED,
     REJECTED,
     TIMEOUT,
@@ -20,8 +21,11 @@ from backfill.model.schedule import (
 )
 from backfill.model.units import SECOND
 from backfill.model.workload import Workload
+from backfill.policies import get
 from backfill.traces.events import Events
 from backfill.traces.schedules import read_runs, read_schedule
+from backfill.worlds.options import Options
+from backfill.worlds.simulated import simulate
 
 from .by_hand import farm, scheduled, several, times, workload
 
@@ -121,6 +125,29 @@ def test_a_gang_is_lost_with_any_of_its_nodes_and_gives_back_all_of_them():
     shrinks, grows = (event(t, "capacity", resource="cpus", node="m2", value=v) for t, v in ((6, 1), (8, 2)))
     assert broken(log, TWO, schedule, DOWN, UP, shrinks, grows) == []  # the gang has gone, so there is room on m2
     assert rules(broken(log, TWO, schedule, shrinks, DOWN, UP, grows)) == {"lost"}  # the gang had not gone: b goes
+
+
+def test_a_job_that_asks_for_nothing_starts_on_no_closed_node():
+    log = workload([0], [20])
+    log = replace(log, jobs=log.jobs.replace(demand=np.array([[0]])))
+    window = event(0, "window", node="m1", value=6, until=10)
+    for events in ([DOWN, UP], [window]):
+        late = several(scheduled(log, TWO, [0]), (0, 0, 6, NODE_FAIL), (0, 8, 28, COMPLETED))
+        assert "capacity: job a at day 0 00:00:08: starts on node m1, which is closed" in broken(
+            log, TWO, late, *events
+        )
+        again = several(scheduled(log, TWO, [0]), (0, 0, 6, NODE_FAIL), (0, 10, 30, COMPLETED))
+        assert broken(log, TWO, again, *events) == []
+
+
+def test_a_job_that_asks_for_nothing_waits_for_ever_where_all_nodes_are_closed():
+    log = workload([8], [20])
+    log = replace(log, jobs=log.jobs.replace(demand=np.array([[0]])))
+    both = [DOWN, event(6, "down", node="m2")]
+    schedule = simulate(log, TWO, get("easy"), options=Options(events=Events.of(both))).schedule
+    assert schedule.state.tolist() == [PENDING]
+    assert broken(log, TWO, schedule, *both) == []
+    assert rules(broken(log, TWO, schedule, DOWN)) == {"pending"}
 
 
 def test_copies_of_a_licence_go_away_likewise():

@@ -138,6 +138,26 @@ MISTAKES = {
         "        raise ValueError('no')\n        start(",
         "mine.py:12: policy mine: ValueError: no",
     ),
+    "an exit": (
+        '@policy("mine")\ndef mine(state):\n',
+        '@policy("mine", compiled=False)\ndef mine(state):\n    raise SystemExit(0)\n',
+        "mine.py:10: policy mine: SystemExit: 0",
+    ),
+    "import in a pass": (
+        "        start(",
+        "        import os\n        start(",
+        "mine.py:12: compiled code cannot import; expected the import at the top of the file",
+    ),
+    "import in a pass, in object mode": (
+        "        start(state, job, HEAD)\n        job = first(state)\n",
+        "        with objmode():\n            import os\n        job = first(state)\n\nfrom numba import objmode\n",
+        "mine.py:13: compiled code cannot import; expected the import at the top of the file",
+    ),
+    "import in a helper": (
+        "    return head(",
+        "    import os\n    return head(",
+        "mine.py:6: compiled code cannot import; expected the import at the top of the file",
+    ),
     "no decorator": ('@policy("mine")\n', "", "mine.py:8: mine is a plain function; expected @policy('mine') above it"),
     "other name": (
         '@policy("mine")\ndef mine',

@@ -282,6 +282,15 @@ def test_a_schedule_that_fails_verification_is_exit_5(backfill, monkeypatch):
     assert done.complaint == "the schedule of easy did not pass verification"
 
 
+def test_starts_reserved_behind_walltimes_beyond_all_time_are_one_line(backfill, tmp_path):
+    """Fourteen jobs that run for 5 s, each at the start that it was promised behind walltimes of 3,000 years."""
+    rows = [f"j{i},{i},5,{10**11},4" for i in range(14)]
+    (tmp_path / "far.csv").write_text("\n".join(["job,submit,runtime,walltime,procs", *rows]))
+    done = backfill("simulate", "far.csv", "--cpus", "4", "--policy", "2tsb", "-q")
+    assert (done.code, len(done.err.splitlines())) == (3, 1)
+    assert "job j12 would end more than 30,000 years from now; a run time, a walltime or a speed" in done.complaint
+
+
 def test_verbose_adds_the_cause(backfill):
     done = backfill("simulate", "tiny.csv", "--verbose")
     assert done.code == 2
@@ -297,4 +306,7 @@ def test_a_schedule_that_runs_beyond_all_time_is_one_line(backfill, tmp_path):
     for more in (("--cpus", "1"), ("--platform", "slow.toml", "--overrun", "extend")):
         done = backfill("simulate", "long.csv", *more, "-q")
         assert done.code == 3
-        assert "would end more than 30,000 years from now; a run time or a speed must be wrong" in done.complaint
+        assert (
+            "would end more than 30,000 years from now; a run time, a walltime or a speed must be wrong"
+            in done.complaint
+        )

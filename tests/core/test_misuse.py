@@ -1,19 +1,25 @@
 """A policy that breaks a rule is stopped at once, with names and units."""
 
 import time
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from backfill.api import run_spec
 from backfill.core.policy import Param, Policy
+from backfill.core.policy import policy as make_policy
 from backfill.core.runs import CHECKPOINT, REQUEUE, SUSPEND
 from backfill.core.verbs import preempt
 from backfill.model.clock import Clock
 from backfill.model.errors import PolicyError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
-from backfill.model.workload import Jobs, Workload
+from backfill.model.workload import Counted, Jobs, Workload
 from backfill.spec import RunSpec
 from backfill.verbs import (
     FUTURE,
@@ -379,6 +385,12 @@ def preempts_at_a_gain(state):
         preempt(state, 0, CHECKPOINT, -1)
 
 
+def preempts_for_ever(state):
+    start_heads(state)
+    if state.now > 0:
+        preempt(state, 0, CHECKPOINT, 2**62)
+
+
 def starts_what_it_just_preempted(state):
     start_heads(state)
     if state.now > 0:
@@ -399,6 +411,7 @@ def starts_what_it_just_preempted(state):
             "at day 0 00:00:03: preempts job a by 3; expected one of REQUEUE, CHECKPOINT, SUSPEND",
         ),
         (preempts_at_a_gain, "at day 0 00:00:03: preempts job a at an overhead of -0.000001 s; expected 0 or more"),
+        (preempts_for_ever, "preempts job a at an overhead of 4611686018427.387904 s; expected 0 to 100000000000"),
         (starts_what_it_just_preempted, "at day 0 00:00:03: starts job a, which it preempted in this pass"),
     ],
 )
@@ -412,3 +425,55 @@ def test_a_wrong_preemption_is_told_with_names(decide, message, compiled):
 def test_a_policy_says_that_it_preempts():
     with pytest.raises(PolicyError, match=r"preempts job a; expected @policy\(..., preempts=True\)"):
         simulate(Workload(JOBS), Platform.pool(9), Policy("careless", preempts_who_waits, compiled=False))
+
+
+# Writing behind the walls, by an address that numba does not check.
+
+
+@intrinsic
+def pointer(context, address):
+    def make(context, builder, signature, given):
+        return builder.inttoptr(given[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.uintp), make
+
+
+@make_policy("liar")
+def liar(state):
+    n = len(state.jobs.walltime)
+    need = carray(pointer(state.jobs.need.ctypes.data), (n, 1), np.int64)
+    tasks = carray(pointer(state.jobs.tasks.ctypes.data), (n,), np.int64)
+    for i in range(n):
+        need[i, 0] = tasks[i] = 1
+    start_heads(state)
+
+
+@make_policy("scribbler", compiled=False)
+def scribbler(state):
+    jobs = state._state.jobs
+    jobs.need[:], jobs.tasks[:], jobs.demand[:] = 1, 1, 1
+    jobs.walltime[:], jobs.submit[:], jobs.deadline[:], jobs.user[:] = 1, 0, 7, 9
+    jobs.licence_count[:] = 0
+    start_heads(state)
+
+
+@pytest.mark.parametrize("name", ["liar", "scribbler"])
+def test_a_policy_that_writes_to_the_table_of_jobs_is_found_by_the_book(name):
+    policy = {"liar": liar, "scribbler": scribbler}[name]
+    with pytest.raises(PolicyError, match="overbooks: job b starts with 9 cpus where the machine has 7 left"):
+        simulate(Workload(JOBS.replace(submit=np.zeros(2, np.int64))), Platform.pool(10), policy)
+
+
+@pytest.mark.parametrize("platform", [Platform.pool(20), Platform.pool(20, nodes=2)])
+def test_what_a_policy_writes_to_the_table_of_jobs_reaches_neither_the_world_nor_the_workload(platform):
+    jobs = JOBS.replace(licences=Counted.of_items(2, np.array([0]), np.array([0]), np.array([1])))
+    workload, machine = (
+        Workload(jobs, licences=("l",)),
+        replace(platform, licences=("l",), copies=np.array([1]), hosts=np.ones((len(platform.nodes), 1), np.bool_)),
+    )
+    kept = {name: np.array(getattr(jobs, name)) for name in ("submit", "walltime", "tasks", "demand", "deadline")}
+    with suppress(PolicyError):
+        schedule = simulate(workload, machine, scribbler).schedule
+        assert schedule.start.tolist() == [0, 10 * SECOND]  # not before it was submitted
+    assert all((getattr(jobs, name) == values).all() for name, values in kept.items())
+    assert jobs.licences.counts.tolist() == [1]

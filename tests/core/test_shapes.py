@@ -73,6 +73,8 @@ WRONG = {
     "units": lambda state: add(state.free.shapes.units, 1),
     "beside": lambda state: add(state.free.shapes.spare, 1),
     "by site": lambda state: add(state.free.shapes.by_site, 1),
+    "left by site": lambda state: add(state.free.shapes.spare_by_site, 1),
+    "left for one job": lambda state: add(state.free.shapes.beside, 1),
     "by block": lambda state: add(state.free.shapes.sums, 1),
     "for one job": lambda state: add(state.free.shapes.all, 1),
     "later.nodes": lambda state: add(state.later.nodes, 1),

@@ -1,12 +1,13 @@
 """Outages, windows, cancelled jobs and changed walltimes: the compiled policies do what their slow twins do."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill.analysis.verify import verify
+from backfill.core.journal import DECIDE, TICK
 from backfill.model.units import SECOND
+from backfill.worlds.simulated import simulate
 from tests import compiled
 from tests.differential.test_twins import THREADS, every_pass
 from tests.reference import world
@@ -28,8 +29,6 @@ def compare(happening, name, lost="requeue", overrun="kill"):
     case, events = happening
     if not compiled.runs_on(name, case, events):
         return
-    # A job that holds nothing may run on a node that has nothing; whether it does is nobody's question.
-    case = Case([replace(job, demand=(max(job.demand[0], 1), *job.demand[1:])) for job in case.jobs], case.platform)
     policy = world.POLICIES[name]
     expected = world.run(case.jobs, case.platform, policy, overrun=overrun, events=events, lost=lost)
     found = compiled.run(case.jobs, case.platform, name, overrun=overrun, events=events, lost=lost)
@@ -103,3 +102,51 @@ def test_a_window_that_takes_what_a_run_holds_leaves_the_other_nodes_their_room(
     event = Event(time=SECOND, kind="window", nodes=(0,), value=4 * SECOND, until=20 * SECOND)
     for name in ("easy", "conservative"):
         compare((Case(jobs, platform), [event]), name)
+
+
+def test_a_job_of_no_cpus_is_lost_with_its_node_and_starts_on_no_closed_one():
+    def job(row, cpus, **more):
+        times = {"submit": SECOND * row, "walltime": 9 * SECOND, "runtime": 9 * SECOND}
+        return Job(row=row, name=f"j{row}", demand=(cpus,), **times, **more)
+
+    platform = Platform((Node((2,)), Node((2,))), copies=(1,))
+    jobs = [job(0, 0), job(1, 1), job(2, 0, licences=(0,), constraint="n0"), job(3, 0, tasks=3)]
+    down = [Event(time=5 * SECOND, kind="down", nodes=(0,)), Event(time=30 * SECOND, kind="up", nodes=(0,))]
+    window = [Event(time=0, kind="window", nodes=(0,), value=5 * SECOND, until=30 * SECOND)]
+    for name in ("easy", "conservative", "first-fit", "bb"):
+        for events in (down, window):
+            compare((Case(jobs, platform), events), name)
+            workload, machine, options = compiled.asked(jobs, platform, events=events)
+            schedule = simulate(workload, machine, *compiled.policy(name), options).schedule
+            assert verify(workload, machine, schedule, events=options.events) == []
+            assert schedule.start[2] == 30 * SECOND
+    alone = Case([job(0, 0)], Platform.pool(1))
+    compare((alone, down), "easy")
+    assert [row.start for row in compiled.run(alone.jobs, alone.platform, "easy", events=down)] == [30 * SECOND]
+
+
+@pytest.mark.parametrize("name", ["easy", "easy-lxf"])
+def test_an_event_about_a_job_that_is_to_come_or_over_makes_no_pass(name):
+    def job(row, submit, walltime, after=()):
+        times = {"submit": submit * SECOND, "walltime": walltime * SECOND, "runtime": walltime * SECOND}
+        return Job(row=row, name=f"j{row}", after=after, **times)
+
+    case = Case([job(0, 0, 10), job(1, 40, 10), job(2, 40, 10), job(3, 0, 10, (1,)), job(4, 50, 9)], Platform.pool(1))
+    unnoticed = [
+        Event(time=5 * SECOND, kind="walltime", job=1, value=3 * SECOND),
+        Event(time=6 * SECOND, kind="priority", job=1, value=3.0),
+        Event(time=7 * SECOND, kind="cancel", job=2),
+        Event(time=20 * SECOND, kind="walltime", job=0, value=3 * SECOND),
+    ]
+    lets_go = Event(time=30 * SECOND, kind="cancel", job=1)
+
+    def instants(events):
+        compare((case, events), name)
+        workload, machine, options = compiled.asked(case.jobs, case.platform, events=events)
+        journal = simulate(workload, machine, *compiled.policy(name), options, journal=True).journal
+        ticks, decides = (journal[journal[:, 0] == code] for code in (TICK, DECIDE))
+        assert len(ticks) == len(decides)
+        return {int(t) // SECOND for t in ticks[:, 1]}
+
+    assert instants(unnoticed).isdisjoint({5, 6, 7, 20})
+    assert instants([*unnoticed, lets_go]) & {5, 6, 7, 20, 30} == {30}

@@ -17,6 +17,7 @@ from tests.reference.workloads import (
     Case,
     chained_cases,
     cloud,
+    contended,
     crowd,
     farm,
     general_cases,
@@ -75,7 +76,8 @@ def every_pass(test):
     return pytest.mark.parametrize("name", world.POLICIES if LONG else some)(test)
 
 
-# Without the order whose scores are all 1 there, and without those that start as late as they promised.
+# Without the order in which a float cannot tell scores of such walltimes apart, and without those that start as late as
+# they promised.
 NEAR = [
     name
     for name in PASSES
@@ -94,6 +96,12 @@ def compare(case: Case, name: str, ties: str = "batch", overrun: str = "kill", r
     expected = world.run(jobs, case.platform, world.POLICIES[name], ties, overrun)
     for have, want in zip(compiled.run(case.jobs, case.platform, ruled, ties, overrun), expected, strict=True):
         assert have == want, f"{name}, job {want.name}: {have}, the twin says {want}"
+
+
+@every_pass
+@given(seed=st.integers(0, 10**6))
+def test_where_limits_hold_jobs_back_every_start_equals_the_twin(name, seed):
+    compare(contended(seed), name)
 
 
 def test_every_policy_has_a_twin():
@@ -228,3 +236,14 @@ def test_where_plans_reach_the_end_of_time_a_long_queue_equals_the_twin():
 def test_on_a_farm_of_many_nodes_every_start_equals_the_twin(name):
     for seed in range(2):
         compare(farm(seed), name)
+
+
+@pytest.mark.parametrize("name", ["easy-lxf", "k-reservations:k=3,order=lxf,tried=saf"])
+def test_the_expansion_factor_tells_short_waits_apart_beside_walltimes_of_3000_years(name):
+    columns = [(0, 10), (6, 10**17), (7, 10**17 // 2)]  # at 10 microseconds: (4 + r) / r and (3 + r / 2) / (r / 2)
+    jobs = [
+        Job(row=i, name=f"j{i}", submit=submit, walltime=walltime, runtime=10, tasks=2)
+        for i, (submit, walltime) in enumerate(columns)
+    ]
+    compare(Case(jobs, Platform.pool(2)), name)
+    assert [row.start for row in compiled.run(jobs, Platform.pool(2), name)] == [0, 20, 10]

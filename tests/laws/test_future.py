@@ -219,6 +219,9 @@ def measured(state):
         and len(state.promises.first) == len(state.promises.reserved) == known
         and len(state.runs.job) == state.runs.count
         and len(state.runs.limits) == state.runs.active
+        and len(state.batch.arrived) == state.batch.arrivals
+        and len(state.batch.ended) == state.batch.ends
+        and len(state.batch.left) == len(state.batch.dropped) == state.batch.leaves
     ):
         start_heads(state)
 

@@ -17,10 +17,13 @@ from backfill.core.verbs import FIT, HEAD, place, start
 from backfill.model.schedule import NO_TIME
 from backfill.traces.schedules import write_schedule
 from backfill.worlds.simulated import Options, simulate
+from tests import compiled
 from tests.compiled import policy
 from tests.reference.workloads import (
     Case,
     as_model,
+    cases_with_events,
+    contended,
     general_cases,
     limited_cases,
     pool_cases,
@@ -64,6 +67,20 @@ def test_every_schedule_is_lawful(name, case):
 def test_every_schedule_is_lawful_beside_partitions_and_limits(name, case):
     workload, platform, schedule = scheduled(case, name)
     assert verify(workload, platform, schedule, **allowed(name)) == []
+
+
+@pytest.mark.parametrize("name", ["easy", "conservative", *GOING_ON])
+@given(
+    happening=cases_with_events(st.one_of(general_cases(), limited_cases(), pool_cases()), most=8),
+    lost=st.sampled_from(["fail", "requeue"]),
+)
+def test_every_schedule_with_outages_is_lawful(name, happening, lost):
+    case, events = happening
+    workload, platform, options = compiled.asked(case.jobs, case.platform, events=events, lost=lost)
+    schedule = simulate(workload, platform, *policy(name), options=options).schedule
+    seen = options.estimates.of(workload.jobs, 0)
+    more = {"events": options.events, "lost": lost, "seen": seen, **allowed(name)}
+    assert verify(workload, platform, schedule, **more) == []
 
 
 @everywhere
@@ -146,6 +163,20 @@ def test_under_fcfs_later_submits_change_nothing_for_earlier_jobs(case, cut):
 def test_a_promise_that_binds_is_kept(name, options, case):
     workload, platform, schedule = scheduled(case, name, options)
     assert verify(workload, platform, schedule, promises_bind=True) == []
+
+
+@pytest.mark.parametrize("name", [*BINDING, "relaxed:omega=2,base=walltime", "dynamic:delta=2,gain=0"])
+def test_a_promise_that_binds_is_kept_where_limits_hold_jobs_back(name):
+    for seed in range(60):
+        workload, platform, schedule = scheduled(contended(seed), name)
+        assert verify(workload, platform, schedule, promises_bind=True) == [], seed
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_ends_of_the_families_are_easy_also_where_limits_hold_jobs_back(seed):
+    starts = scheduled(contended(seed), "easy")[2].start.tolist()
+    for name in ("k-reservations:k=1", "relaxed:omega=0", "dynamic:delta=0", "bf-fcfs"):
+        assert scheduled(contended(seed), name)[2].start.tolist() == starts, name
 
 
 @everywhere

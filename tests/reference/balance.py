@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from .easy import capped, first_fit, shadow_time, slots_of
 from .fcfs import fcfs
-from .limits import held_back
+from .limits import held_back, holds_turn, in_turn, keep_turn
 from .placement import held, minus, place_to_start
 from .profile import Profile
 from .words import Decision, Job, Placement, Policy, Reservation, Room, Running, Start, View
@@ -101,7 +101,7 @@ class Beside:
     """
 
     def __init__(self, view: View):
-        self.view, self.free, self.waiting = view, view.free, list(view.queue)
+        self.view, self.free, self.waiting = view, view.free, in_turn(view, view.queue)
         self.decision, self.backfilled, self.head = Decision(), [], None
         self.extra: Room = []
         self.shadow: Reservation | None = None
@@ -116,9 +116,10 @@ class Beside:
             job = self.waiting.pop(0)
             if placement := self.seat(job):
                 self.take(job, placement, reason)
-            elif not held_back(view.platform, job, self.free):
+            elif holds_turn(view, job) or not held_back(view.platform, job, self.free):
                 reason = "backfill"
                 self.reserve(job)
+        self.waiting = [job for job in view.queue if job in self.waiting]
         return self
 
     def seat(self, job: Job) -> Placement | None:
@@ -140,6 +141,7 @@ class Beside:
             self.extra = minus(room_then, held(self.view.platform, job, self.shadow.placement))
             self.watched = slots_of(self.view.platform, job, self.shadow.placement)
         self.head = job
+        keep_turn(self.view, self.view.queue, job, self.profile.rooms[0] if self.profile else self.free)
         self.decision.promises[job.row] = self.shadow
 
     def outlasts(self, job: Job) -> bool:

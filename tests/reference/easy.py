@@ -9,7 +9,7 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
-from .limits import held_back
+from .limits import held_back, holds_turn, in_turn, keep_turn
 from .orders import ranked
 from .placement import held, licence_slot, minus, node_slots, place, place_to_start, plus
 from .profile import Profile
@@ -76,7 +76,7 @@ def one_reservation(view: View, in_order: list[Job], tried: str | None) -> Decis
 def start_heads(view: View, in_order: list[Job]) -> tuple[list[Start], "Blocked | None"]:
     """Start the head while it fits; says who blocks the others then."""
     platform, now = view.platform, view.now
-    queue, running, free = deque(in_order), list(view.running), view.free
+    queue, running, free = deque(in_turn(view, in_order)), list(view.running), view.free
     starts, reason = [], "head"
     while queue:
         head = queue.popleft()
@@ -84,10 +84,12 @@ def start_heads(view: View, in_order: list[Job]) -> tuple[list[Start], "Blocked 
             running.append(Running(head, now, placement, held(platform, head, placement)))
             starts.append(Start(head, placement, reason))
             free = minus(free, running[-1].held)
-        elif not held_back(platform, head, free):
+        elif holds_turn(view, head) or not held_back(platform, head, free):
             reason = "backfill"
             if reservation := shadow_time(view, head, running, free):
-                return starts, Blocked(view, head, list(queue), running, free, *reservation)
+                keep_turn(view, in_order, head, free)
+                rest = [job for job in in_order if job in queue]
+                return starts, Blocked(view, head, rest, running, free, *reservation)
     return starts, None
 
 
@@ -156,14 +158,15 @@ def several_reservations(view: View, in_order: list[Job], tried: str | None, cou
     that have no start for want of capacity are passed over.
     """
     profile = Profile.of_running(view)
-    queue, starts, promises, waiting = deque(in_order), [], {}, []
+    queue, starts, promises, waiting = deque(in_turn(view, in_order)), [], {}, []
     while queue and len(promises) < count:
         job = queue.popleft()
-        if profile.held_back(job):
+        if profile.held_back(job) and not holds_turn(view, job):
             waiting.append(job)
             continue
         earliest = profile.earliest(job, view.now)
-        reason = "backfill" if any_waits(waiting, profile) else "head"
+        overtakes = any_waits(waiting, profile) or any(holds_turn(view, other) for other in waiting)
+        reason = "backfill" if overtakes else "head"
         if earliest is not None:
             profile.book(job, earliest)
         if earliest is not None and earliest.start == view.now:
@@ -171,8 +174,10 @@ def several_reservations(view: View, in_order: list[Job], tried: str | None, cou
         else:
             waiting.append(job)
             if earliest is not None:
+                if not promises:
+                    keep_turn(view, in_order, job, profile.rooms[0])
                 promises[job.row] = earliest
-    for job in rest_in_order(list(queue), tried, view):
+    for job in rest_in_order([job for job in in_order if job in queue], tried, view):
         if placement := profile.place_now(job):
             profile.book(job, Reservation(view.now, placement))
             starts.append(Start(job, placement, "backfill"))

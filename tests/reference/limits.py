@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from .placement import licence_slot
-from .words import Job, Platform, Room
+from .words import Job, Platform, Room, View
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,28 @@ def held_back(platform: Platform, job: Job, room: Room) -> bool:
     """A limit keeps the job from starting with so much free."""
     first = len(platform.copies) - platform.accounts
     return any(room[licence_slot(platform, x)] < job.licences.count(x) for x in {*job.licences} if x >= first)
+
+
+def in_turn(view: View, in_order: list[Job]) -> list[Job]:
+    """The queue with the job that got the last reservation, if it waits, ahead of those that stood aside for it."""
+    holder, aside = view.memory.get("holder"), view.memory.get("aside", {})
+    place = next((i for i, job in enumerate(in_order) if job.row == holder), 0)
+    yields = [job for job in in_order[:place] if aside.get(job.row) == holder]
+    return [*(job for job in in_order[: place + 1] if job not in yields), *yields, *in_order[place + 1 :]]
+
+
+def keep_turn(view: View, in_order: list[Job], head: Job, room: Room) -> None:
+    """The head has a reservation: jobs before it that a limit holds back stand aside until it starts."""
+    if view.platform.accounts:
+        view.memory["holder"] = head.row
+        for job in in_order[: in_order.index(head)]:
+            if held_back(view.platform, job, room):
+                view.memory.setdefault("aside", {})[job.row] = head.row
+
+
+def holds_turn(view: View, job: Job) -> bool:
+    """The job got the last reservation, and keeps it even if a limit holds it back now."""
+    return view.memory.get("holder") == job.row
 
 
 def is_full(limit: Limit, job: Job, queued: list[Job]) -> bool:

@@ -1,7 +1,21 @@
 """What there is of each resource, now and by what is known of the future."""
 
+from dataclasses import replace
+
 from .placement import licence_slot, node_slots, whole
-from .words import Event, Platform, Room, Time
+from .words import Event, Job, Platform, Room, Time
+
+PLENTY = 2**40
+
+
+def with_presence(jobs: list[Job], platform: Platform) -> tuple[list[Job], Platform]:
+    """Jobs that ask for nothing of a node ask for its presence, of which there is plenty while it is not closed."""
+    if all(any(job.demand) for job in jobs):
+        return jobs, platform
+    nodes = tuple(replace(node, capacity=(*node.capacity, PLENTY)) for node in platform.nodes)
+    return [replace(job, demand=(*job.demand, int(not any(job.demand)))) for job in jobs], replace(
+        platform, nodes=nodes
+    )
 
 
 class Machine:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import inf
 
 from .easy import first_fit, rest_in_order, start_heads
+from .limits import holds_turn, in_turn, keep_turn
 from .orders import ranked
 from .placement import place, plus
 from .profile import Profile
@@ -85,16 +86,17 @@ def delayed_beside_windows(
     view: View, in_order: list[Job], tried: str | None, until: Until, overrules: Callable[[Job], bool] | None
 ) -> Decision:
     profile, starts = Profile.of_running(view), []
-    queue, passed, head = list(in_order), [], None
+    queue, passed, head = in_turn(view, in_order), [], None
     while queue and head is None:
         job = queue.pop(0)
-        if profile.held_back(job):
+        if profile.held_back(job) and not holds_turn(view, job):
             continue
         earliest = profile.earliest(job, view.now)
         if earliest is None:
             passed.append(job)
         elif earliest.start > view.now:
             head, shadow = job, earliest
+            keep_turn(view, in_order, job, profile.rooms[0])
         else:
             profile.book(job, earliest)
             starts.append(Start(job, earliest.placement, "backfill" if passed else "head"))
@@ -107,7 +109,8 @@ def delayed_beside_windows(
                 profile.book(job, Reservation(view.now, placement))
                 starts.append(Start(job, placement, "backfill"))
 
-    latest, rest = until(head, shadow.start), rest_in_order(queue, tried, view)
+    waiting = [job for job in in_order if job in queue]
+    latest, rest = until(head, shadow.start), rest_in_order(waiting, tried, view)
     promise, held = Reservation(max(latest, shadow.start), shadow.placement), shadow
     if overrules is not None:
         profile.book(head, shadow)

@@ -239,6 +239,41 @@ def limited_case(dice: Dice, chains: bool = True) -> Case:
     return Case(jobs, replace(case.platform, partitions=parts, limits=limits))
 
 
+def contended(seed: int) -> Case:
+    """Users with limits on what runs, who come fast to few nodes, so that jobs overtake those that a limit holds back.
+
+    Run times are within the walltimes, and nobody waits for others.
+    """
+    r = Random(seed)
+    limits = tuple(
+        Limit(
+            per_user=r.choice([True, True, False]),
+            running_jobs=r.choice([None, 1, 1, 2, 3]),
+            cpus=r.choice([None, None, 2, 3, 4]),
+        )
+        for _ in range(r.randint(1, 2))
+    )
+    nodes = tuple(Node((r.randint(2, 6),)) for _ in range(r.choice([1, 1, 2, 3])))
+    platform = Platform(nodes, (2,) * r.choice([0, 0, 1]), limits=limits)
+
+    def job(row: int) -> Job:
+        walltime = r.randint(1, 20) * SECOND
+        return Job(
+            row=row,
+            name=f"j{row}",
+            submit=r.randint(0, 12) * SECOND,
+            walltime=walltime,
+            runtime=r.choice([walltime, walltime, r.randint(0, walltime)]),
+            tasks=r.randint(1, 4),
+            spread=r.choice(SPREAD),
+            licences=(0,) * (r.random() < 0.4 and len(platform.copies)),
+            user=r.randint(0, 2),
+            priority=float(r.randint(0, 3)),
+        )
+
+    return Case([job(row) for row in range(r.randint(3, 14))], platform)
+
+
 def chained_case(dice: Dice) -> Case:
     """A case of any other kind in which many jobs come after others, some of them submitted later."""
     case = dice.of([pool_case, general_case])(dice)

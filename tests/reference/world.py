@@ -16,7 +16,7 @@ from .flexible import flexible
 from .gangs import gang_site, gang_span
 from .lanes import FUTURE
 from .limits import is_full, with_accounts
-from .machine import Machine
+from .machine import Machine, with_presence
 from .orders import SCORES
 from .partitions import partitions
 from .placement import held, minus, place, plus, whole
@@ -199,7 +199,11 @@ def run(
     if ties == "step" and (overrun == "extend" or events):
         raise ValueError("ties=step is for reproducing published schedules; not with extend, and not with events")
     assert [job.row for job in jobs] == list(range(len(jobs)))
+    resources = len(platform.nodes[0].capacity)
+    if events:
+        jobs, platform = with_presence(jobs, platform)
     world = World(*with_accounts(jobs, platform), policy, overrun, events, lost)
+    world.balanced = frozenset(range(resources))
     work_through = world.batch if ties == "batch" else world.step
     while (now := world.next_instant()) is not None:
         work_through(now)
@@ -226,6 +230,7 @@ class World:
         self.rows = [Row(job.name) for job in jobs]
         self.to_come = deque(sorted(range(len(jobs)), key=lambda row: (jobs[row].submit, row)))
         self.submitted: list[int] = []  # all that have been
+        self.balanced: frozenset[int] | None = None  # the resources that the platform states; None all
         self.asked: frozenset[int] = frozenset()  # resources that these ask for, the rejected left out
         self.left_early: list[int] = []  # cancelled before their submit
         self.left: list[int] = []  # cancelled while they waited, since the last pass
@@ -268,12 +273,28 @@ class World:
         return replace(self.job(row), ready=self.gone.issuperset(self.jobs[row].after))
 
     def next_instant(self) -> Time | None:
+        """When a pass is made next; what comes before it of events that nobody can notice happens on the way."""
+        other = self.next_of_others()
+        while self.events and self.unnoticed(self.events[0]) and (other is None or self.events[0].time < other):
+            event = self.events.popleft()
+            self.happen(event, event.time)
+        times = [other] if other is not None else []
+        return min([*times, *(event.time for event in list(self.events)[:1])], default=None)
+
+    def unnoticed(self, event: Event) -> bool:
+        """It is about a job that is over or to come, and no other job can come sooner for it."""
+        if event.kind not in ("cancel", "walltime", "priority"):
+            return False
+        followed = event.kind == "cancel" and any(event.job in job.after for job in self.jobs)
+        return event.job in self.gone | self.rejected or (event.job in self.to_come and not followed)
+
+    def next_of_others(self) -> Time | None:
+        """When something happens next that is no event of the file."""
         submits = [self.jobs[self.to_come[0]].submit] if self.to_come else []
-        events = [self.events[0].time] if self.events else []
         windows = [window.until if window.begun else window.value for window in self.machine.windows]
         limits = [r.limit_event for r in self.runs if r.limit_event is not None]
         return min(
-            [*submits, *events, *windows, *limits, *(r.end for r in self.runs if r.since is not None), *self.timers],
+            [*submits, *windows, *limits, *(r.end for r in self.runs if r.since is not None), *self.timers],
             default=None,
         )
 
@@ -529,7 +550,7 @@ class World:
             dropped=frozenset(self.dropped),
             project_submits=self.project_submits(),
             first_submit=self.jobs[self.submitted[0]].submit if self.submitted else 0,
-            asked=self.asked,
+            asked=self.asked if self.balanced is None else self.asked & self.balanced,
             memory=self.memory,
         )
         self.ended_since, self.left = [], []

@@ -62,6 +62,11 @@ class Replay:
     lost: dict[int, set[int]]  # instant -> runs
     nodes: list[Steps]
     licences: list[Steps]
+    closed: list[list[tuple[int, bool]]]  # of each node: (time, whether it is down or a window has all of it)
+
+    def is_closed(self, node: int, time: int) -> bool:
+        """Whether a node is closed after the events of an instant."""
+        return [closed for when, closed in self.closed[node] if when <= time][-1]
 
     def blocked(self, most: Ints, licences: bool = False) -> tuple[Ints, Ints, Ints, Ints]:
         """The capacity that each lane lacks compared with `most`, shape (lanes, resources): (lane, begin, end,
@@ -151,7 +156,7 @@ class Outages:
 
     def replay(self, nodes: Holders, licences: Holders, job: Ints) -> "Replay":
         """Go through all of it; `job` of each run."""
-        effects = Replay({}, [], [])
+        effects = Replay({}, [], [], [[(-NEVER, False)] for _ in self.base])
         now, gone = -NEVER, set[int]()
         for lane in range(len(self.base)):
             effects.nodes.append([(-NEVER, self.room(lane), self._without_windows(lane))])
@@ -171,6 +176,7 @@ class Outages:
                     effects.lost.setdefault(time, set()).add(run)
                     gone.add(run)
                 effects.nodes[lane].append((time, self.room(lane), self._without_windows(lane)))
+                effects.closed[lane].append((time, bool(self.down[lane] or self.away[lane])))
             if licence >= 0:
                 room = np.array([self.room_of_licence(licence)])
                 less = bool((room < effects.licences[licence][-1][1]).all())
@@ -212,10 +218,7 @@ class Outages:
     def _losers(
         self, nodes: Holders, lane: int, was: Ints, closed: bool, time: int, gone: set[int], job: Ints
     ) -> Iterator[int]:
-        """The runs that must leave a node, since it is closed or has less than it had.
-
-        Only a job that asks for nothing can start on a node that is closed; the next event that leaves it so ends it.
-        """
+        """The runs that must leave a node, since it is closed or has less than it had."""
         if closed:
             yield from {int(run) for run in nodes.run[nodes.at(lane, time)].tolist() if run not in gone}
             return

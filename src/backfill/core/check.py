@@ -125,6 +125,9 @@ def _check_shapes(state: Any) -> None:
         _same(f"units of shape {s} beside the reservation", shapes.spare[s, same], spare)
         by_site = [shapes.units[s, machine.site == site].sum() for site in range(shapes.by_site.shape[1])]
         _same(f"units of shape {s} by site", shapes.by_site[s], by_site)
+        left = [shapes.spare[s, machine.site == site].sum() for site in range(shapes.by_site.shape[1])]
+        _same(f"units of shape {s} left by site", shapes.spare_by_site[s], left)
+        _same(f"units of shape {s} left for one job", shapes.beside[s], max(left) if shapes.together[s] else sum(left))
         blocks = [shapes.units[s, i : i + NODES].sum() for i in range(0, machine.nodes, NODES)]
         _same(f"units of shape {s} by block", shapes.sums[s], blocks)
         _same(f"units of shape {s} for one job", shapes.all[s], max(by_site) if shapes.together[s] else sum(by_site))

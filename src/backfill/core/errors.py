@@ -10,7 +10,7 @@ from backfill.model.clock import Clock, exact_text, zone_text
 from backfill.model.errors import PolicyError, WorkloadError, at
 from backfill.model.platform import Platform
 from backfill.model.schedule import CANCELLED, COMPLETED, NO_TIME, NODE_FAIL, STATES, TIMEOUT
-from backfill.model.units import seconds_text
+from backfill.model.units import TIME_MAX, seconds_text
 
 OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, NO_ORDER, ENDLESS, TOO_LATE = (
     np.int64(i) for i in range(10)
@@ -106,12 +106,14 @@ def raise_misuse(
     elif code == NO_HOW:
         what = f"preempts {who} by {asked}; expected one of REQUEUE, CHECKPOINT, SUSPEND"
     elif code == NO_OVERHEAD:
-        what = f"preempts {who} at an overhead of {seconds_text(asked)} s; expected 0 or more"
+        most = seconds_text(TIME_MAX)
+        what = f"preempts {who} at an overhead of {seconds_text(asked)} s; expected 0 to {most}"
     elif code == NO_SUCH_NODES:
         tasks = int(state.jobs.tasks[job])
         what = f"places {who} on {asked} nodes; expected {tasks}, one for each task, from 0 to {available}, ascending"
     elif code == TOO_LATE:
-        raise WorkloadError(f"{who} would end more than 30,000 years from now; a run time or a speed must be wrong")
+        cause = "a run time, a walltime or a speed must be wrong"
+        raise WorkloadError(f"{who} would end more than 30,000 years from now; {cause}")
     else:
         raise AssertionError(f"unknown error code {code}")
     told = f"policy {name}, at {exact_text(now, clock)}{zone_text(clock)}: {what}"

@@ -41,6 +41,7 @@ _WRITE = re.compile(
 _CALL = re.compile(r">>> (.+)")
 _NO_CALL = re.compile(r"Invalid use of type\(CPUDispatcher\(<function (\w+) at \w+>\)\) with parameters (\(.*\))")
 _NO_VERB = re.compile(r"no such call: (\w+)(\(.*\))")
+_OPCODE = re.compile(r"unsupported opcode \((\w+)\) found\. Raised from (.+) \((\d+)\)")
 _LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
 
 
@@ -56,6 +57,11 @@ def is_ours(file: str) -> bool:
 
 def explain(name: str, decide: Callable[[Any], None], layout: Layout, text: str) -> str:
     """File, line and what is wrong, from the compiler's text about the policy of this name and layout."""
+    if match := _OPCODE.search(text):
+        what = "compiled code cannot import; expected the import at the top of the file"
+        if match[1] != "IMPORT_NAME":
+            what = f"policy {name} does not compile: compiled code has no {match[1]}"
+        return f"{match[2]}:{match[3]}: {what}"
     code = decide.__code__
     places = _PLACE.findall(text)  # from the inside out
     own = [int(line) for file, line, _ in places if code.co_filename.endswith(file)]

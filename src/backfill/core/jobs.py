@@ -11,7 +11,7 @@ from numba import float64, int8, int32, int64
 from numpy.typing import NDArray
 
 from backfill.core.placement import NODE
-from backfill.core.record import column, record
+from backfill.core.record import column, own_column, record
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints
 from backfill.model.workload import Jobs as Table
@@ -51,28 +51,31 @@ LicenceItems = tuple[Ints, Ints, Any, Ints]
 def new_jobs(
     jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: LicenceItems, shape: Ints, place: NDArray[np.int8]
 ) -> Any:
-    """The table of a log, of which nothing is submitted yet. estimate: what policies see as the walltime."""
+    """The table of a log, of which nothing is submitted yet. estimate: what policies see as the walltime.
+
+    What the book of the world, the checker and the metrics read is copied, so that no policy can write to theirs.
+    """
     first, items, counts, limits = licences
     return Jobs(
         rows=len(jobs),
         count=0,
-        submit=column(jobs.submit),
-        walltime=column(estimate),
-        tasks=column(jobs.tasks),
-        demand=column(jobs.demand),
+        submit=own_column(jobs.submit),
+        walltime=own_column(estimate),
+        tasks=own_column(jobs.tasks),
+        demand=own_column(jobs.demand),
         need=need,
-        spread=column(jobs.spread, np.int8),
+        spread=own_column(jobs.spread, np.int8),
         alone=((jobs.spread == NODE) | (jobs.tasks == 1)).astype(np.int8),
         bound=column(bound, np.int32),
         sets=0,
         shape=column(shape, np.int8),
         place=place,
-        deadline=column(jobs.deadline),
+        deadline=own_column(jobs.deadline),
         priority=column(jobs.priority, np.float64),
         admin_priority=column(jobs.admin_priority, np.float64),
-        user=column(by_appearance(jobs.user.codes), np.int32),
-        group=column(by_appearance(jobs.group.codes), np.int32),
-        project=column(by_appearance(jobs.project.codes), np.int32),
+        user=own_column(by_appearance(jobs.user.codes), np.int32),
+        group=own_column(by_appearance(jobs.group.codes), np.int32),
+        project=own_column(by_appearance(jobs.project.codes), np.int32),
         licence_first=first,
         licence=items,
         licence_count=counts,
@@ -121,5 +124,5 @@ def licence_items(jobs: Table, licences: int) -> LicenceItems:
     """The licences of each job and their copies. licences: how many are such; those behind them are limits."""
     asked = jobs.licences
     real = np.bincount(asked.jobs[asked.items < licences], minlength=len(jobs))
-    counts = np.ascontiguousarray(asked.counts.reshape(-1, 1))
-    return column(asked.first), column(asked.items), counts, column(asked.first[:-1] + real)
+    counts = own_column(asked.counts.reshape(-1, 1))
+    return own_column(asked.first), own_column(asked.items), counts, column(asked.first[:-1] + real)

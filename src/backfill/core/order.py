@@ -71,8 +71,8 @@ def score(order, wait, walltime, cpus, since, priority):
         return r * n
     if order == LAF:
         return -r * n
-    if order == LXF:
-        return -(w + r) / r
+    if order == LXF:  # less 1, beside which the wait of a job with a walltime of 10^11 s would be lost
+        return -w / r
     if order == WFP3:
         return rounded(-(w / r) * (w / r) * (w / r) * n)
     if order == UNICEF:

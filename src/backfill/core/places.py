@@ -31,6 +31,8 @@ QUEUE = [
     ("waits", int8[::1]),  # (n,)
     ("fresh", int64[::1]),  # those that have become eligible since the last pass
     ("fresh_count", int64),
+    ("holder", int64),  # the job for which a reservation was made last, which keeps its turn until it starts; -1 none
+    ("aside", int32[::1]),  # (n,): the holder that overtook a job which a limit held back; length 1 without limits
     ("slots", int64),
     ("order", int64[::1]),  # (slots,): code of an order, see order.py
     # places: those of order s are s * places to (s + 1) * places, and so are the positions below
@@ -62,10 +64,10 @@ QUEUE = [
 Queue, QueueT = record("Queue", QUEUE, globals())
 
 
-def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], index: bool) -> Any:
+def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], index: bool, limited: bool) -> Any:
     """Nobody waits. index: whether a deep queue is searched by a tree; its orders must be static then.
 
-    shapes: how many there are among nodes, 0 on a pool.
+    shapes: how many there are among nodes, 0 on a pool. limited: whether limits may hold jobs back.
     """
     slots, classes, needs = len(orders), shapes or CLASSES, 1 if shapes else resources
     begin = np.arange(slots) * FIRST
@@ -74,6 +76,8 @@ def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], i
         waits=np.zeros(jobs, np.int8),
         fresh=zeros(FIRST),
         fresh_count=0,
+        holder=NONE,
+        aside=np.full(jobs if limited else 1, NONE, np.int32),
         slots=slots,
         order=np.array(orders, np.int64),
         places=FIRST,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core.errors import NumbaError
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numpy.typing import NDArray
 
 from backfill import jit
@@ -207,7 +207,7 @@ class Policy:
         view = view_type(self.layout)
         try:
             entry = kernel(types.void, view)(self.decide)
-        except NumbaError as error:
+        except (NumbaError, UnsupportedBytecodeError) as error:
             raise PolicyError(explain(self.name, self.decide, self.layout, str(error))) from error
         made = entry.overloads[(view,)]
         entry.get_compile_result = lambda signature: made  # it is called with a State: the same pointer as its view

@@ -192,20 +192,55 @@ def is_held_back(state, job):
 
 @apart()
 def _first_let_go(state):
-    """The first waiting job in the policy's order that no limit holds back; -1 where there is none."""
+    """`head` where there are limits."""
     q = state.queue
+    holder = holder_of_turn(state)
     for stretch in range(q.places // BLOCK if q.deep else 1):
         first = stretch * BLOCK if q.deep else q.front[0]
         for place in range(first, first + q.count[stretch] if q.deep else q.back[0]):
+            job = q.line[place]
             state.trace.counters[LOOKS] += 1
-            if not is_held_back(state, q.line[place]):
-                return q.line[place]
+            if job == holder or ((holder == NONE or q.aside[job] != holder) and not is_held_back(state, job)):
+                return job
     return NONE
+
+
+@kernel()
+def holder_of_turn(state):
+    """The waiting job that keeps its turn, as the last reservation was made for it; -1 where there is none."""
+    holder = state.queue.holder
+    return holder if holder >= 0 and state.queue.waits[holder] else NONE
+
+
+@verb(inline=True)
+def keep_turn(state, job):
+    """A job got a reservation: those before it that a limit holds back do not go ahead of it until it starts.
+
+    Otherwise it would lose to each of them what it was promised, as soon as the limit lets that one go.
+    """
+    if len(state.machine.copies) > state.machine.licences:
+        _let_step_aside(state, job)
+
+
+@apart()
+def _let_step_aside(state, job):
+    q = state.queue
+    q.holder = job
+    for stretch in range(q.places // BLOCK if q.deep else 1):
+        first = stretch * BLOCK if q.deep else q.front[0]
+        for place in range(first, first + q.count[stretch] if q.deep else q.back[0]):
+            if q.line[place] == job:
+                return
+            if is_held_back(state, q.line[place]):
+                q.aside[q.line[place]] = job
 
 
 @verb(inline=True)
 def head(state):
-    """The first waiting job in the policy's order that no limit holds back; -1 where there is none."""
+    """The first waiting job in the policy's order, -1 where there is none.
+
+    One that a limit holds back is passed over, and does not go ahead of a job that got a reservation meanwhile.
+    """
     q = state.queue
     if q.waiting == 0:
         return NONE
@@ -219,7 +254,7 @@ def head(state):
 
 @verb(inline=True)
 def is_first(state, job):
-    """Whether no job waits before this one in the policy's order but those that a limit holds back."""
+    """Whether no job waits before this one in the policy's order but those that `head` passes over."""
     return is_waiting(state, job, BY_IS_FIRST) and head(state) == job
 
 

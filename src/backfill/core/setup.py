@@ -65,7 +65,7 @@ def new_state(
         machine=machine,
         free=new_free(platform, shapes),
         runs=new_runs(n, k, platform.is_pool, policy.preempts, estimate, ready),
-        queue=new_queue(n, k, shapes.count, policy.orders, policy.index and not policy.dynamic),
+        queue=new_queue(n, k, shapes.count, policy.orders, policy.index and not policy.dynamic, counted > licences),
         placed=new_placed(nodes),
         shadow=new_shadow(nodes, k, counted),
         later=new_later(nodes, k, counted, len(platform.sites)),

@@ -14,7 +14,7 @@ from backfill.core.kernel import apart, kernel
 from backfill.core.later import count_later, find_lack, fits_later, keep_later, move_back, move_on, place_later
 from backfill.core.placement import UNBOUNDED
 from backfill.core.profile import FUTURE
-from backfill.core.queue import is_waiting
+from backfill.core.queue import is_waiting, keep_turn
 from backfill.core.record import record, zeros
 from backfill.core.runs import RUNNING, is_suspended
 from backfill.core.shapes import heed_node, heed_reservation, sit
@@ -69,10 +69,14 @@ def shadow_from(state, job, begin):
         return FUTURE
     state.shadow.until = begin
     if state.machine.windows > 0:
-        return _book_planned(state, job)
-    if state.machine.pool:
-        return _on_pool(state, job)
-    return _on_nodes(state, job)
+        t = _book_planned(state, job)
+    elif state.machine.pool:
+        t = _on_pool(state, job)
+    else:
+        t = _on_nodes(state, job)
+    if t < FUTURE:
+        keep_turn(state, job)
+    return t
 
 
 @kernel()

@@ -54,7 +54,8 @@ SHAPES = [
     ("bounds", int64[::1]),  # the nodes on which that is bounded
     ("bounded", int64),  # so many
     ("spare", int64[:, ::1]),  # (s, m): units
-    ("beside", int64[::1]),  # (s,): over all nodes; where all sit on one site, no less
+    ("spare_by_site", int64[:, ::1]),  # (s, sites)
+    ("beside", int64[::1]),  # (s,): as `all`
 ]
 Shapes, ShapesT = record("Shapes", SHAPES, globals())
 
@@ -101,6 +102,7 @@ def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences
         bounds=zeros(nodes),
         bounded=0,
         spare=zeros(n, nodes),
+        spare_by_site=zeros(n, len(platform.sites)),
         beside=zeros(n),
     )
 
@@ -201,13 +203,12 @@ def _catch_up(state, s):
     """Count the units of a shape anew on the nodes that have changed, or on all."""
     shapes, site, room, bound = state.free.shapes, state.machine.site, state.free.nodes, state.free.shapes.bound
     ring, noted, grew, unit = shapes.node, shapes.noted, shapes.grew, shapes.unit[s]
-    units, spare, sums, by_site = shapes.units[s], shapes.spare[s], shapes.sums[s], shapes.by_site[s]
+    units, spare, sums = shapes.units[s], shapes.spare[s], shapes.sums[s]
+    by_site, spare_by_site = shapes.by_site[s], shapes.spare_by_site[s]
     seen, alone, anywhere = shapes.seen[s], shapes.alone[s] != 0, shapes.anywhere[s] != 0
     missed, mask = shapes.changes - seen, len(ring) - 1
     anew = seen < 0 or missed >= len(ring)
     free, beside = shapes.all[s], shapes.beside[s]
-    if shapes.together[s]:  # there `all` is not the sum
-        free = beside = np.int64(0)
     for i in range(len(site) if anew else missed):
         node = i
         if not anew:
@@ -227,13 +228,13 @@ def _catch_up(state, s):
             here = min(here, _count(unit, alone, bound, node))
         if here != spare[node]:
             beside += here - spare[node]
+            spare_by_site[site[node]] += here - spare[node]
             spare[node] = here
-    shapes.all[s], shapes.beside[s] = free, beside
     if shapes.together[s]:
-        shapes.all[s] = 0
-        for i in range(shapes.by_site.shape[1]):
-            shapes.all[s] = max(shapes.all[s], shapes.by_site[s, i])
-        shapes.beside[s] = shapes.all[s]
+        free = beside = np.int64(0)
+        for i in range(len(by_site)):
+            free, beside = max(free, by_site[i]), max(beside, spare_by_site[i])
+    shapes.all[s], shapes.beside[s] = free, beside
     shapes.seen[s] = shapes.read = shapes.changes
 
 
@@ -250,7 +251,7 @@ def units_free(state, s):
 
 @kernel(inline=True)
 def units_beside(state, s):
-    """The most units of a shape that one job may have now beside the reservation; a bound where they share a site."""
+    """The most units of a shape that one job may have now beside the reservation."""
     shapes = state.free.shapes
     free = units_free(state, s)
     if state.shadow.job < 0 or free == 0:
@@ -350,7 +351,7 @@ def sit(state, job, beside):
     for place in range(len(machine.sites)):
         site = machine.sites[place]
         left = state.jobs.tasks[job]
-        if shapes.by_site[s, site] >= units:
+        if (shapes.spare_by_site[s, site] if beside else shapes.by_site[s, site]) >= units:
             for i in range(machine.site_first[site], machine.site_first[site + 1]):
                 left -= _take_node(state, job, s, machine.site_node[i], left, beside)
             if left == 0:

@@ -59,9 +59,10 @@ from backfill.core.search import span
 from backfill.core.seating import POWER, seat_by_rule
 from backfill.core.shapes import licences_are_free, sit
 from backfill.core.wall import verb
-from backfill.model import schedule
+from backfill.model import schedule, units
 
 PREEMPTED = np.int8(schedule.PREEMPTED)
+LONGEST = np.int64(units.TIME_MAX)  # overhead of a preemption
 
 # Why a job starts: the closed list of model.schedule.REASONS.
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) for i in range(8))
@@ -215,7 +216,7 @@ def is_open(state, job, node, begin, end):
 def held_back(state, job):
     """Whether a limit on what runs at once, of its user for instance, keeps a waiting job from starting now.
 
-    Then it waits aside: `head` passes over it, and a policy reserves nothing for it.
+    Then it waits aside: `head` passes over it, and a policy reserves nothing for it; a reservation that it has is kept.
     """
     return is_waiting(state, job, BY_HELD_BACK) and is_held_back(state, job)
 
@@ -443,7 +444,7 @@ def preempt(state, job, how, overhead):
         fail(state, JUST_STARTED, job, NONE, NONE, NONE)
     elif how < REQUEUE or how > SUSPEND:
         fail(state, NO_HOW, job, NONE, how, NONE)
-    elif overhead < 0:
+    elif overhead < 0 or overhead > LONGEST:
         fail(state, NO_OVERHEAD, job, NONE, overhead, NONE)
     else:
         _end_preempted(state, job, run, how, overhead)

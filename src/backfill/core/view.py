@@ -81,6 +81,15 @@ _ENDS = {
     "queue": {"waits": _PER_JOB},
     "projects": {"of": _PER_JOB, "next": _PER_JOB} | dict.fromkeys(["submit", "first", "last"], _PER_PROJECT),
     "promises": {"reserved": _PER_JOB, "first": _PER_JOB},
+    "batch": {
+        "arrived": ("batch", "arrivals", 0),
+        "ended": ("batch", "ends", 0),
+        "left": ("batch", "leaves", 0),
+        "dropped": ("batch", "drops", 0),
+        "started": ("batch", "starts", 0),
+        "preempted": ("batch", "preemptions", 0),
+    },
+    "placed": {"pairs": ("placed", "count", 0)},
 }  # where the rows of an array end: a room, its field with their number, and how many more there are
 _ITEMS = ("licence", "licence_count")  # of the job table, with a row for each licence of a job: these end otherwise
 

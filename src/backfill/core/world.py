@@ -7,7 +7,7 @@ each start is held against it.
 import numpy as np
 from numba import float64, int8, int64
 
-from backfill.core.errors import NONE, OK, OVERBOOKED, OVERBOOKED_LICENCE, TOO_LATE, fail
+from backfill.core.errors import NONE, NOT_PLACED, OK, OVERBOOKED, OVERBOOKED_LICENCE, TOO_LATE, fail
 from backfill.core.far import call
 from backfill.core.heaps import pop_end, push_end
 from backfill.core.kernel import apart, kernel
@@ -24,14 +24,25 @@ NOT_YET = RUNNING  # outcome of a job that is not over
 
 LATEST = np.int64(units.LATEST)
 
+# What the file of events asks for, step by step: windows are announced, begin and end. The first three are about a job.
+ACTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "copies", "announce", "open", "close")
+CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, OPEN, CLOSE = range(10)
+
 WORLD = [
     ("stepping", int64),  # --ties step: one pass per event
     ("overrun", int64),  # --overrun extend: a job stays beyond its walltime, and its limit is an event
     ("requeue", int64),  # --lost requeue: a job whose node is lost waits again
     ("jobs", int64),
     ("row", int64[::1]),  # place of each job in the file
+    ("submit", int64[::1]),
     ("runtime", int64[::1]),  # how long a job will hold its nodes at speed 1
     ("kill", int64[::1]),  # how long it may hold them
+    # what it asks for, in arrays that are not the State's
+    ("tasks", int64[::1]),
+    ("demand", int64[:, ::1]),  # (jobs, k) per task
+    ("licence_first", int64[::1]),  # (jobs + 1,): its licences and limits are items licence_first[j] to [j + 1]
+    ("licence", int64[::1]),
+    ("copies", int64[::1]),  # of each item
     ("speed", float64[::1]),  # of each node
     ("coallocation", float64[::1]),  # (1,): the pace of a run on several sites is divided by it
     ("outcome", int8[::1]),  # how each job ended, an index into model.schedule.STATES; NOT_YET
@@ -52,6 +63,7 @@ WORLD = [
     ("quota_first", int64[::1]),  # job j counts for the accounts quota_item[quota_first[j]:quota_first[j + 1]]
     ("quota_item", int64[::1]),
     ("quota_left", int64[::1]),  # (accounts,): how many more may be queued
+    # length 1 without such limits
     ("refused_for", int64[::1]),  # (jobs,): the account that was full when a job was submitted; AFTER one of these
     ("queued", int8[::1]),  # (jobs,): 1: counted
     ("due", int64[::1]),  # (runs,): when each will end
@@ -71,7 +83,7 @@ WORLD = [
     ("over_run", int64[::1]),
     ("overs", int64),
     # the file of events, in order of time
-    ("act", int64[:, ::1]),  # (acts, 8): time, what (acts.ACTS), job, node, resource or licence, value, until, amount
+    ("act", int64[:, ::1]),  # (acts, 8): time, what (ACTS), job, node, resource or licence, value, until, amount
     ("act_priority", float64[::1]),  # (acts,): that it gives
     ("do_act", int64),  # address of acts.do_act, which does the next one
     ("acts", int64),  # done so far
@@ -95,7 +107,7 @@ def next_instant(state, world):
     _drop_void(state, world)
     t = FUTURE
     if state.jobs.count < world.jobs:
-        t = state.jobs.submit[state.jobs.count]
+        t = world.submit[state.jobs.count]
     if world.ends > 0:
         t = min(t, world.end_time[0])
     if world.overs > 0:
@@ -105,9 +117,31 @@ def next_instant(state, world):
     if t < FUTURE or state.queue.waiting > 0:
         if state.batch.timed > 0:
             t = min(t, state.batch.timers[0])
+        if world.acts_left > 0 and world.act[world.acts, 0] < t:
+            _do_unnoticed(state, world, t)
         if world.acts_left > 0:
             t = min(t, world.act[world.acts, 0])
     return max(t, state.now)
+
+
+@apart()
+def _do_unnoticed(state, world, t):
+    """Do what the file of events asks for before t as far as nothing comes of it yet, so that it makes no pass."""
+    while world.acts_left > 0 and world.act[world.acts, 0] < t and _is_unnoticed(state, world):
+        call(world.do_act, state, world)
+
+
+@kernel()
+def _is_unnoticed(state, world):
+    """Whether the next line of the file of events is about a job that is over, or is not submitted yet.
+
+    A cancel of a job that others come after may let these go.
+    """
+    what, job = world.act[world.acts, 1], world.act[world.acts, 2]
+    if what > NEW_PRIORITY:
+        return False
+    alone = what != CANCEL or world.after_first[job] == world.after_first[job + 1]
+    return world.outcome[job] != NOT_YET or (job >= state.jobs.count and alone)
 
 
 @kernel(inline=True)
@@ -140,7 +174,7 @@ def open_instant(state, world):
             call(world.do_act, state, world)
         while world.thoughts > 0 and world.thought_time[0] <= t:
             _end_thought(state, world)
-        while state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= t:
+        while state.jobs.count < world.jobs and world.submit[state.jobs.count] <= t:
             _come(state, world)
     ask_policy(state)
     return True
@@ -333,7 +367,7 @@ def _step(state, world):
     _leave_books(state, world)
     if world.thoughts > 0 and world.thought_time[0] <= state.now:
         _end_thought(state, world)
-    elif state.jobs.count < world.jobs and state.jobs.submit[state.jobs.count] <= state.now:
+    elif state.jobs.count < world.jobs and world.submit[state.jobs.count] <= state.now:
         _come(state, world)
     elif world.ends > 0 and world.end_time[0] <= state.now:
         _end_first(state, world)
@@ -450,12 +484,13 @@ def _pause(state, world, run, how, overhead):
 @kernel(inline=True)
 def write_down(state, world, run):
     """Note in the book what a run takes; an amount below 0 is the policy's, or the core's, mistake."""
-    job, jobs = state.runs.job[run], state.jobs
     if state.machine.pool:
+        job = np.int64(state.runs.job[run])
         for k in range(state.machine.resources):
-            world.book[0, k] -= jobs.need[job, k]
+            amount = world.tasks[job] * world.demand[job, k]
+            world.book[0, k] -= amount
             if world.book[0, k] < 0:
-                fail(state, OVERBOOKED, np.int64(job), k, jobs.need[job, k], world.book[0, k] + jobs.need[job, k])
+                fail(state, OVERBOOKED, job, k, amount, world.book[0, k] + amount)
         return
     _turn_page(state, world, run, np.int64(-1))
 
@@ -464,24 +499,28 @@ def write_down(state, world, run):
 def write_off(state, world, run):
     """Note in the book what a run gives back."""
     if state.machine.pool:
+        job = state.runs.job[run]
         for k in range(state.machine.resources):
-            world.book[0, k] += state.jobs.need[state.runs.job[run], k]
+            world.book[0, k] += world.tasks[job] * world.demand[job, k]
         return
     _turn_page(state, world, run, np.int64(1))
 
 
 @apart()
 def _turn_page(state, world, run, sign):
-    job, jobs, runs = np.int64(state.runs.job[run]), state.jobs, state.runs
+    job, runs, tasks_there = np.int64(state.runs.job[run]), state.runs, np.int64(0)
     for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
         node, tasks = runs.held[pair, 0], runs.held[pair, 1]
+        tasks_there += tasks
         for k in range(state.machine.resources):
-            amount = tasks * jobs.demand[job, k]
+            amount = tasks * world.demand[job, k]
             world.book[node, k] += sign * amount
             if world.book[node, k] < 0:
                 fail(state, OVERBOOKED, job, k, amount, world.book[node, k] + amount)
-    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
-        licence, copies = jobs.licence[item], jobs.licence_count[item, 0]
+    if tasks_there != world.tasks[job]:
+        fail(state, NOT_PLACED, job, NONE, world.tasks[job], tasks_there)
+    for item in range(world.licence_first[job], world.licence_first[job + 1]):
+        licence, copies = world.licence[item], world.copies[item]
         world.book_licences[licence] += sign * copies
         if world.book_licences[licence] < 0:
             fail(state, OVERBOOKED_LICENCE, job, licence, copies, world.book_licences[licence] + copies)

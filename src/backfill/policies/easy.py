@@ -12,7 +12,7 @@ from backfill.core.kernel import kernel
 from backfill.core.order import ORDERS, SOURCES
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.profile import FUTURE
-from backfill.core.queue import candidate, following, is_first, rewind
+from backfill.core.queue import candidate, following, is_first, keep_turn, rewind
 from backfill.core.shadow import place_beside, shadow_time, use_extra
 from backfill.core.verbs import BACKFILL, FIT, HEAD, held_back, place, reserve, start, start_heads
 
@@ -154,23 +154,28 @@ def k_reservations(state):
     Cost: O((r + q) log r) per pass.
     With k = 1 every start is that of easy, with k = 0 of first-fit.
     """
-    if start_heads(state) < 0:
+    first = start_heads(state)
+    if first < 0:
         return
     rebuild(state)
     holder = state.own.holder  # the last pass at which each job held a reservation
     this_pass = state.own.passes[0] = state.own.passes[0] + 1
-    left = int(min(state.own.k, state.queue.waiting))
+    most = left = int(min(state.own.k, state.queue.waiting))
     rewind(state, 0)
-    job = following(state, 0)
+    job = first  # with limits it may be another than the first of the walk
     while job >= 0 and left > 0:
-        t = FUTURE if held_back(state, job) else settle(state, job, state.now)
+        t = FUTURE if job != first and held_back(state, job) else settle(state, job, state.now)
         if t == state.now:
             start(state, job, HEAD if is_first(state, job) else BACKFILL)
         elif t < FUTURE:
             reserve(state, job, t)
+            if left == most:
+                keep_turn(state, job)
             holder[job] = this_pass
             left -= 1
         job = following(state, 0)
+        if job == first:
+            job = following(state, 0)
     tried = state.queue.slots - 1
     rewind(state, tried)
     job = candidate(state, tried, FUTURE)

@@ -50,7 +50,8 @@ def slack(state):
     start that it was first promised. A start costs what it delays, by processors and walltime.
     Promise: no start is later than first promised and this slack, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
-    With sf = 0 every start is that of conservative.
+    With sf = 0, compress=false every start is that of 2tsb. With sf = 0 alone a job that moved up may be moved back to
+    the start that it was first promised, which conservative never does.
     """
     new = begin_pass(state, 1.0 - state.own.compress)
     for i in range(len(new)):

@@ -400,7 +400,7 @@ def serve(text: str) -> None:
             say(told)
     except BackfillError as error:
         say({"error": str(error)})
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         say({"error": repr(error)})
         raise
 

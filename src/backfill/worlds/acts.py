@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from backfill.core.acts import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
+from backfill.core.world import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
 from backfill.model import events
 from backfill.model.events import BoundEvents
-from backfill.model.platform import Platform
 from backfill.model.units import NEVER
 from backfill.model.workload import Floats, Ints, Jobs
 
@@ -16,13 +15,13 @@ OF_JOBS = {events.CANCEL: CANCEL, events.WALLTIME: NEW_WALLTIME, events.PRIORITY
 OF_NODES = {events.DOWN: DOWN, events.UP: UP}
 
 
-def acts(bound: BoundEvents, platform: Platform, place: Ints) -> tuple[Ints, Floats]:
+def acts(bound: BoundEvents, resources: int, place: Ints) -> tuple[Ints, Floats]:
     """The steps, (steps, 8) in the columns of World.act, and the priority that each gives.
 
-    place: where the core has each job of the workload. A window is announced, begins and ends.
+    resources: how many the platform states, behind which events number licences. place: where the core has each job of
+    the workload. A window is announced, begins and ends.
     """
     steps_found: list[tuple[tuple[int, int, int], list[int], float]] = []
-    resources = len(platform.resources)
 
     def add(when: int, phase: int, what: int, *, job: int = -1, node: int = -1, k: int = -1, value: int = 0,
             until: int = 0, amount: int = 0, priority: float = 0.0) -> None:  # fmt: skip

@@ -1,17 +1,21 @@
 """Translates jobs into the terms of a platform. It needs no compiled code, so that a page can use it as well."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model.platform import Platform
-from backfill.model.workload import Counted, Jobs, Labels, Workload
+from backfill.model.workload import Counted, Ints, Jobs, Labels, Workload
 from backfill.worlds.rules import WholeNodes, apply_rules, on_whole_nodes, with_accounts
 
 # Per job, why it can never run: a resource, a licence, a limit, a rule of its partition or quality of service, "site",
 # "constraint", "partition", "qos", "nodes" or "after"; "" if it can.
 Causes = NDArray[Any]
+
+PRESENCE = "node that is up"  # the resource of which each node has as much as anybody asks for, while it is not closed
+PLENTY = 2**40
 
 
 def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
@@ -72,3 +76,22 @@ def as_run(workload: Workload, platform: Platform, place: str = "power") -> tupl
         jobs, platform = with_accounts(jobs, platform)
     jobs, whole = on_whole_nodes(jobs, platform, place)
     return jobs, platform, whole, causes
+
+
+def with_presence(jobs: Jobs, platform: Platform, most: Ints) -> tuple[Jobs, Platform, Ints]:
+    """The same with a resource of nodes that only jobs ask for which ask for no other.
+
+    So a job of no cpus starts on no node that an event has closed, and is lost with its node as any other is. Where
+    all jobs ask for something nothing is added. most: the greatest capacity that each node ever has.
+    """
+    nothing = ~jobs.demand.any(axis=1)
+    if not nothing.any():
+        return jobs, platform, most
+    more = np.full((len(platform.nodes), 1), PLENTY)
+    platform = replace(
+        platform,
+        resources=(*platform.resources, PRESENCE),
+        capacity=np.hstack([platform.capacity, more]),
+        node_licences=(*platform.node_licences, PRESENCE),  # it counts in no balance
+    )
+    return jobs.replace(demand=np.column_stack([jobs.demand, nothing])), platform, np.hstack([most, more])

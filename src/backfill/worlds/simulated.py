@@ -36,7 +36,7 @@ from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs,
 from backfill.model.units import NEVER, counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
-from backfill.worlds.adapt import Causes, as_run
+from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
 from backfill.worlds.admission import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
@@ -96,7 +96,7 @@ def simulate(
         raise
     elapsed = time.perf_counter() - start
     raise_misuse(policy.name, state, jobs.job, platform, clock=clock)
-    refused = world.refused_for != -1
+    refused = np.flatnonzero(world.refused_for != -1)
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
     schedule = _schedule(begun, world)
     _check_all_started(policy.name, schedule, state, jobs.job, clock)
@@ -151,9 +151,11 @@ def begin(
     check_whole(platform, policy.place, most[0])
     if policy.processors:
         _check_processors(policy.name, platform, most[0], jobs)
+    if bound is not None:
+        jobs, machine, capacity = with_presence(jobs, machine, most[0])
+        most = (capacity, most[1])
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
-        estimate = estimate.copy()
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
     state = new_state(
         jobs,
@@ -355,21 +357,28 @@ def sorter() -> Any:
 
 def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) -> Any:
     jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
-    steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, platform, begun.place)
+    stated = len(platform.resources) - (PRESENCE in platform.resources)
+    steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, stated, begun.place)
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
     nodes, runs = len(platform.nodes), max(n, 1)
     linked = len(after.items) > 0
     think = np.where(np.diff(jobs.after.first) > 0, jobs.think, 0) if linked else zeros(1)
-    many = runs if preempts else 1
+    many, limited = runs if preempts else 1, n if len(quotas.most) else 1
     return World(
         stepping=int(options.ties == "step"),
         overrun=int(options.overrun == "extend"),
         requeue=int(options.lost == "requeue"),
         jobs=n,
         row=column(rows),
+        submit=column(jobs.submit),
         runtime=column(jobs.runtime),
         kill=column(jobs.walltime),
+        tasks=column(jobs.tasks),
+        demand=column(jobs.demand),
+        licence_first=column(jobs.licences.first),
+        licence=column(jobs.licences.items),
+        copies=column(jobs.licences.counts),
         speed=column(platform.speed, np.float64),
         coallocation=np.array([1.0 + platform.coallocation_overhead]),
         outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
@@ -387,8 +396,8 @@ def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) ->
         quota_first=quotas.asked.first,
         quota_item=quotas.asked.items,
         quota_left=quotas.most.copy(),
-        refused_for=np.full(n, -1),
-        queued=np.zeros(n, np.int8),
+        refused_for=np.full(limited, -1),
+        queued=np.zeros(limited, np.int8),
         due=np.empty(runs, np.int64),
         cut=np.empty(runs, np.int8),
         gone=np.zeros(runs if options.ties == "step" else 1, np.int8),

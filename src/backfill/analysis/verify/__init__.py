@@ -25,6 +25,7 @@
 | `queued` | no job runs that came when as many were queued as a limit allows |
 | `host` | a node holds no job with a licence that it may not host |
 | `capacity` | no resource of a node is held beyond its capacity at any instant, less outages and windows |
+| `capacity` | a job that asks for nothing starts on no node that is closed |
 | `licence` | no floating licence is held beyond its copies at any instant, less windows |
 | `promise` | no job starts later than the first start promised to it (only with `promises_bind`) |
 

@@ -155,7 +155,8 @@ def check_pending(case: Case, members: Membership) -> None:
         return
     capacity = np.array([steps[-1][1] for steps in replay.nodes])
     copies = np.array([int(steps[-1][1][0]) for steps in replay.licences], np.int64)
-    alone = _Alone(case.workload, replace(case.platform, capacity=capacity, copies=copies), members)
+    closed = np.array([steps[-1][1] for steps in replay.closed], np.bool_)
+    alone = _Alone(case.workload, replace(case.platform, capacity=capacity, copies=copies), members, closed)
     all_fit = all(alone.runs(row) for row in pending.tolist())
     for row in case.report.each("pending", case.pending & all_fit):
         case.report.add("pending", case.workload.jobs.job[row], None, "is PENDING, although there is room for it")
@@ -172,8 +173,10 @@ def _too_late(case: Case, stays: Mask, alone: "_Alone") -> Mask:
 class _Alone:
     """Whether a job could run if it had the platform to itself; equal demands are worked out once."""
 
-    def __init__(self, workload: Workload, platform: Platform, members: Membership) -> None:
-        """members: of the workload as it asks, while here jobs on whole nodes may ask for all of these."""
+    def __init__(self, workload: Workload, platform: Platform, members: Membership, closed: Mask | None = None) -> None:
+        """members: of the workload as it asks, while here jobs on whole nodes may ask for all of these. closed: nodes
+        on which no job can run, not even one that asks for nothing; None for none."""
+        self.closed = np.zeros(len(platform.nodes), np.bool_) if closed is None else closed
         self.jobs, self.platform, self.members = workload.jobs, platform, members
         _, self.demand, self.capacity = limited(workload, platform)
         self.licence = licence_index(workload, platform)
@@ -202,7 +205,7 @@ class _Alone:
         needed = demand > 0
         room = (self.capacity[:, needed] // demand[needed]).min(axis=1, initial=tasks)
         room[~platform.hosts[:, licence].all(axis=1)] = 0
-        room[~nodes] = 0
+        room[~nodes | self.closed] = 0
         if site:
             room[[platform.sites[s] != site for s in platform.site]] = 0
         if constraint:

@@ -154,6 +154,14 @@ def check_capacity(case: Case, until: Ints) -> None:
         for seat, time, at, held, there in sweep.above(k, amount, most, case.report, "capacity"):
             text = f"{holders[at]} holds {held} {resource} of {there}"
             case.report.add("capacity", workload.jobs.job[job[seat]], time, text)
+    if case.replay is not None and case.placed:
+        start, asks = case.runs.start[run], np.asarray(demand.any(axis=1))
+        on_closed = np.zeros(len(run), np.bool_)
+        for seat in np.flatnonzero(~asks[job]).tolist():
+            on_closed[seat] = case.replay.is_closed(int(node[seat]), int(start[seat]))
+        for seat in case.report.each("capacity", on_closed):
+            text = f"starts on {holders[node[seat]]}, which is closed"
+            case.report.add("capacity", workload.jobs.job[job[seat]], start[seat], text)
 
 
 def check_licences(case: Case, until: Ints) -> None:
