@@ -74,6 +74,9 @@ def test_what_the_witness_knows_and_the_log_does_not_is_found():
     assert [line.partition(",")[0] for line in said] == [
         "attempt 1.1 began twice", "attempt 3.1 began", "attempt 4.1 began", "attempt 2.2 began",
     ]  # fmt: skip
+    after_a_restore = [submitted(5), begins(5, 4, "adopted")]  # of a job that had failed, and was started again
+    assert compare_with_witness(after_a_restore, ["5.1", "5.2", "5.3", "5.4"]) == []
+    assert len(compare_with_witness(after_a_restore, ["5.5"])) == 1
     restored = [*log, Event("up", 0, {"last_job": 1003})]  # a copy of the store has lost job 4
     assert len(compare_with_witness(restored, ["4.1"])) == 0
 

@@ -17,7 +17,8 @@ SHOWN = 20  # problems of one kind
 def check_deep(home: Path) -> list[str]:
     """What is wrong with the record of a queue, a line each; nothing in a sound one. Raises StoreError if there is no
     store that can be read."""
-    began = [name for kind, name, _ in witness.read(str(home)) if kind == "began"]  # before the log, which is ahead
+    lines = witness.read(str(home))  # before the log, which is ahead; an empty record is only a suspicion
+    began = [name for kind, name, record in lines if kind == "began" and record]
     store = Store(home / "store.db", readonly=True)
     try:
         with store.still():  # a daemon may be at work
@@ -117,6 +118,9 @@ def compare_with_witness(log: Iterable[Event], began: Iterable[str]) -> list[str
             facts = event.data if event.kind == "start" else event.data["job"]
             current[event.job] = f"{event.job}.{facts['attempt']}"
             started[current[event.job]] = event.kind
+            if event.kind == "adopted":  # a restore has lost the starts of those before it
+                for attempt in range(1, facts["attempt"]):
+                    started.setdefault(f"{event.job}.{attempt}", event.kind)
         elif event.kind == "unstarted" and not event.data.get("launch"):
             started[current[event.job]] = event.kind
         elif event.kind == "up":
