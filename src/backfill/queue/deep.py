@@ -17,8 +17,9 @@ SHOWN = 20  # problems of one kind
 def check_deep(home: Path) -> list[str]:
     """What is wrong with the record of a queue, a line each; nothing in a sound one. Raises StoreError if there is no
     store that can be read."""
-    lines = witness.read(str(home))  # before the log, which is ahead; an empty record is only a suspicion
-    began = [name for kind, name, record in lines if kind == "began" and record]
+    # The witness before the log, which is ahead of it. An empty record says only that an attempt may have begun.
+    began = [name for kind, name, record in witness.read(str(home)) if kind == "began" and record]
+    length = max((int(name) for kind, name, _ in witness.read_since_log(str(home)) if kind == "log"), default=0)
     store = Store(home / "store.db", readonly=True)
     try:
         with store.still():  # a daemon may be at work
@@ -26,6 +27,11 @@ def check_deep(home: Path) -> list[str]:
             if damage:
                 return damage[:SHOWN]
             wrong = [*judge(store.events())[:SHOWN], *store.differences()[:SHOWN]]
+            if store.seq < length:
+                wrong.append(
+                    f"the log has {store.seq} events, and had {length}, says the witness: it is an older copy; "
+                    "the next daemon enters what happened since"
+                )
             return wrong + compare_with_witness(store.events(), began)[:SHOWN]
     except StoreError as error:
         return [str(error)]
