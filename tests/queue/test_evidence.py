@@ -276,7 +276,7 @@ def test_job_numbers_do_not_come_back_with_a_store_that_is_older(live, how):
     elif how != "replaced under the daemon":
         live.run("serve", "--stop")
     daemon = live.daemon()
-    for end in ("-wal", "-shm", *([] if daemon else [""])):
+    for end in () if daemon else ("", "-wal", "-shm"):
         (live.folder / f"store.db{end}").unlink(missing_ok=True)
     if how != "removed":
         (live.folder / "copy.db").rename(live.folder / "store.db")

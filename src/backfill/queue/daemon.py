@@ -273,6 +273,7 @@ class Daemon:
             except StoreLost as error:
                 with suppress(StoreError, OSError):  # the witness may know more than what is there now
                     self.witness.tell_all()
+                self.store.checkpoint()  # SQLite would apply the log of writes to the other file
                 _lose(error)
             try:
                 some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
