@@ -22,7 +22,7 @@ from backfill.queue.words import runs
 AHEAD = 1000  # job numbers that the witness covers at a time
 LATEST = 50  # attempts of the witness that the log must know
 LISTED = 1000  # jobs that the log names one by one
-ENDS = 5000  # of which the witness is told at once
+ENDS = 2000  # of which the witness is told at once
 
 
 class WitnessWriter:

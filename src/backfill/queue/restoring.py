@@ -1,5 +1,6 @@
 """`serve --restore`: the queue goes on from a copy of its store, and says what it found of the time since."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def restore(file: str) -> int:
             kept = put_back(folder, file)
         except BaseException:
             if served:
-                persistent("ping", folder)
+                with suppress(Problem):  # what went wrong before that is told
+                    persistent("ping", folder)
             raise
     except StoreError as error:
         raise Problem(str(error), FAILED) from None
