@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from backfill.queue import deep
+from backfill.queue import deep, witness
 from backfill.queue.book import Event
 from backfill.queue.deep import check_deep, compare_with_witness, judge
 from backfill.queue.store import Store, StoreError, StoreLost
@@ -74,6 +74,9 @@ def test_what_the_witness_knows_and_the_log_does_not_is_found():
     assert [line.partition(",")[0] for line in said] == [
         "attempt 1.1 began twice", "attempt 3.1 began", "attempt 4.1 began", "attempt 2.2 began",
     ]  # fmt: skip
+    after_a_restore = [submitted(5), begins(5, 4, "adopted")]  # of a job that had failed, and was started again
+    assert compare_with_witness(after_a_restore, ["5.1", "5.2", "5.3", "5.4"]) == []
+    assert len(compare_with_witness(after_a_restore, ["5.5"])) == 1
     restored = [*log, Event("up", 0, {"last_job": 1003})]  # a copy of the store has lost job 4
     assert len(compare_with_witness(restored, ["4.1"])) == 0
 
@@ -85,6 +88,14 @@ def test_a_sound_store_and_one_with_another_table(tmp_path):
         db.execute("UPDATE job SET facts = json_set(facts, '$.walltime', 99) WHERE id = 2")
     db.close()
     assert check_deep(tmp_path) == ["job 2 differs"]
+
+
+def test_a_log_that_is_shorter_than_it_was_is_found(tmp_path):
+    filled(tmp_path / "store.db").close()
+    witness.write(str(tmp_path), 'log 3 {"last_job":2}')
+    assert check_deep(tmp_path) == []
+    witness.write(str(tmp_path), 'log 9 {"last_job":5}')
+    assert check_deep(tmp_path)[0].startswith("the log has 3 events, and had 9, says the witness")
 
 
 def test_a_store_that_is_written_meanwhile_is_judged_as_it_was(tmp_path, monkeypatch):

@@ -12,9 +12,14 @@ from pathlib import Path
 import pytest
 
 from backfill.queue import attempts, processes, supervisor, witness
+from backfill.queue.book import Event
 from backfill.queue.deep import check_deep
+from backfill.queue.recovery import WitnessWriter, is_behind
 from backfill.queue.store import Store
 from tests.patience import PATIENCE_S
+from tests.queue.test_deep import submit
+from tests.queue.test_store import filled
+from tests.queue.virtual import Virtual
 
 OVER = ("COMPLETED", "FAILED", "NODE_FAIL", "TIMEOUT", "CANCELLED")
 
@@ -94,6 +99,71 @@ def test_a_store_that_is_removed_while_the_daemon_lives_is_written_anew(live):
     assert job["state"] == "COMPLETED"
     assert live.submit("--", "true") > number
     assert lines(live) == ["run"]
+
+
+def test_a_job_that_locks_the_witness_stops_nobody_but_those_that_would_begin(live):
+    text = "exec 9<>$BACKFILL_HOME/witness; flock 9; echo > locked; while [ ! -e go ]; do sleep 0.05; done"
+    locks = live.submit("-t", "5", "--wrap", text)
+    live.until((live.folder / "locked").exists)
+    beside = live.submit("-t", "1", "--wrap", "echo beside >> ran")
+    live.until(lambda: live.job(beside)["state"] == "STARTING")
+    lost = live.submit("-t", "1", "--wrap", "echo lost >> ran")
+    live.until((live.folder / "run" / f"{lost}.1" / "claim").exists)
+    live.kill(*[pid for pid in live.keepers() if f"{lost}.1" in held_by(pid)], live.daemon())  # and another one comes
+    for _ in range(3):
+        time.sleep(0.6)  # the sweep looks at what has not begun
+        held = live.submit("-H", "--", "true")
+        assert live.job(held)["state"] == "PENDING"
+    assert live.job(locks)["state"] == "RUNNING"
+    assert lines(live) == []
+    (live.folder / "go").touch()
+    live.run("wait", locks, beside, lost)
+    assert sorted(lines(live)) == ["beside", "lost"]
+    live.run("serve", "--stop")
+    assert check_deep(live.folder) == []
+
+
+def held_by(pid):
+    """The names of run folders in which a process has files open."""
+    try:
+        return [os.path.basename(os.path.dirname(os.readlink(one))) for one in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return []
+
+
+@pytest.mark.parametrize("removes", [False, True])
+def test_the_keeper_knows_a_job_that_began_long_ago(live, removes):
+    clean = "rm -rf $BACKFILL_HOME/run/*;" if removes else ""
+    text = f"{clean} setsid sleep 600 & echo $! > child; while [ ! -e go ]; do sleep 0.05; done; exit 3"
+    number = live.submit("-t", "5", "--wrap", text)
+    live.until(lambda: lines(live, "child"))
+    live.until(lambda: live.job(number)["state"] == "RUNNING")
+    (known,) = (record for kind, _, record in witness.read(str(live.folder)) if kind == "began")
+    later = [witness.line("over", f"{other}.1", {"state": "COMPLETED", "exit": 0}) for other in range(1000, 26_000)]
+    witness.write(str(live.folder), *later)
+    assert (live.folder / "witness").stat().st_size > witness.LATELY
+    live.kill(known["supervisor"])
+    live.until(lambda: not processes.lives(known, "supervisor"))
+    (live.folder / "go").touch()
+    job = live.until(lambda: over(live, number))
+    assert (job["state"], job["exit_code"]) == ("FAILED", 3)
+    assert processes.belonging(processes.marks(str(live.folder), f"{number}.1")) == []
+
+
+def test_a_line_is_found_wherever_it_is_in_the_witness(tmp_path, monkeypatch):
+    home = str(tmp_path)
+    monkeypatch.setattr(witness, "CHUNK", 64)  # lines lie across the parts in which it is searched
+    assert witness.began(home, "1.1") is None
+    for number in range(1, 40):
+        witness.write(home, witness.line("began", f"{number}.1", {"pid": number, "text": "x" * (number * 7 % 50)}))
+    with open(tmp_path / "witness", "a") as file:
+        file.write('began 7.1 {"pid": 70')  # torn by a power cut, or a full disk
+    witness.write(home, "numbers 99", durable=False)
+    assert [witness.began(home, f"{number}.1")["pid"] for number in range(1, 40)] == [*range(1, 40)]
+    assert witness.began(home, "4") is witness.began(home, "40.1") is witness.began(home, "1.1", 200) is None
+    assert len([*witness.read(home)]) == 40
+    witness.write(home, 'log 5 {"last_job":39}', "log 50", "numbers 100")  # the second one is torn
+    assert [name for _, name, _ in witness.read_since_log(home)] == ["5", "100"]
 
 
 def test_what_a_killed_supervisors_job_left_behind_ends_before_its_cpus_are_given_away(live):
@@ -198,6 +268,105 @@ def test_a_copy_that_somebody_puts_in_place_by_hand_is_noticed(live, marked):
     assert job["state"] == "NODE_FAIL"
     assert lines(live) == ["ran"]
     assert live.submit("-H", "--", "true") > number + 100
+
+
+@pytest.mark.parametrize("how", ["removed", "older", "older, after a kill", "replaced under the daemon"])
+def test_job_numbers_do_not_come_back_with_a_store_that_is_older(live, how):
+    first = live.submit("-H", "--", "true")
+    live.run("serve", "--stop")
+    shutil.copy(live.folder / "store.db", live.folder / "copy.db")
+    last = [live.submit("-H", "--", "true") for _ in range(3)][-1]
+    assert last == first + 3
+    if how == "older, after a kill":
+        live.kill(live.daemon())
+        live.until(lambda: not live.daemon())
+    elif how != "replaced under the daemon":
+        live.run("serve", "--stop")
+    daemon = live.daemon()
+    for end in () if daemon else ("", "-wal", "-shm"):
+        (live.folder / f"store.db{end}").unlink(missing_ok=True)
+    if how != "removed":
+        (live.folder / "copy.db").rename(live.folder / "store.db")
+    if daemon:
+        live.until(lambda: live.daemon() != daemon)
+    assert live.submit("-H", "--", "true") > last
+    assert "the log was older than what has happened since" in (live.folder / "daemon.log").read_text()
+    assert len(live.jobs()) == (1 if how == "removed" else 2)
+    live.run("serve", "--stop")
+    assert check_deep(live.folder) == []
+
+
+def test_a_queue_that_was_killed_at_its_first_start_begins_with_job_1(tmp_path):
+    store = Store(tmp_path / "store.db")
+    witness.write(str(tmp_path), *WitnessWriter(tmp_path, store).anew(0))
+    assert not is_behind(store, tmp_path)
+    WitnessWriter(tmp_path, store).number(1)  # the witness is told ahead of the store, which was removed since
+    assert is_behind(store, tmp_path)
+    store.close()
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_job_that_was_cancelled_since_the_copy_was_made_does_not_run(live, by_hand):
+    live.run("pause")
+    some = [live.submit("-t", "1", "--wrap", "echo cancelled >> ran") for _ in range(3)]
+    other = live.submit("-t", "1", "--wrap", "echo other >> ran")
+    live.run("serve", "--backup", "copy.db")
+    live.run("cancel", some[0], some[1])
+    live.run("cancel", some[2])
+    if by_hand:
+        live.run("serve", "--stop")
+        for end in ("", "-wal", "-shm"):
+            (live.folder / f"store.db{end}").unlink(missing_ok=True)
+        (live.folder / "copy.db").rename(live.folder / "store.db")
+    else:
+        said = live.run("serve", "--restore", "copy.db").stdout
+        assert f"3 jobs ({some[0]}, {some[1]}, {some[2]}) ended without having begun, and will not run" in said
+    live.run("resume")
+    live.run("wait", other)
+    assert lines(live) == ["other"]
+    assert [live.job(number)["state"] for number in some] == ["CANCELLED"] * 3
+    live.run("serve", "--stop")
+    assert check_deep(live.folder) == []
+
+
+def test_the_witness_is_told_of_jobs_that_end_while_they_wait_and_of_no_others(tmp_path):
+    store = filled(tmp_path / "store.db")
+    writer = WitnessWriter(tmp_path, store)
+    for number in range(3, 8):
+        submit(store, number)
+    book = store.load()
+    cancelled = {"state": "CANCELLED", "reason": "Cancelled"}
+    start = {"attempt": 1, "start": 20, "why": "", "cpu_ids": [0], "gpu_ids": []}
+    events = [
+        *(Event("end", number, cancelled, 10_000_000 + number) for number in (1, 3, 4, 5)),
+        Event("end", 6, {"state": "DEADLINE", "reason": "DeadLine"}, 10_000_001),
+        Event("start", 7, start, 11_000_000),
+        Event("end", 7, {"state": "FAILED", "exit": 3, "signal": 0}, 12_000_000),
+    ]
+    book.apply(events)
+    store.commit(events, book.over.values(), 5)
+    assert writer.tell()
+    size = (tmp_path / "witness").stat().st_size
+    assert writer.tell()
+    assert (tmp_path / "witness").stat().st_size == size  # nothing is new
+    told = [(name, record["jobs"]) for kind, name, record in witness.read(str(tmp_path)) if kind == "closed"]
+    assert told == [("CANCELLED", [[1, 1], [3, 5]]), ("DEADLINE", [[6, 6]])]
+    assert [name for kind, name, _ in witness.read_since_log(str(tmp_path))] == [str(store.seq)]
+    WitnessWriter(tmp_path, store).tell()  # a daemon that begins on this log
+    assert (tmp_path / "witness").stat().st_size == size
+    store.close()
+
+
+def test_an_end_that_the_log_has_lost_is_entered_for_a_job_that_waits(tmp_path):
+    queue = Virtual(tmp_path)
+    queue.submit(4)
+    number = queue.submit(2)
+    queue.engine.ended_before(number, 0, {"state": "CANCELLED", "reason": "Cancelled", "ended": 5})
+    queue.flush()
+    assert number not in queue.engine.book.jobs
+    assert (queue.store.job(number).state, queue.store.job(number).end) == ("CANCELLED", 5)
+    queue.drain()
+    assert check_deep(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["a#b", "what?", "50%", "a b", "ü%41"])

@@ -41,7 +41,7 @@ Record = dict[str, Any]
 class Verdict:
     """The state of an attempt on this machine.
 
-    alive: its supervisor lives; the record is that of its processes, once the job was released
+    alive: its supervisor lives, or may; the record is that of its processes, once the job was released
     ended: the record says how
     unstarted: it never ran and never will; the record says if the launch failed
     orphan: its supervisor is gone and its job runs; the record is that of its processes
@@ -124,7 +124,7 @@ def _began(run: Path) -> Record | None:
         found: Record | None = read_json(str(run / "proc.json"))
         if found:
             return found
-    return witness.began(str(run.parents[1]), run.name)
+    return witness.began(str(run.parents[1]), run.name, witness.LATELY)
 
 
 def _settle_left(run: Path, began: Record | None, launched: bool) -> Verdict:
@@ -149,15 +149,21 @@ def _settle_left(run: Path, began: Record | None, launched: bool) -> Verdict:
 
 
 def _revoke(run: Path) -> Verdict:
-    """Make sure that an attempt never begins, by a claim of our own; it may have begun until the witness is ours."""
-    with witness.Locked(str(run.parents[1])) as file:
-        began = file.began(run.name)
-        if began:
-            return Verdict("alive", began)
-        claim = run / "claim"
-        claimed = claim.exists()
-        claim.unlink(missing_ok=True)
-        os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    """Make sure that an attempt never begins, by a claim of our own; it may have begun until the witness is ours.
+
+    While another process holds the lock of the witness, a supervisor or a job that means harm, nobody can say.
+    """
+    try:
+        with witness.Locked(str(run.parents[1]), wait=False) as file:
+            began = file.began(run.name)
+            if began:
+                return Verdict("alive", began)
+            claim = run / "claim"
+            claimed = claim.exists()
+            claim.unlink(missing_ok=True)
+            os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except BlockingIOError:
+        return Verdict("alive")
     sync(str(run))
     if began is not None:  # a restore knows that it may have begun, and no more: see recovery.merge
         return Verdict("unknown")

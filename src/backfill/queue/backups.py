@@ -2,19 +2,19 @@
 
 import asyncio
 import os
-import shutil
-import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from backfill.queue.home import alone
 from backfill.queue.notices import note
 from backfill.queue.processes import sync
 from backfill.queue.recovery import merge
-from backfill.queue.store import Store, StoreError, examine, mark_as_backup
+from backfill.queue.store import NEXT, Store, StoreError, put_in_place, reason
 
 FIRST_S, LOOK_S, DAY_S = 60.0, 3600.0, 86_400.0
 KEPT = 7
+HALF = "store.db.tmp"  # a copy that is being restored, until nothing more can go wrong
 
 
 def back_up(home: str, file: str) -> str:
@@ -34,55 +34,69 @@ def back_up(home: str, file: str) -> str:
 
 def restore(home: str, file: str) -> str:
     """Put a backup in the place of the store of a queue that no daemon serves. Returns the name under which the old
-    store is kept; empty if there was none. The next daemon enters what began since the backup. Raises StoreError.
+    store is kept; empty if there was none. The next daemon enters what happened since the backup. Raises StoreError.
+
+    Killed before the copy has its last name, it has changed nothing; killed later, it is finished by the next daemon.
     """
     folder, backup = Path(home), Path(file).absolute()
-    store, half = folder / "store.db", folder / "store.db.tmp"
-    examine(backup)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = alone(folder)
+    store, half = folder / "store.db", folder / HALF
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = alone(folder)
+    except OSError as error:
+        raise StoreError(f"{folder}: {reason(error)}") from error
     if lock < 0:
         raise StoreError(f"process {(folder / 'lock').read_text().strip()} serves {folder}; stop it first")
-    kept = ""
     try:
-        shutil.copyfile(backup, half)
-        half.chmod(0o600)
-        _merge(folder, store, half)
-        copy = sqlite3.connect(half, isolation_level=None)
+        put_in_place(store)  # what an earlier restore has left
+        copy = Store(backup, readonly=True)
         try:
-            mark_as_backup(copy)
+            copy.backup(half)
+            _merge(folder, store, copy)
         finally:
             copy.close()
-        sync(str(half))
-        if store.exists():
-            kept = f"store-replaced-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.db"
-            for end in ("-wal", "-shm", ""):  # together they are what the store was
-                if Path(f"{store}{end}").exists():
-                    os.rename(f"{store}{end}", f"{folder / kept}{end}")
-        half.rename(store)
+        os.rename(half, folder / NEXT)
         sync(str(folder))
-    except (sqlite3.Error, OSError) as error:
-        half.unlink(missing_ok=True)
-        raise StoreError(f"{store}: {error}") from error
+        return put_in_place(store)
+    except OSError as error:
+        with suppress(OSError):
+            half.unlink()
+        raise StoreError(f"{error.filename or store}: {reason(error)}") from error
     finally:
         os.close(lock)
-    return kept
 
 
-def _merge(folder: Path, store: Path, copy: Path) -> None:
-    """Save what the store that is replaced knows of attempts and numbers; one that is damaged knows nothing."""
-    try:
-        stores = [Store(path, readonly=True) for path in (store, copy) if path.exists()]
-    except StoreError:
+def finish_restore(folder: Path) -> None:
+    """Finish what a killed process has begun to restore. Raises StoreError if the store is missing and an earlier
+    restore has left others, which nobody may pass over in silence; OSError."""
+    store = folder / "store.db"
+    kept = put_in_place(store)
+    if kept:
+        note(f"a restore that was interrupted is finished; the store that it replaces is kept as {kept}")
+    if store.exists():
+        for left in folder.glob("store.db*.tmp"):  # of copies that were never finished
+            with suppress(OSError):
+                left.unlink()
+        return
+    others = sorted(folder.glob("store-replaced-*.db"))
+    if not (others or (folder / HALF).exists()):
+        return
+    told = f"restore one of your backups, or {others[-1]}" if others else "restore one of your backups"
+    raise StoreError(f"{store} is missing, and a restore has been at work here; {told}: backfill serve --restore FILE")
+
+
+def _merge(folder: Path, path: Path, copy: Store) -> None:
+    """Save what the store that is replaced knows of attempts, ends and numbers; one that is damaged knows nothing."""
+    if not path.exists():
         return
     try:
-        if len(stores) == 2:
-            merge(folder, *stores)
+        old = Store(path, readonly=True)
+        try:
+            merge(folder, old, copy)
+        finally:
+            old.close()
     except (StoreError, ValueError) as error:
-        note(f"{store}: {error}")
-    finally:
-        for one in stores:
-            one.close()
+        note(f"{error}; what the witness has of the time since the copy was made must do")
 
 
 async def keep_backups(home: Path) -> None:

@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from backfill.queue import attempts, commands, feed, schema, witness
+from backfill.queue import attempts, commands, feed, schema
 from backfill.queue.attempts import Verdict
-from backfill.queue.backups import keep_backups
+from backfill.queue.backups import finish_restore, keep_backups
 from backfill.queue.book import PREEMPT, Facts, Job, Task
 from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Busy
@@ -33,7 +33,7 @@ from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
 from backfill.queue.neighbours import announce
 from backfill.queue.notices import note
-from backfill.queue.recovery import Numbers, first_lines, is_behind, last_number, over_line, recover
+from backfill.queue.recovery import WitnessWriter, is_behind, last_number, over_line, recover
 from backfill.queue.schema import Refused
 from backfill.queue.shown import brief, on_calendar, queue_rows, row, story
 from backfill.queue.states import HOLDING, PENDING
@@ -42,7 +42,7 @@ from backfill.queue.words import Unreadable
 
 ANY = 2**62  # copies of a licence of which nobody has said yet how many there are
 STOP_S = 0.05
-SWEEP_S, QUIET_S = 0.5, 30.0
+SWEEP_S, TELL_S, QUIET_S = 0.5, 5.0, 30.0
 PROTOCOL = 1
 RUNNING_ALREADY = 75
 BACKLOG = 1024  # clients that come in the same moment
@@ -84,14 +84,16 @@ class Daemon:
 
     def __init__(self, folder: Path, config: Config, link: PlannerLink) -> None:
         self.folder, self.config, self.link = folder, config, link
+        finish_restore(folder)
         self.store = Store(folder / "store.db")
+        self.witness = WitnessWriter(folder, self.store)
         self.clock = QueueClock(self.store.last_t(), self.store.clock())
         self.launcher = LocalLauncher(
             folder,
             self._settled,
             self.config.pinned,
             {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")},
-            lambda: first_lines(self.store.seq, self.engine.book.last_job),
+            lambda: self.witness.anew(self.engine.book.last_job),
         )
         self.engine = Engine(
             self.store,
@@ -101,7 +103,7 @@ class Daemon:
             self.config.defaults,
             self._fault,
             encode,
-            Numbers(folder),
+            self.witness.number,
         )
         self.link.engine, self.link.told = self.engine, self.poke
         self._poked = self._goes_on = False
@@ -126,6 +128,7 @@ class Daemon:
         _keep_still()
         self._kept += recover(self.engine, self.store, self.launcher, self.folder, behind)
         self._flush()
+        self.witness.tell_all()  # a store that is put in place later, and is as old as this, is noticed
         path = self.folder / SOCKET
         with suppress(FileNotFoundError):
             path.unlink()
@@ -153,6 +156,10 @@ class Daemon:
         self._flush()
         self.launcher.close()
         self.link.close()
+        try:
+            self.witness.tell_all()
+        except OSError as error:
+            note(f"{error.filename}: {error.strerror}")
         self.store.checkpoint()
         self.store.close()
 
@@ -254,7 +261,7 @@ class Daemon:
         return known is not None and known.attempt == attempt and known.state in HOLDING
 
     async def _sweep(self) -> None:
-        quiet = 0.0
+        quiet, looks = 0.0, 0
         while True:
             await asyncio.sleep(SWEEP_S)
             if not self.folder.exists():  # somebody removed the queue
@@ -264,6 +271,9 @@ class Daemon:
                 if self.store.removed():
                     self._write_store_anew()
             except StoreLost as error:
+                with suppress(StoreError, OSError):  # the witness may know more than what is there now
+                    self.witness.tell_all()
+                self.store.checkpoint()  # SQLite would apply the log of writes to the other file
                 _lose(error)
             try:
                 some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
@@ -272,10 +282,14 @@ class Daemon:
                     self.launcher.guard(job)
                 if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
                     self._tick()
-                quiet += SWEEP_S
+                quiet, looks = quiet + SWEEP_S, looks + 1
+                if looks * SWEEP_S >= TELL_S and self.witness.tell():
+                    looks = 0
                 if self._kept and quiet >= QUIET_S:
                     quiet = 0.0
                     self._forget()
+            except StoreLost as error:
+                _lose(error)
             except OSError as error:  # a full disk, for instance: look again
                 note(f"{error.filename}: {error.strerror}")
 
@@ -324,8 +338,7 @@ class Daemon:
             self._kept = over
             return
         if over:  # what began outlives its folder: a backup that is restored later does not know it
-            lines = [over_line(self.store, *key) for key in over]
-            witness.write(str(self.folder), *lines, f"log {self.store.seq}")
+            self.witness.tell(*(over_line(self.store, *key) for key in over), durable=True)
         for key in over:
             attempts.forget(self.folder, *key)
 

@@ -17,7 +17,9 @@ SHOWN = 20  # problems of one kind
 def check_deep(home: Path) -> list[str]:
     """What is wrong with the record of a queue, a line each; nothing in a sound one. Raises StoreError if there is no
     store that can be read."""
-    began = [name for kind, name, _ in witness.read(str(home)) if kind == "began"]  # before the log, which is ahead
+    # The witness before the log, which is ahead of it. An empty record says only that an attempt may have begun.
+    began = [name for kind, name, record in witness.read(str(home)) if kind == "began" and record]
+    length = max((int(name) for kind, name, _ in witness.read_since_log(str(home)) if kind == "log"), default=0)
     store = Store(home / "store.db", readonly=True)
     try:
         with store.still():  # a daemon may be at work
@@ -25,6 +27,11 @@ def check_deep(home: Path) -> list[str]:
             if damage:
                 return damage[:SHOWN]
             wrong = [*judge(store.events())[:SHOWN], *store.differences()[:SHOWN]]
+            if store.seq < length:
+                wrong.append(
+                    f"the log has {store.seq} events, and had {length}, says the witness: it is an older copy; "
+                    "the next daemon enters what happened since"
+                )
             return wrong + compare_with_witness(store.events(), began)[:SHOWN]
     except StoreError as error:
         return [str(error)]
@@ -117,6 +124,9 @@ def compare_with_witness(log: Iterable[Event], began: Iterable[str]) -> list[str
             facts = event.data if event.kind == "start" else event.data["job"]
             current[event.job] = f"{event.job}.{facts['attempt']}"
             started[current[event.job]] = event.kind
+            if event.kind == "adopted":  # a restore has lost the starts of those before it
+                for attempt in range(1, facts["attempt"]):
+                    started.setdefault(f"{event.job}.{attempt}", event.kind)
         elif event.kind == "unstarted" and not event.data.get("launch"):
             started[current[event.job]] = event.kind
         elif event.kind == "up":

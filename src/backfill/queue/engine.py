@@ -355,9 +355,9 @@ class Engine:
             self._again("adopted")
 
     def ended_before(self, number: int, attempt: int, end: Facts) -> None:
-        """Enter the end of an attempt as the witness has it, whose log and run folder are lost."""
+        """Enter an end that the witness has and the log has lost, of a job that waited or of an attempt."""
         job = self.book.jobs.get(number)
-        if job is None or job.attempt != attempt or job.state not in HOLDING:
+        if job is None or job.attempt != attempt:
             return
         facts: Facts = {name: end.get(name) for name in ("exit", "signal", "maxrss", "cpu", "ended") if name in end}
         self._happen(Event("end", number, {"state": end["state"], "reason": end.get("reason", ""), **facts}))

@@ -44,13 +44,21 @@ SERVE = "serve"  # a request for a daemon, in place of the name of an attempt
 IDLE_S = 20.0  # without jobs and without a daemon a keeper goes away
 
 
+class Orphan:
+    """A job whose supervisor is gone."""
+
+    def __init__(self, run: str, known: Record, begun: bool) -> None:
+        self.run, self.known = run, known  # its run folder and its processes
+        self.begun = begun  # it was released, and was not lost before
+
+
 class Keeper:
     """Forks supervisors, and writes down what a killed one cannot."""
 
     def __init__(self, home: str) -> None:
         self.home = home
         self.runs: dict[int, str] = {}  # supervisor -> its run folder
-        self.orphans: dict[int, str] = {}  # job whose supervisor is gone -> run folder
+        self.orphans: dict[int, Orphan] = {}  # by the process of the job
         self.daemons: dict[int, socket.socket] = {}  # connections
         self.kept: set[int] = set()  # daemons that were started for a client inside a job
 
@@ -153,49 +161,50 @@ class Keeper:
                 return
             pid = found.si_pid
             self.kept.discard(pid)
-            if pid in self.runs:
-                self.lose_supervisor(self.runs.pop(pid))
-                os.waitpid(pid, 0)
+            if pid not in self.orphans and self.lose_supervisors():
                 continue
-            run = self.orphans.pop(pid, None) or self.run_of(pid)
-            if run is not None:
-                self.end_rest(pid, run)
-                self.write_end(run, found)
-                os.waitpid(pid, 0)
-                tell(self.home, run)
-            else:
-                os.waitpid(pid, 0)
+            orphan = self.orphans.pop(pid, None)
+            if orphan is not None:
+                self.end_rest(pid, orphan)
+                self.write_end(orphan, found)
+            os.waitpid(pid, 0)
+            if orphan is not None:
+                tell(self.home, orphan.run)
+
+    def lose_supervisors(self) -> bool:
+        """Take over from every supervisor that has ended, whether its job has, too, or goes on; return whether one
+        had."""
+        gone = [pid for pid in self.runs if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)]
+        for pid in gone:
+            self.lose_supervisor(self.runs.pop(pid))
+            os.waitpid(pid, 0)
+        return bool(gone)
 
     def lose_supervisor(self, run: str) -> None:
-        """Take over the job of a supervisor that is gone, if that job is not over."""
-        known = processes_of(self.home, run)
-        over = os.path.exists(os.path.join(run, "exit.json"))
-        if known and not over and lives(known):
-            self.orphans[known["pid"]] = run
+        """Take over the job of a supervisor that is gone, if that job is not over. What is known of it is learned now:
+        the job may remove its run folder later on."""
+        if not os.path.exists(os.path.join(run, "exit.json")):
+            known, begun = read_json(os.path.join(run, "proc.json")), os.path.exists(os.path.join(run, "released"))
+            if not (known and begun):
+                began = witness.began(self.home, os.path.basename(run))
+                known, begun = known or began, began is not None
+            if known and lives(known):
+                self.orphans[known["pid"]] = Orphan(run, known, begun)
         tell(self.home, run)
 
-    def run_of(self, pid: int) -> str | None:
-        """The run of a job that ended before we saw that its supervisor is gone."""
-        for run in self.runs.values():
-            known = processes_of(self.home, run)
-            if known and known["pid"] == pid:
-                return run
-        return None
-
-    def end_rest(self, pid: int, run: str) -> None:
+    def end_rest(self, pid: int, orphan: Orphan) -> None:
         """End what an orphan left behind, before its end is known and its cpus are given to others."""
         send_group(pid, signal.SIGKILL)
-        if not (read_json(os.path.join(run, "spec.json")) or {}).get("keep_descendants"):
-            began = witness.began(self.home, os.path.basename(run)) or {}
-            if began.get("group"):
-                groups.end(began["group"])
-            end_attempt(self.home, os.path.basename(run))
+        if not (read_json(os.path.join(orphan.run, "spec.json")) or {}).get("keep_descendants"):
+            if orphan.known.get("group"):
+                groups.end(orphan.known["group"])
+            end_attempt(self.home, os.path.basename(orphan.run))
 
-    def write_end(self, run: str, found: Any) -> None:
+    def write_end(self, orphan: Orphan, found: Any) -> None:
         """Write down how an orphan ended; before it is reaped, so that nobody finds it gone without a record."""
+        run = orphan.run
         there = {name: os.path.exists(os.path.join(run, name)) for name in ("unreleased", "exit.json", "told")}
-        began = witness.began(self.home, os.path.basename(run))
-        if began is None or there["unreleased"] or there["exit.json"]:
+        if not orphan.begun or there["unreleased"] or there["exit.json"]:
             return
         status = found.si_status << 8 if found.si_code == os.CLD_EXITED else found.si_status
         stop = read_json(os.path.join(run, "stop")) or {}
@@ -204,11 +213,6 @@ class Keeper:
                   "maxrss": None, "cpu": None}  # fmt: skip
         os.makedirs(run, mode=0o700, exist_ok=True)  # the job may have removed it
         write_whole(os.path.join(run, "exit.json"), record)
-
-
-def processes_of(home: str, run: str) -> Record | None:
-    """Return the processes of an attempt, as its folder or the witness has them."""
-    return read_json(os.path.join(run, "proc.json")) or witness.began(home, os.path.basename(run))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ WRITE_JOB = (
 
 CHECKPOINT_PAGES = 50_000  # in the log of writes, after which a commit moves it; see `move_writes`
 BACKUP = "backup"  # the last event of a copy
+NEXT = "store.db.next"  # beside a store: a whole one that is to take its place, see `put_in_place`
 
 
 class StoreError(Exception):
@@ -121,12 +122,8 @@ class Store:
 
     def write_anew(self) -> None:
         """Write a removed store again, from what this connection still has; it must not be used any more."""
-        half = self.path.with_name("store.db.anew")
-        self.backup(half)
-        for end in ("-wal", "-shm"):  # they belong to the file that was removed
-            Path(f"{self.path}{end}").unlink(missing_ok=True)
-        half.rename(self.path)
-        sync(str(self.path.parent))
+        self.backup(self.path.with_name(NEXT))
+        put_in_place(self.path)
 
     def close(self) -> None:
         """Give the file back."""
@@ -231,9 +228,11 @@ class Store:
         """The last jobs that ended, in the order of their ids."""
         return self.jobs(f"state IN ({', '.join('?' * len(OVER))})", OVER, limit)
 
-    def events(self, since: int = 0, job: int | None = None) -> Iterator[Event]:
-        """The events behind a place in the log; of one job only those of that."""
-        where, more = ("", ()) if job is None else (" AND job = ? AND job > 0", (job,))  # which the index wants to hear
+    def events(self, since: int = 0, job: int | None = None, kind: str = "") -> Iterator[Event]:
+        """The events behind a place in the log; of one job only those of that, or those of one kind."""
+        where, more = (" AND kind = ?", [kind]) if kind else ("", list[Any]())
+        if job is not None:
+            where, more = f"{where} AND job = ? AND job > 0", [*more, job]  # which the index wants to hear
         rows = self._read(
             f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq", (since, *more)
         )
@@ -243,6 +242,11 @@ class Store:
     def latest(self, count: int) -> Iterator[Event]:
         """The last events of the log."""
         return self.events(max(self._last("seq") - count, 0))
+
+    def last_job(self) -> int:
+        """The last number that a job has, or that none gets any more; 0 where there is none."""
+        ((last,),) = self._read("SELECT coalesce(max(id), 0) FROM job")
+        return max(int(last), int(self.clock().get("last_job", 0)))  # a restore leaves a gap
 
     def last_t(self) -> int:
         """The last instant of the log; 0 where nothing has happened."""
@@ -261,8 +265,7 @@ class Store:
         """The book as the tables have it: the fold of the log, without reading all of that."""
         book, run = Book(), self._read
         book.last_t = self.last_t()
-        ((last_job,),) = run("SELECT coalesce(max(id), 0) FROM job")
-        book.last_job = max(last_job, self.clock().get("last_job", 0))  # a restore leaves a gap
+        book.last_job = self.last_job()
         for kind in ("capacity", "epoch"):
             for seq, t, data in run(
                 f"SELECT seq, t_us, data FROM event WHERE kind = '{kind}' ORDER BY seq DESC LIMIT 1"
@@ -341,12 +344,13 @@ class Store:
                 copy.close()
             sync(str(half))
             if examine(half) != (counts[0] + 1, counts[1]):
-                raise StoreError(f"{path}: the copy does not hold what the store holds")
+                raise StoreError("the copy does not hold what the store holds")
             half.rename(path)
             sync(str(path.parent))
         except (sqlite3.Error, OSError, StoreError) as error:
-            half.unlink(missing_ok=True)
-            raise StoreError(f"{path}: {error}") from error
+            with suppress(OSError):
+                half.unlink(missing_ok=True)
+            raise StoreError(f"{path}: {reason(error)}") from error
 
     @property
     def seq_written(self) -> int:
@@ -375,6 +379,35 @@ class Store:
         except sqlite3.Error:
             return False
         return int(busy) == 0
+
+
+def reason(error: Exception) -> str:
+    """Return what went wrong, without the file, which whoever reports it names."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def put_in_place(path: Path) -> str:
+    """Let the store that lies beside another one as NEXT take its place, if there is one.
+
+    Whoever is killed in here, or before: the next call finishes it, so NEXT is there whole or not at all. Returns the
+    name under which the store that was there before is kept with its log of writes; empty if there was none. Nobody may
+    use either of them meanwhile. Raises OSError.
+    """
+    following = path.with_name(NEXT)
+    if not following.exists():
+        return ""
+    made = following.stat().st_mtime_ns  # every try finds the same name
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(made // 10**9))
+    kept = path.with_name(f"store-replaced-{stamp}-{made // 10**6 % 1000:03}.db")
+    if path.exists():
+        for end in ("-wal", "-shm", ""):  # together they are what the store was
+            if Path(f"{path}{end}").exists():
+                os.rename(f"{path}{end}", f"{kept}{end}")
+    for end in ("-wal", "-shm"):  # of a store that somebody removed
+        Path(f"{path}{end}").unlink(missing_ok=True)
+    os.rename(following, path)
+    sync(str(path.parent))
+    return kept.name if kept.exists() else ""
 
 
 def move_writes(path: Path) -> None:

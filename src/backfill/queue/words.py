@@ -200,14 +200,20 @@ def numbers_text(numbers: Iterable[int], most: int = 8) -> str:
     steps = {later - before for before, later in pairwise(some)}
     if len(some) > 2 and len(steps) == 1 and steps != {1}:
         return f"{some[0]}-{some[-1]}:{steps.pop()}"
-    runs: list[list[int]] = []
-    for number in some:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
+    found = runs(some)
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last in found[:most]]
+    return ",".join([*parts, *(["..."] if len(found) > most else [])])
+
+
+def runs(numbers: Iterable[int]) -> list[list[int]]:
+    """The first and the last of each run of successive numbers; they come in their order."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
         else:
-            runs.append([number, number])
-    parts = [str(first) if first == last else f"{first}-{last}" for first, last in runs[:most]]
-    return ",".join([*parts, *(["..."] if len(runs) > most else [])])
+            found.append([number, number])
+    return found
 
 
 def folded_labels(jobs: Iterable[tuple[int, int, int | None]]) -> list[str]:
