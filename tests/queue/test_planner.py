@@ -14,6 +14,7 @@ from backfill.model.errors import PolicyError, UsageError
 from backfill.model.schedule import REASONS
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.policies import TABLE
+from backfill.queue import planner as planner_module
 from backfill.queue.feed import decisions
 from backfill.queue.planner import Planner, answer, load_policy, platform_of
 from backfill.worlds.simulated import simulate
@@ -231,6 +232,16 @@ def test_a_job_that_needs_all_of_a_machine_that_shrinks_is_promised_nothing():
     assert dict(done["plan"]) == {3: 101 * SECOND}
     done = planner.decide(3 * SECOND, [["capacity", RESOURCES]])
     assert dict(done["plan"])[2] == 201 * SECOND
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(name, monkeypatch):
+    expected, _ = random_history(5, Planner(name, EPOCH), foreign=0.05)
+    monkeypatch.setattr(planner_module, "ROOM", 1)
+    planner = Planner(name, EPOCH)
+    found, _ = random_history(5, planner, foreign=0.05)
+    assert planner.state.jobs.rows > 64  # after several moves
+    assert json.dumps(found) == json.dumps(expected)
 
 
 @pytest.mark.parametrize("name", POLICIES)

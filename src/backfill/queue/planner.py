@@ -43,6 +43,7 @@ from backfill.core.policy import Policy
 from backfill.core.record import zeros
 from backfill.core.runs import REQUEUE, RUNNING
 from backfill.core.setup import new_state
+from backfill.core.snapshot import move_into
 from backfill.core.transitions import PRIORITY, WALLTIME, do_again
 from backfill.core.view import View
 from backfill.loading import load
@@ -94,38 +95,46 @@ class Planner:
         self._values = self.policy.values(params)
         self.platform = platform_of(epoch["resources"])
         self._row = zeros(NUMBERS)  # the transition that is done
-        self._past: list[tuple[int, list[Message]]] = []  # since the epoch, to be lived again in a State with more room
-        self._known: list[Message] = []
         self.late = 0  # passes that came later than the policy had asked for
-        self._begin(ROOM)
+        self.arrange = sorter() if self.policy.sorted_for_it else take_in
+        self.jobs = 0  # rows of the State that are used
+        self.ids: list[int] = []
+        self.rows: dict[int, int] = {}
+        self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
+        self._grace: dict[int, int] = {}
+        self.users: dict[str, int] = {}
+        self.projects: dict[str, int] = {}
         self._known = feed.begun(epoch["base"])
+        self._use(self._new_state(ROOM))
 
     def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
         """What the policy decides at an instant at which this has happened."""
         said = [*self._known, *messages]
         self._known = []
         self.make_room(sum(message[0] == "submit" for message in said))
-        self._past.append((now, said))
         return self._decide(now, said)
 
     def make_room(self, more: int) -> None:
         """Have room for so many more jobs."""
-        needed = self.jobs + more
-        if needed > self._room:
-            self._begin(2 * needed)
-            for past in self._past:
-                self._decide(*past)
+        needed, state = self.jobs + more, self.state
+        if needed > state.jobs.rows:
+            bigger = self._new_state(2 * needed)
+            move_into(state, bigger)
+            self._use(bigger)
 
     # ------------------------------------------------------------------
 
-    def _begin(self, room: int) -> None:
-        """A State in which nothing has happened, with room for so many jobs."""
+    def _use(self, state: Any) -> None:
+        self.state, self.view = state, View(state, self.policy.layout)
+
+    def _new_state(self, room: int) -> Any:
+        """Return a State in which nothing has happened, with room for so many jobs."""
         platform, k = self.platform, len(self.platform.resources)
         cpus = int(platform.capacity[0, 0])
         demand = zeros(room, k)
         sizes = [1 << n for n in range(cpus.bit_length())]
         demand[:, 0] = np.resize(np.array(sizes, np.int64), room)  # typical sizes, until there are jobs
-        self.state = new_state(
+        return new_state(
             Jobs(job=np.arange(room), submit=zeros(room), runtime=zeros(room), walltime=zeros(room), demand=demand),
             platform,
             self.policy,
@@ -134,15 +143,6 @@ class Planner:
             recorded=self.policy.booked,
             journal=True,
         )
-        self.view = View(self.state, self.policy.layout)
-        self.arrange = sorter() if self.policy.sorted_for_it else take_in
-        self._room, self.jobs = room, 0
-        self.ids: list[int] = []
-        self.rows: dict[int, int] = {}
-        self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
-        self._grace: dict[int, int] = {}
-        self.users: dict[str, int] = {}
-        self.projects: dict[str, int] = {}
 
     def _decide(self, now: int, messages: list[Message]) -> Decisions:
         state = self.state
