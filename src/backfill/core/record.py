@@ -52,7 +52,7 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
         _write(address, [_words(name, field, kind, item, values[field]) for field, kind, item in written])
         records = {f: v for f, v in values.items() if isinstance(v, structref.StructRefProxy)}
         arrays = {f: v for f, v in values.items() if isinstance(v, np.ndarray)}
-        self.__dict__.update(records, address=address, arrays=arrays, inner=[*records.values()])
+        self.__dict__.update(records, address=address, _arrays=arrays, _inner=[*records.values()])
         return self
 
     members: dict[str, Any] = {}
@@ -65,7 +65,7 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
         places[field] = name, kind, _item(kind), offset
         offset += 8 * (5 + 2 * kind.ndim if isinstance(kind, types.Array) else 1)
     pointer = pointer_type(name, owner, module)
-    members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer, "places": places}
+    members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer, "__places__": places}
     proxy = type(name, (structref.StructRefProxy,), members)
     structref.define_boxing(Owner, proxy)
     return proxy, pointer
@@ -126,7 +126,7 @@ def _array_at(offset: int, dimensions: int, kind: Any, record: Any) -> Any:
 
 def fields_of(record: Any) -> list[str]:
     """The names of the fields of a record, in the order of its table."""
-    return list(type(record).__slots__ if jit.PLAIN else type(record).places)
+    return list(type(record).__slots__ if jit.PLAIN else type(record).__places__)
 
 
 def replace_array(record: Any, field: str, array: Any) -> None:
@@ -137,9 +137,9 @@ def replace_array(record: Any, field: str, array: Any) -> None:
     if jit.PLAIN:
         setattr(record, field, array)
         return
-    name, kind, item, offset = type(record).places[field]
+    name, kind, item, offset = type(record).__places__[field]
     _write(record.address + offset, [_words(name, field, kind, item, array)])
-    record.arrays[field] = array
+    record._arrays[field] = array
 
 
 def _plain(name: str, names: list[str]) -> Any:
