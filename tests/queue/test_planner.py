@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from backfill.core.check import check
+from backfill.core.promises import NO_TIME
 from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.schedule import REASONS
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.policies import TABLE
+from backfill.queue import planner as planner_module
 from backfill.queue.feed import decisions
 from backfill.queue.planner import Planner, answer, load_policy, platform_of
 from backfill.worlds.simulated import simulate
@@ -100,8 +103,11 @@ def test_a_queue_on_a_virtual_clock_starts_every_job_when_the_simulation_does(na
         assert starts[number] == [(t, REASONS[why]) for t, why in runs], f"job {number}"
 
 
-def random_history(seed, planner, count=80):
-    """A life with cancellations, lost runs, other walltimes, capacity that comes and goes, and late ends."""
+def random_history(seed, planner, count=80, foreign=0.0):
+    """A life with cancellations, lost runs, other walltimes, capacity that comes and goes, and late ends.
+
+    foreign: the share of waiting jobs that somebody else starts before a pass, some of them beyond what is free.
+    """
     chance = random.Random(seed)
     now, number, passes = 1_000 * SECOND, 0, []
     waiting, running = set(), {}
@@ -126,9 +132,16 @@ def random_history(seed, planner, count=80):
                 waiting.discard(job)
             elif chance.random() < 0.05:
                 messages.append(["change", job, {"walltime": chance.choice([20, 500]) * SECOND}])
+        for job in sorted(waiting):
+            if foreign and chance.random() < foreign:
+                messages.append(["began", job, now - chance.choice([0, 1, 5]) * SECOND, ""])
+                waiting.discard(job)
+                running[job] = now
         if chance.random() < 0.1:
             messages.append(["capacity", RESOURCES | {"cpus": 8, "matlab": chance.choice([1, 2, 3, 4])}])
         done = planner.decide(now, messages)
+        if foreign:
+            check(planner.state, overbooked=True)
         passes.append([now, messages, done])
         for job, _ in done["preempts"]:
             waiting.add(job)
@@ -152,6 +165,83 @@ def test_a_planner_that_is_made_anew_decides_as_the_one_that_lived(name, seed):
     for now, said, done in passes[half:]:
         planner, told = answer(planner, json.loads(json.dumps({"do": "ask", "now": now, "messages": said})))
         assert json.dumps(told) == json.dumps(done)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_jobs_that_somebody_else_starts_are_runs_like_others(name, seed):
+    planner = Planner(name, EPOCH)
+    passes, running = random_history(seed, planner, foreign=0.1)
+    foreign = {message[1] for _, said, _ in passes for message in said if message[0] == "began"}
+    assert len(foreign) > 10
+    now = passes[-1][0] + SECOND
+    last = planner.decide(now, [["capacity", RESOURCES]])  # enough for every job
+    running |= dict.fromkeys(job for job, _ in last["starts"])
+    running = {job: 1 for job in running if job not in [job for job, _ in last["preempts"]]}
+    while running or planner.state.queue.waiting:  # every job runs, whoever started it, and the queue runs empty
+        now = max(now + SECOND, min(last["wake"] or now, now + 10_000 * SECOND))
+        last = planner.decide(now, [["gone", job, "COMPLETED"] for job in running])
+        running = dict.fromkeys(job for job, _ in last["starts"])
+        assert running or not planner.state.queue.waiting or last["wake"] is not None
+    check(planner.state)
+
+
+def check_promises(planner):
+    """No job holds a start at which the runs that reach beyond it leave less of what there is now than it needs."""
+    state, machine = planner.state, planner.state.machine
+    active = state.runs.by_limit[: state.runs.active]
+    for job in np.flatnonzero(state.queue.waits[: state.jobs.count]):
+        t = state.promises.reserved[job]
+        if t != NO_TIME:
+            held = state.jobs.need[state.runs.job[active[state.runs.limits[: len(active)] > t]]].sum(axis=0)
+            need = state.jobs.need[job]
+            assert ((need == 0) | (held + need <= machine.capacity[0])).all(), f"job {planner.ids[job]} at {t}"
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if load(name)[0].keeps])
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_promised_of_capacity_that_is_gone_although_runs_hold_it_still(name, seed):
+    chance, planner, running, now = random.Random(seed), Planner(name, EPOCH), {}, 1_000 * SECOND
+    less = 0
+    for number, _, runtime, facts in some_jobs(seed, 120):
+        now += chance.choice([1, 10, 60]) * SECOND
+        messages = [["gone", job, "COMPLETED"] for job, end in running.items() if end <= now]
+        running = {job: end for job, end in running.items() if end > now}
+        if chance.random() < 0.2:
+            messages.append(["capacity", RESOURCES | {"cpus": chance.randint(0, 8), "matlab": chance.randint(0, 3)}])
+        done = planner.decide(now, [*messages, ["submit", number, facts], ["wait", number]])
+        for job, _ in done["preempts"]:
+            del running[job]
+        running |= {job: now + runtime for job, _ in done["starts"]}
+        less += int((planner.state.free.nodes < 0).any())
+        check(planner.state, overbooked=True)
+        check_promises(planner)
+    assert less > 5
+
+
+def test_a_job_that_needs_all_of_a_machine_that_shrinks_is_promised_nothing():
+    facts = {"need": {"cpus": 8}, "walltime": 100 * SECOND, "grace": 0, "priority": 0, "user": "a", "project": "",
+             "deadline": None}  # fmt: skip
+    planner = Planner("conservative", EPOCH)
+    planner.decide(SECOND, [["submit", 1, facts], ["wait", 1]])
+    small = facts | {"need": {"cpus": 4}}
+    done = planner.decide(
+        2 * SECOND,
+        [["capacity", RESOURCES | {"cpus": 4}], ["submit", 2, facts], ["wait", 2], ["submit", 3, small], ["wait", 3]],
+    )
+    assert dict(done["plan"]) == {3: 101 * SECOND}
+    done = planner.decide(3 * SECOND, [["capacity", RESOURCES]])
+    assert dict(done["plan"])[2] == 201 * SECOND
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(name, monkeypatch):
+    expected, _ = random_history(5, Planner(name, EPOCH), foreign=0.05)
+    monkeypatch.setattr(planner_module, "ROOM", 1)
+    planner = Planner(name, EPOCH)
+    found, _ = random_history(5, planner, foreign=0.05)
+    assert planner.state.jobs.rows > 64  # after several moves
+    assert json.dumps(found) == json.dumps(expected)
 
 
 @pytest.mark.parametrize("name", POLICIES)

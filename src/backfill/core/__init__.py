@@ -30,14 +30,14 @@ Who writes which room
     jobs        transitions (submit, change)
     machine     transitions (capacity, windows)
     free        take and give back, in runs.py; capacity, in transitions.py
-    runs        `start`; transitions (end, change)
+    runs        `start`; transitions (begin, end, change)
     queue       queue.py alone: transitions and `start` go through enqueue and dequeue
     placed      the verbs that look for a place
     shadow      shadow.py: `shadow_time`, `use_extra`
     later       later.py, for the same; it follows the runs that start and end
     plan        future.py and profile.py, for the policies that plan
     projects    transitions (submit)
-    promises    `reserve`; a job that is requeued loses what it was promised
+    promises    `reserve`; transitions (promised); a job that is requeued loses what it was promised
     bookings    `reserve`, `withdraw`, `start`, the moves for a new job; transitions (leave)
     batch       transitions: what happened; `start` and `wake`: what was decided
     own         the policy; `pick` counts the numbers that it drew

@@ -18,6 +18,8 @@ BATCH = [
     ("leaves", int64),
     ("dropped", int64[::1]),  # jobs that never waited, and will never run
     ("drops", int64),
+    ("begun", int64[::1]),  # runs that the policy did not start
+    ("begins", int64),
     ("changes", int64),  # walltimes, priorities, capacities and windows that changed
     ("started", int64[::1]),  # runs
     ("starts", int64),
@@ -41,6 +43,8 @@ def new_batch() -> Any:
         leaves=0,
         dropped=zeros(SMALL),
         drops=0,
+        begun=zeros(SMALL),
+        begins=0,
         changes=0,
         started=zeros(SMALL),
         starts=0,
@@ -55,7 +59,7 @@ def new_batch() -> Any:
 def clear_batch(batch):
     """A new instant begins."""
     batch.arrivals = batch.ends = batch.leaves = batch.changes = batch.starts = batch.preemptions = 0
-    batch.mixed = batch.drops = 0
+    batch.mixed = batch.drops = batch.begins = 0
 
 
 @kernel(inline=True)
@@ -87,14 +91,29 @@ def note_end(batch, run):
 
 
 @kernel()
-def note_leave(batch, job):
-    """A job went away at this instant; where it became eligible at the same one, it never waited."""
+def note_begin(batch, run):
+    """A run began at this instant that the policy did not start."""
+    if batch.begins == len(batch.begun):
+        batch.begun = doubled(batch.begun)
+    batch.begun[batch.begins] = run
+    batch.begins += 1
+
+
+@kernel()
+def forget_arrival(batch, job):
+    """A job does not wait any more; if it became eligible at this instant, the policy does not see it arrive."""
     kept = 0
     for i in range(batch.arrivals):
         if batch.arrived[i] != job:
             batch.arrived[kept] = batch.arrived[i]
             kept += 1
     batch.arrivals = kept
+
+
+@kernel()
+def note_leave(batch, job):
+    """A job went away at this instant."""
+    forget_arrival(batch, job)
     if batch.leaves == len(batch.left):
         batch.left = doubled(batch.left)
     batch.left[batch.leaves] = job

@@ -32,7 +32,10 @@ from backfill.core.record import doubled_rows, record, zeros
     PREEMPT,  # job, how, overhead
     PROCEED,  # job
     DROP,  # job
-) = (np.int64(i) for i in range(22))
+    PUT,  # job, which of its pairs, node, tasks; for the next row with that job, not on a pool
+    BEGIN,  # job, since, reason
+    PROMISED,  # job, start
+) = (np.int64(i) for i in range(25))
 NUMBERS = 6  # in a row
 
 JOURNAL = [

@@ -38,9 +38,9 @@ MACHINE = [
 Machine, MachineT = record("Machine", MACHINE, globals())
 
 FREE = [
-    ("nodes", int64[:, ::1]),  # (m, k)
+    ("nodes", int64[:, ::1]),  # (m, k); below 0 where runs hold more than there is
     ("total", int64[::1]),  # (k,) over all nodes
-    ("licences", int64[::1]),  # (l,)
+    ("licences", int64[::1]),  # (l,); the same
     ("shapes", ShapesT),  # how much of what jobs ask for that is
 ]
 Free, FreeT = record("Free", FREE, globals())

@@ -106,8 +106,8 @@ def _set_limits(state, slot, span):
             set_limits_of_shapes(state, slot, span)
         return
     for k in range(state.machine.resources):
-        q.limits[0, k] = state.free.nodes[0, k]
-        q.limits[1, k] = min(state.free.nodes[0, k], state.shadow.extra[0, k])
+        q.limits[0, k] = max(state.free.nodes[0, k], 0)
+        q.limits[1, k] = max(min(state.free.nodes[0, k], state.shadow.extra[0, k]), 0)
         if q.deep:
             q.most[1, k], q.most[2, k] = q.limits[0, k], q.limits[1, k]
 

@@ -50,21 +50,22 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
         self = allocate()
         address = self._meminfo.data
         _write(address, [_words(name, field, kind, item, values[field]) for field, kind, item in written])
-        kept = [v for v in values.values() if isinstance(v, np.ndarray | structref.StructRefProxy)]
-        self.__dict__.update(address=address, kept=kept)
-        self.__dict__.update({f: v for f, v in values.items() if isinstance(v, structref.StructRefProxy)})
+        records = {f: v for f, v in values.items() if isinstance(v, structref.StructRefProxy)}
+        arrays = {f: v for f, v in values.items() if isinstance(v, np.ndarray)}
+        self.__dict__.update(records, address=address, _arrays=arrays, _inner=[*records.values()])
         return self
 
     members: dict[str, Any] = {}
-    offset = 0
+    offset, places = 0, {}
     for field, kind in fields:
         if isinstance(kind, types.Array):
             members[field] = property(partial(_array_at, offset, kind.ndim, _item(kind)))
         elif isinstance(kind, types.Number):
             members[field] = property(partial(_number_at, offset), partial(_set_number, offset))
+        places[field] = name, kind, _item(kind), offset
         offset += 8 * (5 + 2 * kind.ndim if isinstance(kind, types.Array) else 1)
     pointer = pointer_type(name, owner, module)
-    members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer}
+    members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer, "__places__": places}
     proxy = type(name, (structref.StructRefProxy,), members)
     structref.define_boxing(Owner, proxy)
     return proxy, pointer
@@ -121,6 +122,24 @@ def _array_at(offset: int, dimensions: int, kind: Any, record: Any) -> Any:
     if not size:
         return np.zeros(shape, kind)
     return np.frombuffer((ctypes.c_char * size).from_address(address), kind).reshape(shape)
+
+
+def fields_of(record: Any) -> list[str]:
+    """The names of the fields of a record, in the order of its table."""
+    return list(type(record).__slots__ if jit.PLAIN else type(record).__places__)
+
+
+def replace_array(record: Any, field: str, array: Any) -> None:
+    """Put another array, of the same type and number of dimensions, in the place of one. The record shares it.
+
+    An array that compiled code had made in its place is given up, not freed: nobody counts who holds it.
+    """
+    if jit.PLAIN:
+        setattr(record, field, array)
+        return
+    name, kind, item, offset = type(record).__places__[field]
+    _write(record.address + offset, [_words(name, field, kind, item, array)])
+    record._arrays[field] = array
 
 
 def _plain(name: str, names: list[str]) -> Any:

@@ -118,15 +118,15 @@ def _grow(state):
 
 
 @kernel()
-def open_run(state, job, reason):
-    """A job begins to run now, where it was placed: what it holds is taken. Returns the run."""
+def open_run(state, job, since, reason):
+    """A job runs since an instant, not after now, where it was placed: what it holds is taken. Returns the run."""
     runs = state.runs
     run = runs.count
     if run == len(runs.job):
         _grow(state)
     runs.count += 1
     runs.job[run] = job
-    runs.start[run] = state.now
+    runs.start[run] = since
     runs.end[run] = NO_TIME
     runs.reason[run] = reason
     runs.how[run] = RUNNING
@@ -137,7 +137,7 @@ def open_run(state, job, reason):
         _hold_placed(state, run)
     take(state, run, np.int64(1))
     if runs.dangles:
-        runs.since[run] = state.now if runs.ready[job] else NO_TIME
+        runs.since[run] = since if runs.ready[job] else NO_TIME
     add_by_limit(state, run, limit_of(state, run))
     return run
 

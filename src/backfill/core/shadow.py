@@ -102,7 +102,7 @@ def _on_pool(state, job):
             i += 1
         fits = True
         for k in range(resources):
-            fits = fits and extra[0, k] >= need[job, k]
+            fits = fits and max(extra[0, k], 0) >= need[job, k]
         if fits:
             while i < runs.active and runs.limits[i] <= state.shadow.until:
                 for k in range(resources):

@@ -7,14 +7,25 @@ receives them; neither the policy nor a transition can tell which. Each notes it
 import numpy as np
 from numba import int64
 
-from backfill.core.batch import clear_batch, note_arrival, note_drop, note_end, note_leave, sort_arrivals
-from backfill.core.bookings import take_back
+from backfill.core.batch import (
+    clear_batch,
+    forget_arrival,
+    note_arrival,
+    note_begin,
+    note_drop,
+    note_end,
+    note_leave,
+    sort_arrivals,
+)
+from backfill.core.bookings import book_in, drop_booking, take_back
 from backfill.core.errors import NONE
+from backfill.core.future import keep_place
 from backfill.core.heaps import pop_timer
 from backfill.core.journal import (
     ANEW,
     ANNOUNCE,
     ASK,
+    BEGIN,
     CAPACITY,
     CHANGE,
     CLOSE,
@@ -24,6 +35,8 @@ from backfill.core.journal import (
     END,
     LEAVE,
     PROCEED,
+    PROMISED,
+    PUT,
     RELEASE,
     SUBMIT,
     TICK,
@@ -33,10 +46,10 @@ from backfill.core.journal import (
 )
 from backfill.core.kernel import apart, kernel
 from backfill.core.projects import join_project
-from backfill.core.promises import NO_TIME, note_walltime
+from backfill.core.promises import GIVEN, NO_TIME, note_promise, note_walltime
 from backfill.core.queue import dequeue, enqueue
 from backfill.core.record import doubled_rows
-from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, limit_of, take
+from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, limit_of, open_run, take
 from backfill.core.shadow import forget_reservation
 from backfill.core.shapes import note_node
 from backfill.model import schedule
@@ -99,6 +112,49 @@ def proceed(state, job):
         runs.since[run] = state.now
         add_by_limit(state, run, limit_of(state, run))
         state.batch.changes += 1
+
+
+@kernel()
+def put(state, job, pair, node, tasks):
+    """So many tasks of a job are on a node, the pair-th of that job, from 0. Part of `begin` and `promised`."""
+    note(state, PUT, job, pair, node, tasks)
+    placed = state.placed
+    placed.job, placed.count = job, pair + 1
+    placed.pairs[pair, 0], placed.pairs[pair, 1] = node, tasks
+
+
+@kernel()
+def begin(state, job, since, reason):
+    """A known job runs where it was put, since an instant not after now. The policy did not start it in this State.
+
+    It may hold more than was free: the pool decides who runs, not this State.
+    """
+    note(state, BEGIN, job, since, reason)
+    if state.queue.waits[job]:
+        dequeue(state, job)
+        forget_arrival(state.batch, job)
+        if state.bookings.kept:
+            drop_booking(state, job)
+    note_begin(state.batch, open_run(state, job, since, reason))
+    state.batch.changes += 1
+
+
+@kernel()
+def promised(state, job, t):
+    """A known job waits from now on and holds the start t where it was put, which another State promised.
+
+    The policy does not see it arrive; in its next pass the job keeps its start if that still fits.
+    """
+    note(state, PROMISED, job, t)
+    enqueue(state, job)
+    if not state.machine.pool:
+        keep_place(state, job)
+    state.promises.first[job] = t
+    note_promise(state, job, t, GIVEN, NONE)
+    state.promises.reserved[job] = t
+    if state.bookings.kept:
+        book_in(state, job, t, np.int64(1))
+    state.batch.changes += 1
 
 
 @kernel(inline=True)
@@ -187,7 +243,11 @@ def change(state, job, what, walltime, priority):
 
 @kernel()
 def set_capacity(state, node, k, amount, base):
-    """A node has this much of a resource from now on; base: without open windows. What runs hold must fit in it."""
+    """A node has this much of a resource from now on; base: without open windows.
+
+    Runs may hold more than that, as they do on a node that is drained: less than nothing is free then, and what they
+    give back is nobody's until the node has that much.
+    """
     note(state, CAPACITY, node, k, amount, base)
     machine, free = state.machine, state.free
     gained = amount - machine.capacity[node, k]
@@ -201,7 +261,7 @@ def set_capacity(state, node, k, amount, base):
 
 @kernel()
 def set_copies(state, licence, copies, base):
-    """There are this many copies of a licence from now on; base: without open windows. What runs hold must fit."""
+    """There are this many copies of a licence from now on, fewer than runs hold perhaps; base: without open windows."""
     note(state, COPIES, licence, copies, base)
     state.free.licences[licence] += copies - state.machine.copies[licence]
     state.later.live = 0
@@ -258,6 +318,12 @@ def do_again(state, row):
         release(state, a)
     elif code == PROCEED:
         proceed(state, a)
+    elif code == PUT:
+        put(state, a, b, row[3], row[4])
+    elif code == BEGIN:
+        begin(state, a, b, row[3])
+    elif code == PROMISED:
+        promised(state, a, b)
     elif code == VACATE:
         vacate(state, a)
     elif code == END:

@@ -122,7 +122,7 @@ def place(state, job):
         return call(state.plan.fits, state, job) == 1
     if state.machine.pool:
         for k in range(state.machine.resources):
-            if state.jobs.need[job, k] > state.free.nodes[0, k]:
+            if state.jobs.need[job, k] > max(state.free.nodes[0, k], 0):
                 return False
         return True
     if is_suspended(state, job):
@@ -264,7 +264,7 @@ def place_in_both(state, job):
             scratch.licences[licence] = min(scratch.licences[licence], state.free.licences[licence])
     if machine.pool:
         for k in range(machine.resources):
-            if state.jobs.need[job, k] > scratch.room[0, k]:
+            if state.jobs.need[job, k] > max(scratch.room[0, k], 0):
                 return False
         return True
     return place_in(state, job, scratch.room, scratch.licences)
@@ -307,7 +307,7 @@ def start(state, job, reason):
         return
     if not _available(state, job):
         return
-    run = open_run(state, job, reason)
+    run = open_run(state, job, state.now, reason)
     note_start(state.batch, run)
     note_run(state, run)
     if state.plan.live:
@@ -325,7 +325,7 @@ def _available(state, job):
         return False
     if state.machine.pool:
         for k in range(state.machine.resources):
-            if state.jobs.need[job, k] > state.free.nodes[0, k]:
+            if state.jobs.need[job, k] > max(state.free.nodes[0, k], 0):
                 fail(state, DOES_NOT_FIT, job, k, state.jobs.need[job, k], state.free.nodes[0, k])
                 return False
         return True
@@ -340,7 +340,7 @@ def _available(state, job):
         tasks += here
         for k in range(state.machine.resources):
             asked = here * state.jobs.demand[job, k]
-            if asked > state.free.nodes[node, k]:
+            if asked > max(state.free.nodes[node, k], 0):
                 fail(state, DOES_NOT_FIT, job, k, asked, state.free.nodes[node, k])
                 return False
     if tasks != state.jobs.tasks[job]:

@@ -52,7 +52,8 @@ READABLE = {
     "shadow": "extra licences job",
     "projects": "count of submit first last next",
     "promises": "reserved first",
-    "batch": "arrived arrivals ended ends left leaves dropped drops changes started starts preempted preemptions",
+    "batch": "arrived arrivals ended ends left leaves dropped drops begun begins changes started starts preempted "
+    "preemptions",
 }
 FIELDS = {  # the numba type of every field, by room
     "jobs": dict(OF_JOBS),
@@ -83,6 +84,7 @@ _ENDS = {
     "promises": {"reserved": _PER_JOB, "first": _PER_JOB},
     "batch": {
         "arrived": ("batch", "arrivals", 0),
+        "begun": ("batch", "begins", 0),
         "ended": ("batch", "ends", 0),
         "left": ("batch", "leaves", 0),
         "dropped": ("batch", "drops", 0),

@@ -489,7 +489,7 @@ def write_down(state, world, run):
         for k in range(state.machine.resources):
             amount = world.tasks[job] * world.demand[job, k]
             world.book[0, k] -= amount
-            if world.book[0, k] < 0:
+            if amount > 0 and world.book[0, k] < 0:
                 fail(state, OVERBOOKED, job, k, amount, world.book[0, k] + amount)
         return
     _turn_page(state, world, run, np.int64(-1))
@@ -515,7 +515,7 @@ def _turn_page(state, world, run, sign):
         for k in range(state.machine.resources):
             amount = tasks * world.demand[job, k]
             world.book[node, k] += sign * amount
-            if world.book[node, k] < 0:
+            if amount > 0 and world.book[node, k] < 0:
                 fail(state, OVERBOOKED, job, k, amount, world.book[node, k] + amount)
     if tasks_there != world.tasks[job]:
         fail(state, NOT_PLACED, job, NONE, world.tasks[job], tasks_there)

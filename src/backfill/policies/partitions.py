@@ -153,6 +153,8 @@ def take_stock(state, shrinks):
 def note_what_happened(state, shrinks):
     """Threads that are over or will never run need no processor any more; new ones wait, and their jobs get in line."""
     batch, own = state.batch, state.own
+    for i in range(batch.begins):
+        note_begun(state, np.int64(state.runs.job[batch.begun[i]]))
     for i in range(batch.leaves):
         job = np.int64(batch.left[i])
         project = np.int64(state.projects.of[job])
@@ -216,8 +218,28 @@ def count_in(state, job):
 
 
 @kernel()
-def note_arrived(state, job):
-    """A thread waits from now on, maybe anew."""
+def note_begun(state, job):
+    """A thread runs that this policy did not start: its job has a partition, which is no smaller than what it holds."""
+    own, project = state.own, np.int64(state.projects.of[job])
+    if own.listed[job]:
+        take_out(state, job)
+    count_threads(state, job)
+    own.running[project] += 1
+    own.used[project] += state.jobs.need[job, 0]
+    if own.state[project] == IN_LINE:
+        leave_line(state, project)
+    if own.state[project] == NOWHERE:
+        own.size[project] = 0
+        take_up(state, project)
+    more = own.used[project] - own.size[project]
+    if more > 0:
+        own.size[project] += more
+        own.held[0] += more
+
+
+@kernel()
+def count_threads(state, job):
+    """A thread needs processors, and so do the threads of its job that were submitted since they were counted last."""
     own, project = state.own, np.int64(state.projects.of[job])
     own.over[job] = 0
     count_in(state, job)
@@ -229,6 +251,13 @@ def note_arrived(state, job):
         own.counted[project] = thread + 1
         thread = np.int64(state.projects.next[thread])
     own.widest[project] = max(own.widest[project], state.jobs.need[job, 0])
+
+
+@kernel()
+def note_arrived(state, job):
+    """A thread waits from now on, maybe anew."""
+    own, project = state.own, np.int64(state.projects.of[job])
+    count_threads(state, job)
     own.listed[job] = 1
     append(own.previous, own.next, own.thread_first, own.thread_last, project, job)
     if own.state[project] == NOWHERE:
@@ -330,11 +359,18 @@ def give(state, project, size, overtook):
     if own.running[project] == 0:
         return False
     leave_line(state, project)
+    take_up(state, project)
+    return True
+
+
+@kernel()
+def take_up(state, project):
+    """A job has a partition from now on."""
+    own = state.own
     append(own.active_previous, own.active_next, own.active_first, own.active_last, 0, project)
     own.state[project] = ACTIVE
-    own.held[0] += size
+    own.held[0] += own.size[project]
     own.partitioned[0] += 1
-    return True
 
 
 @kernel()

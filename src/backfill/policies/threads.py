@@ -140,6 +140,10 @@ def note_what_happened(state):
     over = np.empty(batch.ends, np.int64)
     for i in range(batch.ends):
         over[i] = state.runs.job[batch.ended[i]]
+    for i in range(batch.begins):
+        job = np.int64(state.runs.job[batch.begun[i]])
+        if own.where[job] != NOWHERE:  # somebody else gave it a processor
+            give_up(state, job)
     for job in np.sort(batch.left[: batch.leaves]):
         give_up(state, job)
     over.sort()

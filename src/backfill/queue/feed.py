@@ -5,6 +5,7 @@ pass, decides what the one before it decided; that is how it is made anew.
 
 submit job facts       a job is known
 wait job               it is in the queue of the policy from now on
+began job since why    it runs since then, and another planner or somebody else started it
 gone job how           it is in the queue no more, or runs no more
 change job facts       its walltime or priority is another one; one that needs something else is submitted anew
 capacity resources     what the machine has
@@ -60,14 +61,25 @@ def messages(event: Event) -> Iterator[Message]:
 
 
 def base(book: Book) -> list[list[Any]]:
-    """The open jobs with which an epoch begins: job, facts with its submit, and its start if it runs, else None.
+    """The open jobs with which an epoch begins: job, facts with its submit (and why it started), and its start if it
+    runs, else None.
 
     Those that may start are said to wait in what follows.
     """
     jobs = sorted(book.jobs.values(), key=lambda job: job.id)
     return [
-        [job.id, {**told(job.facts()), "submit": job.submit}, job.start if job.state in HOLDING else None]
+        [job.id, {**told(job.facts()), "submit": job.submit, "why": job.why},
+         job.start if job.state in HOLDING else None]
         for job in jobs
+    ]  # fmt: skip
+
+
+def begun(base: Iterable[list[Any]]) -> list[Message]:
+    """The messages for a new planner about the jobs with which its epoch begins; runs in the order of their starts."""
+    running = sorted((start, job, facts.get("why", "")) for job, facts, start in base if start is not None)
+    return [
+        *(["submit", job, facts] for job, facts, _ in base),
+        *(["began", job, start, why] for start, job, why in running),
     ]
 
 

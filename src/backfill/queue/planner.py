@@ -21,6 +21,7 @@ import numpy as np
 from backfill.core.errors import OK, Misused, raise_misuse
 from backfill.core.journal import (
     ASK,
+    BEGIN,
     CAPACITY,
     CHANGE,
     DECIDE,
@@ -42,6 +43,7 @@ from backfill.core.policy import Policy
 from backfill.core.record import zeros
 from backfill.core.runs import REQUEUE, RUNNING
 from backfill.core.setup import new_state
+from backfill.core.snapshot import move_into
 from backfill.core.transitions import PRIORITY, WALLTIME, do_again
 from backfill.core.view import View
 from backfill.loading import load
@@ -91,42 +93,48 @@ class Planner:
     def __init__(self, text: str, epoch: dict[str, Any]) -> None:
         self.policy, params = load_policy(text)
         self._values = self.policy.values(params)
-        held = _held(epoch["base"])
-        self.platform = platform_of({name: max(n, held.get(name, 0)) for name, n in epoch["resources"].items()})
+        self.platform = platform_of(epoch["resources"])
         self._row = zeros(NUMBERS)  # the transition that is done
-        self._past: list[tuple[int, list[Message]]] = []  # since the epoch, to be lived again in a State with more room
-        self._known: list[Message] = []
         self.late = 0  # passes that came later than the policy had asked for
-        self._begin(ROOM)
-        self._relive(epoch["base"])
-        self._known.append(["capacity", epoch["resources"]])
+        self.arrange = sorter() if self.policy.sorted_for_it else take_in
+        self.jobs = 0  # rows of the State that are used
+        self.ids: list[int] = []
+        self.rows: dict[int, int] = {}
+        self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
+        self._grace: dict[int, int] = {}
+        self.users: dict[str, int] = {}
+        self.projects: dict[str, int] = {}
+        self._known = feed.begun(epoch["base"])
+        self._use(self._new_state(ROOM))
 
     def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
         """What the policy decides at an instant at which this has happened."""
         said = [*self._known, *messages]
         self._known = []
         self.make_room(sum(message[0] == "submit" for message in said))
-        self._past.append((now, said))
         return self._decide(now, said)
 
     def make_room(self, more: int) -> None:
         """Have room for so many more jobs."""
-        needed = self.jobs + more
-        if needed > self._room:
-            self._begin(2 * needed)
-            for past in self._past:
-                self._decide(*past)
+        needed, state = self.jobs + more, self.state
+        if needed > state.jobs.rows:
+            bigger = self._new_state(2 * needed)
+            move_into(state, bigger)
+            self._use(bigger)
 
     # ------------------------------------------------------------------
 
-    def _begin(self, room: int) -> None:
-        """A State in which nothing has happened, with room for so many jobs."""
+    def _use(self, state: Any) -> None:
+        self.state, self.view = state, View(state, self.policy.layout)
+
+    def _new_state(self, room: int) -> Any:
+        """Return a State in which nothing has happened, with room for so many jobs."""
         platform, k = self.platform, len(self.platform.resources)
         cpus = int(platform.capacity[0, 0])
         demand = zeros(room, k)
         sizes = [1 << n for n in range(cpus.bit_length())]
         demand[:, 0] = np.resize(np.array(sizes, np.int64), room)  # typical sizes, until there are jobs
-        self.state = new_state(
+        return new_state(
             Jobs(job=np.arange(room), submit=zeros(room), runtime=zeros(room), walltime=zeros(room), demand=demand),
             platform,
             self.policy,
@@ -135,29 +143,6 @@ class Planner:
             recorded=self.policy.booked,
             journal=True,
         )
-        self.view = View(self.state, self.policy.layout)
-        self.arrange = sorter() if self.policy.sorted_for_it else take_in
-        self._room, self.jobs = room, 0
-        self.ids: list[int] = []
-        self.rows: dict[int, int] = {}
-        self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
-        self._grace: dict[int, int] = {}
-        self.users: dict[str, int] = {}
-        self.projects: dict[str, int] = {}
-        self._target = platform.capacity[0].copy()
-        self._drift = False
-
-    def _relive(self, base: list[list[Any]]) -> None:
-        """Bring about the jobs with which an epoch begins: each that runs starts when it did, as it fits then."""
-        self._known = [["submit", job, facts] for job, facts, _ in base]
-        starts: dict[int, list[int]] = {}
-        for job, _, start in base:
-            if start is not None:
-                starts.setdefault(start, []).append(job)
-        for start in sorted(starts):
-            decided = self.decide(start, (["wait", job] for job in starts[start]))
-            if sorted(job for job, _ in decided["starts"]) != starts[start]:
-                raise BackfillError(f"policy {self.policy.name} does not start jobs that run, although they fit")
 
     def _decide(self, now: int, messages: list[Message]) -> Decisions:
         state = self.state
@@ -169,8 +154,6 @@ class Planner:
             self.late += 1
         for message in messages:
             self._hear(*message)
-        if self._drift:
-            self._fit_capacity()
         self._do(DECIDE)
         self.arrange(state)
         entry = self.policy.entry if self.policy.compiled else None  # which may have to be compiled first
@@ -222,6 +205,10 @@ class Planner:
         if not self.state.queue.waits[row] and self._run_of(row) is None:
             self._do(RELEASE, row)
 
+    def _hear_began(self, job: int, since: int, why: str) -> None:
+        """A job runs that the policy did not start in this State."""
+        self._do(BEGIN, self.rows[job], since, REASONS.index(why) if why in REASONS else 0)
+
     def _hear_gone(self, job: int, how: str) -> None:
         row = self.rows.get(job)
         if row is None:
@@ -250,18 +237,9 @@ class Planner:
         do_again(self.state, numbers)
 
     def _hear_capacity(self, resources: dict[str, int]) -> None:
-        self._target = np.array([resources.get(name, 0) for name in self.platform.resources], np.int64)
-        self._drift = True
-
-    def _fit_capacity(self) -> None:
-        """Give the node what there is; where jobs hold more than that, what they hold, until they end."""
-        machine, free = self.state.machine, self.state.free
-        self._drift = False
-        for k, wanted in enumerate(self._target.tolist()):
-            held = int(machine.capacity[0, k] - free.nodes[0, k])
-            amount = max(wanted, held)
-            self._drift |= amount > wanted
-            if amount != machine.capacity[0, k]:
+        for k, name in enumerate(self.platform.resources):
+            amount = resources.get(name, 0)
+            if amount != self.state.machine.capacity[0, k]:
                 self._do(CAPACITY, 0, k, amount, amount)
 
     def _run_of(self, row: int) -> int | None:
@@ -317,15 +295,6 @@ class Move:
     cause: str  # of model.promises.CAUSES
     by: int  # the job for which it made way; 0 none
     gone: list[int]  # the first jobs that ended at that instant
-
-
-def _held(base: list[list[Any]]) -> dict[str, int]:
-    """What the running jobs of an epoch's begin hold."""
-    held: dict[str, int] = {}
-    for _, facts, start in base:
-        for name, amount in facts["need"].items() if start is not None else ():
-            held[name] = held.get(name, 0) + amount
-    return held
 
 
 def load_policy(text: str) -> tuple[Policy, Any]:

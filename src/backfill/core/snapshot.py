@@ -1,0 +1,102 @@
+"""A State put aside and brought back, and a State of which the job table has more rows.
+
+Both work on the fields of its records (record.py) and know nothing of their meaning. Records hold numbers, arrays and
+other records; one record may be reached in two ways (State.plan and State.other).
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from backfill.core.record import fields_of, replace_array
+
+
+class Snapshot:
+    """A State as it is now.
+
+    Its arrays are replaced by copies that belong to Python: compiled code may put a longer array in the place of one,
+    but it does not free them.
+    """
+
+    def __init__(self, state: Any) -> None:
+        self._numbers: list[tuple[Any, str, int]] = []
+        self._arrays: list[tuple[Any, str, Any, Any]] = []  # record, field, the array there, what stood in it
+        for record, _ in _pairs(state, state):
+            for field in fields_of(record):
+                value = getattr(record, field)
+                if isinstance(value, np.ndarray):
+                    own = value.copy()
+                    replace_array(record, field, own)
+                    self._arrays.append((record, field, own, own.copy()))
+                elif _is_number(value):
+                    self._numbers.append((record, field, value))
+
+    def restore(self) -> None:
+        """Bring the State back to what it was."""
+        for record, field, value in self._numbers:
+            setattr(record, field, value)
+        for record, field, array, stood in self._arrays:
+            replace_array(record, field, array)
+            array[...] = stood
+
+
+def move_into(old: Any, new: Any) -> None:
+    """Let a new State, of which the job table has at least as many rows, be what the old one is. Use the old no more.
+
+    Each array of the new State gets what stood in that of the old one, at the same places, and at least its size; the
+    memory of the policy and the heads of bookings, which have places of their own, are moved by their owners.
+    """
+    rows = new.jobs.rows
+    memories = [(kind, _parts(old, kind), _parts(new, kind)) for kind in ("int", "float")]
+    for here, there in _pairs(old, new):
+        for field in fields_of(here):
+            value = getattr(here, field)
+            if isinstance(value, np.ndarray):
+                replace_array(there, field, _at_least(value, getattr(there, field)))
+            elif _is_number(value):
+                setattr(there, field, value)
+    new.jobs.rows = rows
+    for kind, before, after in memories:
+        parts = [_at_least(part, room) for part, room in zip(before, after, strict=True)]
+        memory = getattr(new.own, f"memory_{kind}")
+        replace_array(new.own, f"memory_{kind}", np.concatenate([memory[:0], *parts]))
+        at = np.cumsum([0, *(len(part) for part in parts)], dtype=np.int64)
+        replace_array(new.own, f"at_{kind}", at)
+    replace_array(new.bookings, "head", old.bookings.head.copy())
+
+
+def _at_least(value: Any, room: Any) -> Any:
+    """An array as long as the longer of two in each direction, with what stands in the first, then in the second."""
+    shape = tuple(max(sizes) for sizes in zip(value.shape, room.shape, strict=True))
+    found = np.zeros(shape, value.dtype)
+    found[tuple(slice(size) for size in room.shape)] = room
+    found[tuple(slice(size) for size in value.shape)] = value
+    return found
+
+
+def _parts(state: Any, kind: str) -> list[Any]:
+    """The named memories of a policy, one by one."""
+    memory, at = getattr(state.own, f"memory_{kind}"), getattr(state.own, f"at_{kind}").tolist()
+    return [memory[begin:end].copy() for begin, end in pairwise(at)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | np.integer)
+
+
+def _pairs(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each record of a State once, with its counterpart in another State."""
+    seen: set[int] = set()
+    todo = [(one, other)]
+    while todo:
+        here, there = todo.pop()
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        yield here, there
+        for field in fields_of(here):
+            value = getattr(here, field, None)
+            if value is not None and not isinstance(value, np.ndarray) and not _is_number(value):
+                todo.append((value, getattr(there, field)))
