@@ -3,9 +3,11 @@
 import asyncio
 import os
 import resource
+import select
 import socket
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from backfill.queue.book import Facts
@@ -24,15 +26,25 @@ IDLE_S = 2.0  # after which a client that asks for nothing makes way for another
 
 
 class Answer:
-    """The answer to a request, which is called with it once; `gone` if nobody will read it."""
+    """The answer to a request, which is called with it once; `gone` if nobody will read it.
+
+    unwanted: is called if the client goes before it has its answer.
+    """
 
     def __init__(self) -> None:
         self.told: Facts | None = None
         self.gone = False
+        self.unwanted: Callable[[], object] | None = None
 
     def __call__(self, told: Facts) -> None:
         """Answer, unless that has been done."""
         self.told = told if self.told is None else self.told
+
+    def leave(self) -> None:
+        """The client is gone."""
+        self.gone = True
+        if self.told is None and self.unwanted is not None:
+            self.unwanted()
 
 
 class Server(Protocol):
@@ -83,7 +95,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone; nobody will read the answers."""
         for answer in self._answers:
-            answer.gone = True
+            answer.leave()
         self._server.connections.discard(self)
         self._be_patient(False)
 
@@ -152,11 +164,11 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def eof_received(self) -> bool:
-        """The client asks for nothing more, and may wait for answers still."""
+        """The client asks for nothing more, and may wait for answers still, unless it has gone altogether."""
         self._closing = True
         if not self._lines:
             self._end()
-        return bool(self._answers or self._lines)
+        return bool(self._lines) or (bool(self._answers) and not _hung_up(self._transport.get_extra_info("socket")))
 
     def _end(self) -> None:
         self._ended, self._rest = True, b""
@@ -197,6 +209,13 @@ def _make_room(others: list[Connection]) -> str:
         idle.close()
         return ""
     return f"{len(others):,} clients are connected, as many as there may be; ask again later"
+
+
+def _hung_up(sock: socket.socket) -> bool:
+    """Whether the other end is closed in both directions."""
+    there = select.poll()
+    there.register(sock.fileno(), 0)
+    return bool(there.poll(0))
 
 
 def _is_owner(sock: socket.socket) -> bool:

@@ -433,7 +433,7 @@ class Daemon:
             return facts | {"for": job.preempted_for if job.cause == PREEMPT else 0,
                             "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
         asked = {"what": "explain", "id": job.id, "reason": told["reason"]}
-        self._question(asked, lambda told: reply(self._dated(told)))
+        self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None
 
     def _look_slots(self, message: Facts, reply: Answer) -> Steps:
@@ -444,6 +444,7 @@ class Daemon:
         self._question(
             {"what": "slots", "need": need, "grace": self.config.defaults["grace"]},
             lambda told: reply(self._dated(told)),
+            reply,
         )
         return None
 
@@ -465,7 +466,7 @@ class Daemon:
         def over(told: Facts) -> None:
             reply(told if "error" in told else {**done.answer, **self._dated(told)})
 
-        self._question({"what": "test", "tasks": tasks}, over)
+        self._question({"what": "test", "tasks": tasks}, over, reply)
         return None
 
     def _look_switch(self, message: Facts, reply: Answer) -> Steps:
@@ -473,7 +474,8 @@ class Daemon:
         book, policy = self.engine.book, self._policy(message)
         epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": feed.base(book)}
         yield
-        self._question({"what": "switch", "policy": policy, "epoch": epoch}, lambda told: reply(self._dated(told)))
+        asked = {"what": "switch", "policy": policy, "epoch": epoch}
+        self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None
 
     def _look_policy(self, message: Facts, reply: Answer) -> Steps:
@@ -495,14 +497,17 @@ class Daemon:
         dated: Facts = on_calendar(told, self.engine.book.skew)
         return dated
 
-    def _question(self, what: Facts, reply: Callable[[Facts], None]) -> None:
+    def _question(self, what: Facts, reply: Callable[[Facts], None], asker: Answer | None = None) -> None:
+        """Ask the planner's copy; when the asker goes, it ends. What was asked for by several is answered anyway."""
         asked = {**what, "now": self.clock.now(), "skew": self.engine.book.skew, "folder": str(self.folder)}
 
         def answered(told: Facts) -> None:
             reply(told)
             self.poke()  # answers leave after that
 
-        self.link.question(self.folder, asked, answered)
+        unwanted = self.link.question(self.folder, asked, answered)
+        if asker is not None:
+            asker.unwanted = unwanted
 
     def _look_find(self, message: Facts, reply: Answer) -> Steps:
         yield

@@ -8,7 +8,6 @@ The machine is one node; a licence is a resource of it, so every policy can be u
 
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -53,10 +52,10 @@ from backfill.model.units import NEVER
 from backfill.model.workload import Jobs
 from backfill.queue import feed
 from backfill.queue.feed import Message
+from backfill.queue.watchdog import WATCHDOG
 from backfill.worlds.simulated import sorter
 
 ROOM = 256  # jobs for which the first State has room
-DECISION_CPU_S = 8.0  # a policy that needs more for one decision loops
 PROGRESS_S = 0.5  # between two signs of life while a history is replayed
 MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
@@ -80,13 +79,7 @@ def platform_of(resources: dict[str, int]) -> Platform:
 
 
 class Planner:
-    """A policy and its State since an epoch began.
-
-    decision_cpu_s: CPU time after which the kernel ends a process (SIGVTALRM) whose policy is still deciding; compiled
-    code cannot be interrupted in another way. 0 for no bound.
-    """
-
-    decision_cpu_s = 0.0
+    """A policy and its State since an epoch began."""
 
     def __init__(self, text: str, epoch: dict[str, Any]) -> None:
         self.policy, params = load_policy(text)
@@ -173,16 +166,11 @@ class Planner:
             self._fit_capacity()
         self._do(DECIDE)
         self.arrange(state)
-        entry = self.policy.entry if self.policy.compiled else None  # which may have to be compiled first
-        signal.setitimer(signal.ITIMER_VIRTUAL, self.decision_cpu_s)
-        try:
-            with suppress(Misused):  # it is told below
-                if entry is not None:
-                    decide_once(entry, state)
-                else:
-                    self.policy.decide(self.view)
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        with WATCHDOG.policy(), suppress(Misused):  # it is told below
+            if self.policy.compiled:
+                decide_once(self.policy.entry, state)
+            else:
+                self.policy.decide(self.view)
         if state.trace.error[0] != OK:
             raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
         return self._read(now, [message[1] for message in messages if message[0] == "gone"])
@@ -330,7 +318,8 @@ def _held(base: list[list[Any]]) -> dict[str, int]:
 
 def load_policy(text: str) -> tuple[Policy, Any]:
     """A policy that the queue can use. Raises UsageError, and PolicyError for a mistake in a file."""
-    policy, params = load(text)
+    with WATCHDOG.policy():
+        policy, params = load(text)
     if policy.preempts:
         _check_preempts(policy, params)
     if policy.processors:
@@ -373,8 +362,11 @@ def answer(
     return planner, {"passes": passes, "plan": [*plan.items()], "wake": wake, "anew": True, "binds": binds}
 
 
-def serve(text: str) -> None:
-    """Answer requests on standard input, a line each, until it ends. What a policy prints goes to standard error."""
+def serve(text: str, cpu_s: float) -> None:
+    """Answer requests on standard input, a line each, until it ends. What a policy prints goes to standard error.
+
+    cpu_s: see Watchdog; a request may have another one.
+    """
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -382,10 +374,11 @@ def serve(text: str) -> None:
         out.write(json.dumps(told) + "\n")
         out.flush()
 
-    planner, Planner.decision_cpu_s = None, DECISION_CPU_S
+    planner, WATCHDOG.cpu_s = None, cpu_s
+    WATCHDOG.told = lambda compiles: say({"compiles": compiles})
     try:
+        say({"progress": True})  # what comes next is the policy's doing
         policy, _ = load_policy(text)
-        say({"progress": True})  # from here on only the compiler may take long
         if policy.compiled:
             _ = policy.entry
         say({"loaded": True})
@@ -396,6 +389,7 @@ def serve(text: str) -> None:
 
                 say({"asked": aside(planner, asked)})
                 continue
+            WATCHDOG.cpu_s = asked["cpu_s"]
             planner, told = answer(planner, asked, lambda: say({"progress": True}))
             say(told)
     except BackfillError as error:
@@ -408,4 +402,4 @@ def serve(text: str) -> None:
 if __name__ == "__main__":  # as the module that others import, not as a second one of the same name
     from backfill.queue import planner as imported
 
-    imported.serve(sys.argv[1])
+    imported.serve(sys.argv[1], float(sys.argv[2]))
