@@ -91,7 +91,8 @@ def test_a_policy_that_does_not_load_is_found_by_its_trial_and_holds_up_no_other
         assert "a policy that loops" in told, told
         assert one.returncode == 1
     assert live.request("queue")["policy"] == "easy"
-    live.run("serve", "--policy", "mine.py:mine", "--drop-promises")
+    told = live.run("serve", "--policy", "mine.py:mine", "--drop-promises").stdout
+    assert "the trial failed (there is no answer: its process was ended, as a policy that loops is" in told
     assert "mine" in live.request("queue")["asked_policy"]
 
 

@@ -167,6 +167,50 @@ def test_many_clients_at_once_get_a_job_each(live):
     assert sorted(numbers) == [*range(1, MANY + 1)]
 
 
+def test_a_socket_that_somebody_removed_is_there_again(live):
+    run_job(live)
+    pid = live.daemon()
+    (live.folder / "sock").unlink()
+    (live.folder / "hint.sock").unlink()
+    run_job(live)
+    assert live.daemon() == pid
+    live.until(lambda: (live.folder / "hint.sock").exists())
+    (live.folder / "sock").unlink()
+    live.run("serve", "--stop")  # which comes before the socket does
+    assert not processes.begun(pid)
+    assert not (live.folder / "sock").exists()
+
+
+def test_when_somebody_removed_lock_and_socket_there_is_one_daemon_in_the_end(live):
+    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran; sleep 2")
+    live.until(lambda: live.job(number)["state"] == "RUNNING")
+    first = live.daemon()
+    os.kill(first, signal.SIGSTOP)  # as if it came to look late
+    for name in ("lock", "sock"):
+        (live.folder / name).unlink()
+    second = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran")
+    assert live.daemon() != first
+    live.until(lambda: f"processes {', '.join(map(str, sorted((first, live.daemon()))))} serve this queue" in live.run(
+        "doctor", "--deep", check=None).stdout)  # fmt: skip
+    os.kill(first, signal.SIGCONT)
+    live.until(lambda: not processes.begun(first))
+    for one in (number, second):
+        live.run("wait", one)
+    run_job(live)  # its socket is still there
+    assert (live.folder / "ran").read_text().split() == ["1", "2", "3"]
+    log = (live.folder / "daemon.log").read_text()
+    assert len(log.splitlines()) < 20, log
+    live.run("doctor", "--deep")
+
+
+def test_a_lock_that_somebody_removed_is_taken_again(live):
+    run_job(live)
+    pid = live.daemon()
+    (live.folder / "lock").unlink()
+    live.until(lambda: live.daemon() == pid)
+    assert live.run("serve", check=75).stderr == f"backfill: process {pid} serves {live.folder} already\n"
+
+
 def connected(live):
     sock = socket.socket(socket.AF_UNIX)
     sock.connect(str(live.folder / "sock"))

@@ -1,9 +1,10 @@
 """The live queue: the same policies on one machine. The daemon writes a log of events; everything else is its fold.
 
-All but `watchdog`, `planner`, `closed`, `replay`, `history`, `top`, `doctor` and what answers questions use the standard
-library alone: a daemon must be small, and a client must answer at once.
+All but `watchdog`, `planner`, `closed`, `replay`, `history`, `top`, `doctor` and what answers questions use the
+standard library alone: a daemon must be small, and a client must answer at once.
 In the order in which they import each other:
 
+words      times, sizes and lists as users write them
 states     which state follows which
 book       what the log of events says: jobs, what they hold, who waits for whom
 commands   requests of clients, checked and turned into events
@@ -33,10 +34,10 @@ licences   what the servers of licences say
 config     settings, and what the machine has
 shown      the queue and its jobs, as clients are shown them
 connection one client of the daemon
+door       the lock and the sockets of a daemon
 backups    copies of the store
 recovery   what happened while no daemon was there
 daemon     sockets, clock and processes around the engine
-words      times, sizes and lists as users write them
 options    the options of the verbs
 sbatch     scripts of Slurm: what their options become, and the variables that they find
 neighbours other queues on this machine

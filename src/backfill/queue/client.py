@@ -9,14 +9,15 @@ import sys
 import time
 from importlib import import_module
 
-from backfill.queue.home import SOCKET, WANTED, home, near, owner, peer, python_path, trouble, user_name
+from backfill.queue.home import LOCK, SOCKET, WANTED, home, near, owner, peer, python_path, trouble, user_name
 from backfill.queue.options import VERBS, help_text, of_script, parse, wants_help
 from backfill.queue.states import OVER as ENDED
-from backfill.queue.words import Unreadable, needs_text, parse_id, parse_instant, safe, time_text
+from backfill.queue.words import Unreadable, more_text, needs_text, parse_id, parse_instant, safe, time_text
 
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 60.0, 60.0
+LATE_S = 2.0
 LINES, PAGE, STORIES, NO_END = 1000, 1000, 100, 1 << 30  # rows on a terminal; in one answer; jobs with all about them
 CODES = {
     "usage": USAGE,
@@ -58,6 +59,8 @@ class Queue:
             raise Problem(wrong, UNREACHABLE)
         self.owner = owner(folder)
         found = self._connected()
+        if found is None and not start:
+            found = self._connected_late()
         if found is None and not start:
             raise Problem("no daemon serves this queue; it starts with the first submit", UNREACHABLE)
         self._sock = found or self._start()
@@ -101,12 +104,28 @@ class Queue:
             raise Problem(told, UNREACHABLE)
         return sock
 
+    def _connected_late(self) -> socket.socket | None:
+        """Connect to a daemon whose socket somebody removed: in a moment it has another one."""
+        end, sock = time.monotonic() + LATE_S, None
+        while sock is None and time.monotonic() < end and self._is_locked():
+            time.sleep(0.02)
+            sock = self._connected()
+        return sock
+
+    def _is_locked(self) -> bool:
+        """Whether the process lives that wrote its number into the lock."""
+        try:
+            with open(os.path.join(self.folder, LOCK), "rb") as file:
+                return os.path.exists(f"/proc/{int(file.read())}")
+        except (OSError, ValueError):
+            return False
+
     def _start(self) -> socket.socket:
         """Start the daemon; two that do so at once end up with one."""
         import subprocess
 
         if self.owner != os.getuid():
-            told = f"no daemon serves {self.folder}; {user_name(self.owner)}, to whom it belongs, alone can start it"
+            told = f"no daemon serves {self.folder}; only {user_name(self.owner)}, who owns the folder, can start it"
             raise Problem(told, UNREACHABLE)
 
         said_in = os.path.join(self.folder, "daemon.log")
@@ -443,7 +462,8 @@ def show(words: Sequence[str]) -> int:
     for job in found["jobs"]:
         print_job(job)
     if found["all"] > len(found["jobs"]):
-        print(f"and {found['all'] - len(found['jobs']):,} more jobs; backfill show ARRAY_INDEX shows one, --json all")
+        more = more_text(found["all"] - len(found["jobs"]))
+        print(f"and {more}; backfill show ARRAY_INDEX shows one, --json all")
     return 0
 
 

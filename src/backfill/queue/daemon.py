@@ -7,7 +7,6 @@ import os
 import resource
 import select
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -25,9 +24,10 @@ from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Busy
 from backfill.queue.config import Config, kept, program
 from backfill.queue.connection import ASKING, Answer, Connection, places
+from backfill.queue.door import Door
 from backfill.queue.engine import Engine
 from backfill.queue.foreseen import Foreseen
-from backfill.queue.home import SOCKET, WANTED, alone, home, near, network_type, owner, trouble
+from backfill.queue.home import LOCK, WANTED, alone, home, network_type, owner, trouble
 from backfill.queue.launcher import LocalLauncher, files
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
@@ -45,7 +45,6 @@ STOP_S = 0.05
 SWEEP_S, QUIET_S = 0.5, 30.0
 PROTOCOL = 1
 RUNNING_ALREADY = 75
-BACKLOG = 1024  # clients that come in the same moment
 STEP_S = 0.01  # for which an answer is worked at in one go
 MOVED = 1000  # events, after which they are moved from the log of writes into the store
 MANY = 100  # events of one transaction, after which the garbage collector is told
@@ -82,7 +81,7 @@ class Waiting:
 class Daemon:
     """One queue at work."""
 
-    def __init__(self, folder: Path, config: Config, link: PlannerLink) -> None:
+    def __init__(self, folder: Path, config: Config, link: PlannerLink, lock: int) -> None:
         self.folder, self.config, self.link = folder, config, link
         self.store = Store(folder / "store.db")
         self.clock = QueueClock(self.store.last_t(), self.store.clock())
@@ -104,6 +103,7 @@ class Daemon:
             Numbers(folder),
         )
         self.link.engine, self.link.told = self.engine, self.poke
+        self.door = Door(folder, lock, lambda: Connection(self), self._hear_hint)
         self._poked = self._goes_on = False
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
@@ -118,7 +118,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
-        self._open_hints(loop)
+        self.door.take_hints()
         behind = is_behind(self.store, self.folder)
         if behind:
             self.engine.book.last_job = max(self.engine.book.last_job, last_number(self.folder))
@@ -126,11 +126,7 @@ class Daemon:
         _keep_still()
         self._kept += recover(self.engine, self.store, self.launcher, self.folder, behind)
         self._flush()
-        path = self.folder / SOCKET
-        with suppress(FileNotFoundError):
-            path.unlink()
-        server = await loop.create_unix_server(lambda: Connection(self), near(str(path)), backlog=BACKLOG)
-        path.chmod(0o600)
+        await self.door.open()
         with suppress(OSError):  # without it other queues do not see this one
             known, hang_up = announce(str(self.folder), self.config.cpu_ids)
             loop.add_reader(known, hang_up)
@@ -142,14 +138,14 @@ class Daemon:
             worker.add_done_callback(_ended)
         await self._stopped.wait()
         self.engine.stop()
-        server.close()
+        self.door.close()
         self._flush()
         for client in [*self.connections]:
             client.close()
         await asyncio.sleep(STOP_S)  # answers are on their way
         for worker in workers:
             worker.cancel()
-        path.unlink(missing_ok=True)
+        self.door.remove()
         self._flush()
         self.launcher.close()
         self.link.close()
@@ -228,26 +224,12 @@ class Daemon:
             self._kept.append((job, attempt))
         self.poke()
 
-    def _open_hints(self, loop: asyncio.AbstractEventLoop) -> None:
-        path = self.folder / "hint.sock"
-        with suppress(FileNotFoundError):
-            path.unlink()
-        hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        hints.bind(near(str(path)))
-        hints.setblocking(False)
-        path.chmod(0o600)
-
-        def hear() -> None:
-            for _ in range(100):
-                try:
-                    found = attempts.numbers(hints.recv(256).decode(errors="replace"))
-                except BlockingIOError:
-                    return
-                if found is not None and self._is_open(*found):
-                    with suppress(OSError):  # the sweep looks again
-                        self.launcher.look(*found)
-
-        loop.add_reader(hints, hear)
+    def _hear_hint(self, text: str) -> None:
+        """Look at an attempt about which something has changed."""
+        found = attempts.numbers(text)
+        if found is not None and self._is_open(*found):
+            with suppress(OSError):  # the sweep looks again
+                self.launcher.look(*found)
 
     def _is_open(self, job: int, attempt: int) -> bool:
         known = self.engine.book.jobs.get(job)
@@ -261,10 +243,14 @@ class Daemon:
                 self._stopped.set()
                 return
             try:
+                if not await self.door.keep():
+                    raise StoreLost("another daemon serves this queue, since the lock of this one was removed")
                 if self.store.removed():
                     self._write_store_anew()
             except StoreLost as error:
                 _lose(error)
+            except OSError as error:  # no descriptor is free, for instance: look again
+                note(f"{error.filename}: {error.strerror}")
             try:
                 some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
                 self.launcher.sweep(some)
@@ -638,8 +624,9 @@ def main() -> int:
             told = f"is on a network file system ({kind}), whose locks are not to be trusted"
             print(f"backfill: {folder} {told}; expected a folder on this machine, by BACKFILL_HOME", file=sys.stderr)
             return 1
-        if alone(folder) < 0:
-            pid = (folder / "lock").read_text().strip()
+        lock = alone(folder)
+        if lock < 0:
+            pid = (folder / LOCK).read_text().strip()
             print(f"backfill: process {pid} serves {folder} already", file=sys.stderr)
             return RUNNING_ALREADY
         if not _wanted():
@@ -650,7 +637,7 @@ def main() -> int:
             log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             link = PlannerLink(log)
             await link.warm(config.policy)
-            await Daemon(folder, config, link).work()
+            await Daemon(folder, config, link, lock).work()
 
         asyncio.run(run())
     except (StoreError, Unreadable) as error:
