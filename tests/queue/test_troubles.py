@@ -84,6 +84,35 @@ def test_a_daemon_that_nobody_waits_for_any_more_ends(live):
     assert not (live.folder / "store.db").exists()
 
 
+def test_a_job_that_calls_another_queue_leaves_its_daemon_alive(live, tmp_path_factory):
+    other = Live(tmp_path_factory.mktemp("other"))
+    other.env.pop("BACKFILL_HOME")
+    other.env |= {"XDG_STATE_HOME": str(other.folder)}
+    there = other.folder / "backfill" / "queue"
+    submit = f"{sys.executable} -m backfill submit -- sh -c 'sleep 3; echo ran > {other.folder}/ran'"
+    calls = {
+        "by its name": f"BACKFILL_HOME={there} {submit}",
+        "as the usual one": f"unset BACKFILL_HOME; XDG_STATE_HOME={other.folder} {submit}",
+    }
+    try:
+        for what, call in calls.items():
+            live.run("wait", live.submit("-t", "1", "--wrap", call))
+            pid = int((there / "lock").read_text())
+            (number,) = json.loads(other.run("queue", "--json").stdout)["jobs"]
+            other.run("wait", number["id"])
+            assert (other.folder / "ran").read_text() == "ran\n", what
+            (other.folder / "ran").unlink()
+            assert int((there / "lock").read_text()) == pid, what
+            marks = {f"{name}=".encode() for name in (processes.JOB, processes.ATTEMPT, processes.KEEPER)}
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                assert not any(word.startswith(tuple(marks)) for word in file.read().split(b"\0")), what
+            other.run("serve", "--stop")
+    finally:
+        live.run("serve", "--stop", check=None)
+        other.folder = there
+        other.end()
+
+
 def run_job(live, *words):
     number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran", *words)
     live.run("wait", number)

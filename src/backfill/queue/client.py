@@ -135,14 +135,16 @@ class Queue:
         except OSError as error:
             raise Problem(f"{error.filename}: {error.strerror}", UNREACHABLE) from None
         begin, size = time.monotonic(), os.fstat(log).st_size
-        if os.environ.get("BACKFILL_JOB_ID") and os.environ.get("BACKFILL_HOME") == self.folder:
+        from backfill.queue.processes import JOB, unmarked
+
+        if os.environ.get(JOB):
             return self._start_outside(log)
         # A pipe that this process closes once a daemon answers: one that is late finds that nobody wants it any more.
         wanted, ours = os.pipe2(os.O_CLOEXEC)
         made = subprocess.Popen(
             [sys.executable, "-P", "-m", "backfill.queue.daemon"],
             stdin=wanted, stdout=log, stderr=log, start_new_session=True, cwd="/",
-            env={**os.environ, "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path(), WANTED: "1"},
+            env={**unmarked(), "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path(), WANTED: "1"},
         )  # fmt: skip
         os.close(log)
         os.close(wanted)
@@ -170,15 +172,19 @@ class Queue:
         raise Problem(f"the daemon has not answered for {START_S:.0f} s; see {said_in}", UNREACHABLE)
 
     def _start_outside(self, log: int) -> socket.socket:
-        """Have the keeper start the daemon: one that this job itself started would end with the job."""
+        """Have the keeper of this job start the daemon: one that the job itself started would end with the job."""
+        from backfill.queue.processes import JOB, KEEPER
+
         os.close(log)
+        keeper = os.environ.get(KEEPER) or os.path.join(self.folder, "keeper.sock")
         end = time.monotonic() + START_S
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
             try:
-                door.connect(near(os.path.join(self.folder, "keeper.sock")))
-                door.send(b"serve")
+                door.connect(near(keeper))
+                door.send(b"serve " + os.fsencode(self.folder))
             except OSError:
-                raise Problem("no daemon serves this queue, and a job cannot start one", UNREACHABLE) from None
+                told = f"no daemon serves {self.folder}, and a job cannot start one: its keeper is gone"
+                raise Problem(f"{told}; where this is no job, unset {JOB}", UNREACHABLE) from None
             while time.monotonic() < end:
                 sock = self._connected()
                 if sock is not None:
@@ -620,6 +626,11 @@ def serve(words: Sequence[str]) -> int:
     if given.get("detach"):
         Queue(home()).ask("ping")
         return 0
+    from backfill.queue.processes import JOB, unmarked
+
+    if JOB in os.environ:  # nobody may take this daemon for a process of an attempt of its own queue
+        env = {**unmarked(), "BACKFILL_HOME": home(), "PYTHONPATH": python_path()}
+        os.execve(sys.executable, [sys.executable, "-P", "-m", "backfill.queue.daemon"], env)
     from backfill.queue.daemon import main as work
 
     return work()

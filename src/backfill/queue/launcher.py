@@ -298,6 +298,7 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
     env = {
         **spec.get("env", {}),
         **processes.marks(str(home), attempts.name(job.id, job.attempt)),
+        processes.KEEPER: str(home / "keeper.sock"),
         "BACKFILL_JOB_NAME": job.name,
         "BACKFILL_CPUS": str(job.need["cpus"]),
         "BACKFILL_WALLTIME_S": f"{walltime:g}",
