@@ -56,26 +56,46 @@ FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this p
 Steps = Generator[None, None, Facts | None]
 
 
+class Waiters:
+    """The clients that wait for jobs: how many there are, and for how many jobs, those of each counted."""
+
+    def __init__(self) -> None:
+        self.clients = self.jobs = 0
+
+
 class Waiting:
-    """A client that waits for jobs; it is answered when all of them are over."""
+    """A client that waits for jobs; it is answered when all of them are over.
 
-    def __init__(self, reply: Answer, left: set[int]) -> None:
+    forget: is called with this object when it has its answer, or has gone.
+    """
+
+    def __init__(self, reply: Answer, left: set[int], all_: Waiters, forget: Callable[["Waiting"], None]) -> None:
         self.left, self._reply, self._over = left, reply, list[Facts]()
+        self._all, self._forget, self._there = all_, forget, True
+        all_.clients += 1
+        all_.jobs += len(left)
+        reply.unwanted = self.leave
 
-    @property
-    def gone(self) -> bool:
-        """Whether it has its answer, or does not want it any more."""
-        return self._reply.gone or self._reply.told is not None
+    def leave(self) -> None:
+        """It waits no more."""
+        if self._there:
+            self._there = False
+            self._all.clients -= 1
+            self._all.jobs -= len(self.left)
+            self._forget(self)
 
     def __call__(self, told: Facts) -> None:
         """Be told how one of the jobs ended, or why nobody will know."""
         if "error" in told:
             self._reply(told)
-            return
-        self._over.append(told)
-        self.left.discard(told["id"])
+        elif self._there and told["id"] in self.left:
+            self._over.append(told)
+            self.left.discard(told["id"])
+            self._all.jobs -= 1
         if not self.left:
             self._reply({"jobs": sorted(self._over, key=lambda one: int(one["id"]))})
+        if self._reply.told is not None:
+            self.leave()
 
 
 class Daemon:
@@ -108,7 +128,9 @@ class Daemon:
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
         self.connections: set[Connection] = set()
-        self._waiting: list[Waiting] = []
+        self.idle: dict[Connection, None] = {}
+        self.ready: set[Connection] = set()
+        self._waiters = Waiters()
         self._foreseen = Foreseen(self.engine, lambda reply: self._question({"what": "eta"}, reply))
         self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
         self._stopped = asyncio.Event()
@@ -179,7 +201,8 @@ class Daemon:
             _keep_still()
         while self.engine.notes:
             note(self.engine.notes.pop(0))
-        for client in [*self.connections]:
+        ready, self.ready = self.ready, set()
+        for client in ready:
             client.send()
         if self.engine.busy and not self._goes_on:
             self._goes_on = True
@@ -377,7 +400,7 @@ class Daemon:
         planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
         planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
         yield
-        return {"pid": os.getpid(), "planner": planner, "waiters": len(self._still_waiting())}
+        return {"pid": os.getpid(), "planner": planner, "waiters": self._waiters.clients}
 
     def _look_queue(self, message: Facts, reply: Answer) -> Steps:
         # A policy that is not compiled yet is too slow for what nobody asked for.
@@ -517,23 +540,19 @@ class Daemon:
             left = set()
         if not left:
             return {"jobs": []}
-        others = self._still_waiting()
-        if len(others) >= places() - ASKING:
-            raise Refused(f"{len(others):,} clients wait for jobs, as many as may; wait again later", "busy")
-        known = sum(len(one.left) for one in others)
-        if len(left) + known > WAITED_FOR_MAX:
-            told = f"others wait for {known:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
+        others = self._waiters
+        if others.clients >= places() - ASKING:
+            raise Refused(f"{others.clients:,} clients wait for jobs, as many as may; wait again later", "busy")
+        if len(left) + others.jobs > WAITED_FOR_MAX:
+            told = f"others wait for {others.jobs:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
             raise Refused(f"{told}; wait for fewer jobs at once", "full", "ids")
-        waiting = Waiting(reply, left)
-        self._waiting = [*others, waiting]
+        waiting = Waiting(reply, left, others, lambda one: self.engine.wait_no_more(one.left, one))
         for number in sorted(left):
+            if reply.gone:
+                break
             self.engine.wait(number, waiting)
             yield
         return None
-
-    def _still_waiting(self) -> list["Waiting"]:
-        self._waiting = [one for one in self._waiting if not one.gone]
-        return self._waiting
 
     def _has_ended(self, one: Any) -> bool:
         """Whether jobs are meant by a name that some had which are over by now."""
