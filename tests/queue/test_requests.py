@@ -10,15 +10,18 @@ import string
 import subprocess
 import tempfile
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backfill.queue import commands, connection, schema
+from backfill.queue.book import Job
 from backfill.queue.daemon import Waiters, Waiting
 from backfill.queue.engine import Engine
+from backfill.queue.launcher import attempt_spec
 from backfill.queue.schema import REQUESTS, Refused
 from backfill.queue.store import Store
 from tests.queue.conftest import PYTHON
@@ -115,6 +118,23 @@ class Idle:
         pass
 
 
+def launched(home, job, spec):
+    """What a launch makes of a job, which is to be passed to a program."""
+    told = attempt_spec(home, job, spec)
+    json.dumps(told)
+    for word in [*told["argv"], *told["env"], *told["env"].values()]:
+        assert b"\0" not in os.fsencode(word)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(good(schema.JOB), good(schema.SPEC))
+def test_whatever_the_schema_lets_in_can_be_launched(tmp_path, job, spec):
+    facts = {**job, "need": {"cpus": 1, **job["need"]}, "user": "ana"}
+    known = {one.name for one in fields(Job)} - {"array", "index"}
+    made = Job(1, **{name: value for name, value in facts.items() if name in known}, array=3, index=4, attempt=1)
+    launched(tmp_path, made, spec)
+
+
 @settings(max_examples=400)
 @given(st.lists(requests(), min_size=1, max_size=6))
 def test_every_request_has_one_answer_and_one_that_is_refused_leaves_no_trace(some):
@@ -145,7 +165,7 @@ def test_every_request_has_one_answer_and_one_that_is_refused_leaves_no_trace(so
                 assert answer["error"]["code"] != "internal", (answer, engine.notes)
                 assert store.seq == before
             for job in engine.book.jobs.values():
-                json.dumps(store.spec(job.spec))
+                launched(Path(folder), job, store.spec(job.spec))
         assert store.differences() == []
         store.close()
 
