@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backfill.queue import commands, connection, schema
+from backfill.queue import client, commands, connection, schema
 from backfill.queue.book import Job
 from backfill.queue.daemon import Waiters, Waiting
 from backfill.queue.engine import Engine
@@ -446,6 +446,23 @@ def test_clients_that_have_gone_are_waited_for_no_more(tmp_path):
     queue.engine.stop()
     assert last.told["error"]["code"] == "stopped"
     assert (all_.clients, all_.jobs) == (0, 0)
+
+
+def test_a_script_that_is_too_long_is_refused_at_once(live, monkeypatch):
+    live.submit("-H", "--", "true")
+    for size, told in ((9_200_000, "MiB long; expected at most 8\n"), (5_200_000, "script")):
+        (live.folder / "s.sh").write_text("#!/bin/sh\n" + "# comment\n" * (size // 10))
+        begun = time.monotonic()
+        refused = live.run("submit", "s.sh", check=2).stderr
+        assert told in refused
+        assert refused.count("\n") == 1
+        assert time.monotonic() - begun < client.ANSWER_S / 2
+    monkeypatch.setattr(client, "LINE", 1 << 30)
+    queue = client.Queue(str(live.folder))
+    with pytest.raises(client.Problem, match="longer than 8 MiB"):  # which it hears though it cannot send all
+        queue.ask("find", ids=["x" * (20 << 20)])
+    queue.close()
+    assert [job["id"] for job in live.jobs()] == [1]
 
 
 def test_a_client_that_gives_up_says_that_it_does_not_know(live):

@@ -7,9 +7,10 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from importlib import import_module
 
-from backfill.queue.home import LOCK, SOCKET, WANTED, home, near, owner, peer, python_path, trouble, user_name
+from backfill.queue.home import LINE, LOCK, SOCKET, WANTED, home, near, owner, peer, python_path, trouble, user_name
 from backfill.queue.options import VERBS, help_text, of_script, parse, wants_help
 from backfill.queue.states import OVER as ENDED
 from backfill.queue.words import Unreadable, more_text, needs_text, parse_id, parse_instant, safe, time_text
@@ -21,6 +22,7 @@ LATE_S = 2.0
 LINES, PAGE, STORIES, NO_END = 1000, 1000, 100, 1 << 30  # rows on a terminal; in one answer; jobs with all about them
 CODES = {
     "usage": USAGE,
+    "size": USAGE,
     "unknown": FAILED,
     "impossible": REJECTED,
     "stopped": UNREACHABLE,
@@ -71,8 +73,13 @@ class Queue:
         if what in SENDS_ENVIRONMENT and self.owner != os.getuid():
             told = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
             raise Problem(told, UNREACHABLE)
+        request = _line({"v": 1, "do": what, **more})
+        if len(request) > LINE:
+            size = f"{len(request) / (1 << 20):.1f} MiB long; expected at most {LINE >> 20}"
+            raise Problem(f"the request, with script and environment, is {size}", USAGE, "size")
         self._sock.settimeout(timeout)
-        self._sock.sendall(_line({"v": 1, "do": what, **more}))
+        with suppress(BrokenPipeError):  # a daemon that wants to hear no more may have said why
+            self._sock.sendall(request)
         line = self._file.readline()
         if not line:
             raise ConnectionError("the daemon ended")

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from backfill.queue.book import Facts
-from backfill.queue.home import peer
+from backfill.queue.home import LINE, peer
 from backfill.queue.schema import Refused
 from backfill.queue.store import encode
 
-LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
 CLIENTS = 10_000  # fewer where this process may not have so many files
 ASKING = 256  # places that are kept for those who do not wait for jobs
 STEP_S = 0.01  # for which requests of one client are taken in one go

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what is not imported costs nothing
     from pathlib import Path
 
 SOCKET, HINTS, LOCK = "sock", "hint.sock", "lock"
+LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
 WANTED = "BACKFILL_WANTED"  # set for a daemon whose standard input ends when the client that started it is served
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "lustre", "gpfs", "beegfs")
 
