@@ -29,6 +29,7 @@ questions  a copy of the planner answers
 estimates  what people were told, and whether it came so
 foreseen   the estimates that the daemon has, and those that are being made
 link       the daemon's side of planners
+notices    commands that tell of the end of a job
 launcher   the daemon's side of the keeper
 licences   what the servers of licences say
 config     settings, and what the machine has

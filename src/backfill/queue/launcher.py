@@ -42,7 +42,7 @@ class LocalLauncher:
         self._door: socket.socket | None = None
         self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
         self._launched: dict[tuple[int, int], float] = {}
-        self._notices = Notices(home)
+        self._notices = Notices(str(home))
         self._kill_at: dict[tuple[int, int], float] = {}  # of orphans that were asked to end
         self._known: dict[tuple[int, int], Facts] = {}  # processes of attempts that were seen running
         self._unproven: set[tuple[int, int]] = set()  # launched before the witness was lost
