@@ -61,12 +61,13 @@ def test_memory_that_a_process_hides_counts():
     assert int(os.read(result, 100)) > 290 << 20
 
 
-def test_the_peak_of_a_job_is_that_of_all_its_processes(live):
+@pytest.mark.parametrize("limit", [["--mem", "1G"], []])
+def test_the_peak_of_a_job_is_that_of_all_its_processes(live, limit):
     (live.folder / "two.py").write_text(
         "import subprocess, sys, time\nkept = b'x' * (80 << 20)\nif len(sys.argv) < 2:\n"
         "    subprocess.run([sys.executable, __file__, 'again'])\nelse:\n    time.sleep(3)\n"
     )
-    number = live.submit("-t", "1", "--mem", "1G", "--", sys.executable, "two.py")
+    number = live.submit("-t", "1", *limit, "--", sys.executable, "two.py")
     live.run("wait", number)
     assert live.job(number)["maxrss"] > 150 << 20
 
