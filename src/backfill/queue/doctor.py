@@ -367,12 +367,13 @@ def compiled(machine: Machine) -> Iterator[Finding]:
 
 def memory(machine: Machine) -> Iterator[Finding]:
     """How memory limits are enforced, and what could do it better."""
-    found, polled = groups.place(), "limits are enforced by looking once a second: a job that takes all at once is late"
+    found = groups.place()
+    polled = "limits are enforced by looking once a second, which is too late for a job that takes all memory at once"
     if found is None:
-        yield Finding(WARN, "memory", f"{polled} ended; this process may make no control group of version 2",
+        yield Finding(WARN, "memory", f"{polled}; this process may make no control group of version 2",
                       "serve --install runs the queue in a systemd unit of yours, where it may")  # fmt: skip
     elif not found[1]:
-        told = f"{polled} ended; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
+        told = f"{polled}; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
         yield Finding(WARN, "memory", told)
     else:
         yield Finding(OK, "memory", f"limits are enforced by the kernel: each job has a control group in {found[0]}")

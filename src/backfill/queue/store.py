@@ -9,7 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -342,12 +342,14 @@ class Store:
                 copy.close()
             sync(str(half))
             if examine(half) != (counts[0] + 1, counts[1]):
-                raise StoreError(f"{path}: the copy does not hold what the store holds")
+                raise StoreError("the copy does not hold what the store holds")
             half.rename(path)
             sync(str(path.parent))
         except (sqlite3.Error, OSError, StoreError) as error:
-            half.unlink(missing_ok=True)
-            raise StoreError(f"{path}: {error}") from error
+            with suppress(OSError):
+                half.unlink()
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise StoreError(f"{path}: {why}") from error
 
     @property
     def seq_written(self) -> int:
