@@ -309,7 +309,7 @@ def test_an_answer_that_does_not_come_says_why(tmp_path, monkeypatch):
     told = []
 
     async def ask(error):
-        async def late(folder, what):
+        async def late(folder, what, gone):
             raise error
 
         link = PlannerLink(0)

@@ -1,5 +1,6 @@
 """Policies that loop, crash or are not there, and planners that somebody kills: the queue goes on. Real processes."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 import pytest
 
-from backfill.queue import processes
+from backfill.queue import link, processes
 from backfill.queue.link import OUTSIDE
 from tests.queue.conftest import PYTHON
 
@@ -117,7 +118,7 @@ def test_the_compiler_is_no_part_of_what_a_policy_takes():
         "    begin = time.process_time()\n"
         "    while time.process_time() < begin + 0.4: pass\n"
         "    WATCHDOG.on_end(None)\n"
-        "    print(said, 0 < signal.getitimer(CPU)[0] <= 0.2, flush=True)\n"
+        "    print(said, 0 < signal.getitimer(CPU)[0] < 0.3, flush=True)\n"
         "print(signal.getitimer(CPU)[0], flush=True)\n"
         "with WATCHDOG.policy():\n"
         "    while True: pass\n"
@@ -125,6 +126,44 @@ def test_the_compiler_is_no_part_of_what_a_policy_takes():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["[True, False] True", "0.0"], done.stderr
     assert done.returncode == -signal.SIGPROF
+
+
+def heard(monkeypatch, *steps, blamed=False):
+    """What is read of a planner that says these things and sleeps between them, and what was heard before."""
+    monkeypatch.setattr(link, "SILENT_S", 1.0)
+    code = "import json, sys, time\nfor one in json.loads(sys.argv[1]):\n"
+    code += "    time.sleep(one) if isinstance(one, float) else print(json.dumps(one), flush=True)\n"
+
+    async def work():
+        asks, signs = link.PlannerLink(0), []
+        asks._blamed = blamed
+        words = [sys.executable, "-c", code, json.dumps(steps)]
+        made = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+        try:
+            return await asks._read(made, signs.append), signs
+        except TimeoutError as error:
+            made.kill()
+            return str(error), signs
+        finally:
+            await made.wait()
+
+    return asyncio.run(work())
+
+
+def test_a_planner_that_compiles_may_be_silent_for_long(monkeypatch):
+    said = {"compiles": True}, 2.5, {"compiles": False}, {"loaded": True}
+    assert heard(monkeypatch, *said) == ({"loaded": True}, [{"compiles": True}, {"compiles": False}])
+    for before in ({"progress": True}, {"compiles": False}):
+        assert heard(monkeypatch, before, 5.0, {"loaded": True})[0].startswith("it did not answer for")
+    assert heard(monkeypatch, {"progress": True}, 0.7, {"loaded": True})[0] == {"loaded": True}
+    assert heard(monkeypatch, {"progress": True}, 0.7, {"loaded": True}, blamed=True)[0].startswith("it did not")
+
+
+def test_a_planner_says_that_it_compiles_before_it_has_loaded_anything_that_is_compiled():
+    code = "import sys\nfrom backfill.queue import planning\nprint([*sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "backfill.queue.watchdog" in done.stdout
+    assert "backfill.core" not in done.stdout
 
 
 def test_a_policy_that_loops_is_replaced_at_once_on_request(live):

@@ -277,7 +277,7 @@ class PlannerLink:
 
     async def _start(self, kind: str) -> Process:
         env = {**os.environ, "PYTHONPATH": python_path(), **({"NUMBA_DISABLE_JIT": "1"} if kind == "plain" else {})}
-        command = [sys.executable, "-P", "-m", "backfill.queue.planner", self.policy, str(self._left(POLICY_CPU_S))]
+        command = [sys.executable, "-P", "-m", "backfill.queue.planning", self.policy, str(self._left(POLICY_CPU_S))]
         return await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=self.log or DEVNULL, env=env, limit=LINE, start_new_session=True,
             cwd="/",

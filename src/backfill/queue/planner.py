@@ -1,4 +1,4 @@
-"""A planner: the policy, on a State that the events of the queue bring about. It is a process of its own.
+"""A planner: the policy, on a State that the events of the queue bring about.
 
 It simulates nothing: it does each transition as the message says, and asks the very policy that `simulate` runs. All
 that it knows follows from the messages since the epoch, so one that is made anew decides as the one before it did.
@@ -6,9 +6,6 @@ that it knows follows from the messages since the epoch, so one that is made ane
 The machine is one node; a licence is a resource of it, so every policy can be used.
 """
 
-import json
-import os
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -360,46 +357,3 @@ def answer(
     policy = planner.policy
     binds = policy.binds and policy.keeps
     return planner, {"passes": passes, "plan": [*plan.items()], "wake": wake, "anew": True, "binds": binds}
-
-
-def serve(text: str, cpu_s: float) -> None:
-    """Answer requests on standard input, a line each, until it ends. What a policy prints goes to standard error.
-
-    cpu_s: see Watchdog; a request may have another one.
-    """
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def say(told: dict[str, Any]) -> None:
-        out.write(json.dumps(told) + "\n")
-        out.flush()
-
-    planner, WATCHDOG.cpu_s = None, cpu_s
-    WATCHDOG.told = lambda compiles: say({"compiles": compiles})
-    try:
-        say({"progress": True})  # what comes next is the policy's doing
-        policy, _ = load_policy(text)
-        if policy.compiled:
-            _ = policy.entry
-        say({"loaded": True})
-        for line in sys.stdin:
-            asked = json.loads(line)
-            if asked["do"] == "question":
-                from backfill.queue.questions import aside  # which few queues ever need
-
-                say({"asked": aside(planner, asked)})
-                continue
-            WATCHDOG.cpu_s = asked["cpu_s"]
-            planner, told = answer(planner, asked, lambda: say({"progress": True}))
-            say(told)
-    except BackfillError as error:
-        say({"error": str(error)})
-    except Exception as error:
-        say({"error": repr(error)})
-        raise
-
-
-if __name__ == "__main__":  # as the module that others import, not as a second one of the same name
-    from backfill.queue import planner as imported
-
-    imported.serve(sys.argv[1], float(sys.argv[2]))

@@ -19,7 +19,7 @@ from backfill.queue.planner import Planner
 from backfill.queue.watchdog import WATCHDOG
 from backfill.queue.whatif import estimates, slots, switch, test
 
-CPU_MOST_S, MOST_S = 300.0, 580.0  # for an answer: the policy of a user may loop or sleep for ever
+CPU_MOST_S, MOST_S = 120.0, 300.0  # for an answer: the policy of a user may loop or sleep for ever
 TRIAL_CPU_S, TRIAL_S = 15.0, 28.0  # for the trial of another policy
 LEAST = 19  # nice: whatever else wants a cpu goes first
 
