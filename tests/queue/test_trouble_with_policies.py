@@ -159,6 +159,15 @@ def test_a_planner_that_compiles_may_be_silent_for_long(monkeypatch):
     assert heard(monkeypatch, {"progress": True}, 0.7, {"loaded": True}, blamed=True)[0].startswith("it did not")
 
 
+def test_a_policy_of_the_table_may_think_for_longer_than_one_of_a_file():
+    asks = link.PlannerLink(0)
+    for policy, first, then in (("mine.py:mine", 6.0, 3.0), ("conservative", 60.0, 60.0)):
+        asks.policy, asks._blamed = policy, False
+        assert asks._cpu_s == first
+        asks._blamed = True
+        assert asks._cpu_s == then
+
+
 def test_a_planner_says_that_it_compiles_before_it_has_loaded_anything_that_is_compiled():
     code = "import sys\nfrom backfill.queue import planning\nprint([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,7 +26,8 @@ LINE = 1 << 28  # the longest answer
 SLOW_S = 1.5  # a compiled planner that is not there by then has to compile first
 # After one failure of a policy the next one is due after half of these two, so that another policy decides within 30 s.
 SILENT_S = 10.0  # a planner that says nothing for so long and sleeps will not answer
-POLICY_CPU_S = 6.0  # a policy that needs more to be loaded, or for one decision, loops
+FILE_CPU_S = 6.0  # a policy of a user's file that needs more to be loaded, or for one decision, loops
+TABLE_CPU_S = 60.0  # one of ours does not, but is slow where there are many jobs and it is not compiled yet
 STARVED_S = 120.0  # a planner that waits for a cpu is given so long
 LOAD_S = 1800.0  # for the compiler
 RETRY_S = 30.0
@@ -277,7 +278,7 @@ class PlannerLink:
 
     async def _start(self, kind: str) -> Process:
         env = {**os.environ, "PYTHONPATH": python_path(), **({"NUMBA_DISABLE_JIT": "1"} if kind == "plain" else {})}
-        command = [sys.executable, "-P", "-m", "backfill.queue.planning", self.policy, str(self._left(POLICY_CPU_S))]
+        command = [sys.executable, "-P", "-m", "backfill.queue.planning", self.policy, str(self._cpu_s)]
         return await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=self.log or DEVNULL, env=env, limit=LINE, start_new_session=True,
             cwd="/",
@@ -304,7 +305,7 @@ class PlannerLink:
             if made is None or made.stdin is None:
                 raise OSError("it is gone")
             async with self._turn:
-                made.stdin.write(json.dumps({**what, "cpu_s": self._left(POLICY_CPU_S)}).encode() + b"\n")
+                made.stdin.write(json.dumps({**what, "cpu_s": self._cpu_s}).encode() + b"\n")
                 await made.stdin.drain()
                 told = await self._read(made)
         except (_Killed, BrokenPipeError, ConnectionResetError) as error:
@@ -324,6 +325,11 @@ class PlannerLink:
             self._spans.append(time.monotonic() - begin)
             self.engine.decided(told)
         self.told()
+
+    @property
+    def _cpu_s(self) -> float:
+        """CPU time that the policy may take to be loaded, or for one decision."""
+        return self._left(FILE_CPU_S) if ".py" in self.policy else TABLE_CPU_S
 
     def _left(self, span: float) -> float:
         """Return what a policy may take of a span: after a failure of its own half of it."""
