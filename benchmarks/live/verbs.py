@@ -9,6 +9,7 @@ client, which asks every 2 ms, waited meanwhile.
 import argparse
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -89,6 +90,20 @@ class Queue:
         """Submit, measured; the number."""
         return int(self.measure(name, lambda: self.ask([self.job(**job)]))[0]["id"])
 
+    def wait(self, number: int, clients: int) -> None:
+        """Have so many clients wait for a job, each by a connection of its own, and leave again."""
+        line = json.dumps({"do": "wait", "ids": [number]}).encode() + b"\n"
+        some = []
+        for _ in range(clients):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(self.path)
+            sock.sendall(line)
+            some.append(sock)
+        while self.ask([{"do": "ping"}])[0]["waiters"] < clients:
+            time.sleep(0.01)
+        for sock in some:
+            sock.close()
+
     def run(self, *words: str) -> None:
         """A command, measured."""
         self.measure(" ".join(words), lambda: subprocess.run([*BACKFILL, *words], env=self.env, capture_output=True))
@@ -117,6 +132,9 @@ def main() -> None:
         diamond = queue.submit(f"a job after {size:,} jobs", after=[["afterany", head + n] for n in range(size)])
         for _ in range(5):
             queue.submit(f"array of {size:,}", array=tasks, held=True)
+        clients = size // 5
+        resource.setrlimit(resource.RLIMIT_NOFILE, (size, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        queue.measure(f"{clients:,} clients that wait", lambda: queue.wait(head, clients))
         for words in (
             ["queue"], ["queue", "-n", "20"], ["queue", "--state", "RUNNING"], ["queue", "--json"], ["top", "--once"],
             ["show", f"{first}_5"], ["show", str(first)], ["show", "--json", str(first)], ["show", str(diamond)],

@@ -39,7 +39,9 @@ def test_a_copy_on_request_with_and_without_a_daemon(live):
         assert store.differences() == []
         store.close()
         live.run("serve", "--stop", check=None)
-    assert "nowhere" in live.run("serve", "--backup", "nowhere/copy.db", check=1).stderr
+    for wrong, why in (("nowhere/copy.db", "No such file or directory"), ("with.db/copy.db", "Not a directory")):
+        told = live.run("serve", "--backup", wrong, check=1).stderr
+        assert told == f"backfill: {live.folder / wrong}: {why}\n"
 
 
 def test_a_copy_that_cannot_be_written_is_one_plain_sentence(tmp_path):

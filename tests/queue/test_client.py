@@ -99,9 +99,8 @@ def test_a_folder_of_another_user_is_refused(live, monkeypatch, tmp_path):
     monkeypatch.setenv("BACKFILL_HOME", str(tmp_path))
     assert home.trouble(str(tmp_path)) == ""  # root has named it
     name = home.user_name(NOBODY)
-    assert live.run("submit", "--", "true", check=4).stderr.endswith(
-        f"{name}, to whom it belongs, alone can start it\n"
-    )
+    told = live.run("submit", "--", "true", check=4).stderr
+    assert told.endswith(f"only {name}, who owns the folder, can start it\n")
     assert "belongs to another user" in live.run("serve", check=1).stderr
     monkeypatch.delenv("BACKFILL_HOME")
     assert f"belongs to {name}; expected a folder of root" in home.trouble(str(tmp_path))
@@ -314,7 +313,7 @@ def test_an_answer_that_does_not_come_says_why(tmp_path, monkeypatch):
     told = []
 
     async def ask(error):
-        async def late(folder, what):
+        async def late(folder, what, gone):
             raise error
 
         link = PlannerLink(0)
@@ -328,3 +327,22 @@ def test_an_answer_that_does_not_come_says_why(tmp_path, monkeypatch):
     assert [answer["error"]["message"] for answer in told] == [
         "there is no answer: the planner took too long; see daemon.log", "there is no answer: see daemon.log"
     ]  # fmt: skip
+
+
+def test_what_edit_has_changed_is_shown_as_people_write_it(live):
+    first = live.submit("-H", "--", "true")
+    number = live.submit("-H", "-b", "now+1hour", "--", "true")
+    live.run("edit", number, "-c", 2, "--mem", "1G", "-t", "2:00:00")
+    live.run("edit", number, "--begin", "none")
+    live.run("edit", number, "-d", f"afterok:{first}")
+    live.run("edit", number, "-d", "none")
+    shown = [
+        line.split("  edit")[1].strip() for line in live.run("show", number).stdout.splitlines() if "  edit" in line
+    ]
+    assert shown == ["walltime=2 h cpus=2 memory=1G", "begin=none", f"dependency=afterok:{first}", "dependency=none"]
+
+
+def test_one_more_job_is_no_more_jobs(live):
+    for _ in range(3):
+        live.submit("-H", "--", "true")
+    assert "\nand 1 more job\n" in live.run("queue", "--lines", 2).stdout

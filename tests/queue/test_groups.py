@@ -28,6 +28,28 @@ def test_what_left_its_session_and_its_environment_ends_with_its_group(live):
 
 
 @REAL
+@pytest.mark.parametrize("supervised", [True, False])
+def test_what_a_job_puts_into_a_group_of_its_own_ends_with_it(live, supervised):
+    """It has left its session and its environment, and the group of the attempt for one inside that."""
+    hidden = (
+        "setsid env -i sh -c 'echo $$ > hidden; exec sleep 600' & while [ ! -s hidden ]; do sleep 0.01; done; "
+        f"g={groups.place()[0]}/$(basename $(grep 0:: /proc/self/cgroup)); echo $g > group; mkdir -p $g/in/deep; "
+        "cat hidden > $g/in/deep/cgroup.procs; touch moved; while [ ! -e go ]; do sleep 0.05; done"
+    )
+    number = live.submit("-t", 1, "--wrap", hidden)
+    live.until(lambda: (live.folder / "moved").exists())
+    pid, group = int((live.folder / "hidden").read_text()), Path((live.folder / "group").read_text().strip())
+    assert groups.members(str(group))[0] == pid
+    assert pid in groups.members(str(group / "in"))
+    if not supervised:
+        live.kill(*live.keepers())
+    (live.folder / "go").touch()
+    live.run("wait", number, check=None)
+    live.until(lambda: processes.state(pid) in (b"", b"Z"))
+    live.until(lambda: not group.exists())
+
+
+@REAL
 def test_a_group_ends_and_is_removed():
     made = groups.make("/somewhere", f"1.{os.getpid()}", 0)
     assert made is not None

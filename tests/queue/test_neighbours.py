@@ -10,7 +10,7 @@ import pytest
 
 from backfill.queue import neighbours
 from backfill.queue.config import Config
-from backfill.queue.words import Unreadable, numbers_text
+from backfill.queue.words import Unreadable, numbers_text, parse_array
 from tests.queue.conftest import Live
 
 CPUS = sorted(os.sched_getaffinity(0))
@@ -109,3 +109,28 @@ def test_submit_and_doctor_say_that_another_queue_takes_the_same_cpus(live, tmp_
         live.until(lambda: "no other queue runs on this machine" in live.run("doctor").stdout)
     finally:
         other.end()
+
+
+def share_of(folder, cpus=(0, 1)):
+    return neighbours.overlap(folder, [*cpus])
+
+
+def test_several_queues_of_one_user_are_counted_and_have_shares_while_there_are_cpus(registry, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3}, raising=False)
+    some = [neighbours.announce(name, [0, 1]) for name in ("/a", "/b")]
+    told = share_of("/c")
+    assert told.startswith("2 other queues of yours also run here, on the same cpus 0-1; cpus = ")
+    mine, *theirs = re.findall(r'"([\d,-]+)"', told)
+    assert sorted(numbers_of([mine, *theirs])) == [0, 1, 2, 3]
+    assert told.endswith(f'would be the share ("{theirs[0]}" and "{theirs[1]}" for 2 other queues of yours)')
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    assert share_of("/c") == (
+        "2 other queues of yours also run here, on the same cpus 0-1; "
+        "2 cpus are too few for 3 queues to have their own: stop those that nobody needs"
+    )
+    for sock, _ in some:
+        sock.close()
+
+
+def numbers_of(texts):
+    return [number for text in texts for number in parse_array(text)[0]]

@@ -1,5 +1,6 @@
 """Whatever is asked of the daemon: types and bounds of every request, many clients, and answers that are late."""
 
+import asyncio
 import json
 import os
 import re
@@ -9,14 +10,18 @@ import string
 import subprocess
 import tempfile
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backfill.queue import client, commands, connection, schema
+from backfill.queue.book import Job
+from backfill.queue.daemon import Waiters, Waiting
 from backfill.queue.engine import Engine
+from backfill.queue.launcher import attempt_spec
 from backfill.queue.schema import REQUESTS, Refused
 from backfill.queue.store import Store
 from tests.patience import PATIENCE_S
@@ -114,6 +119,23 @@ class Idle:
         pass
 
 
+def launched(home, job, spec):
+    """What a launch makes of a job, which is to be passed to a program."""
+    told = attempt_spec(home, job, spec)
+    json.dumps(told)
+    for word in [*told["argv"], *told["env"], *told["env"].values()]:
+        assert b"\0" not in os.fsencode(word)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(good(schema.JOB), good(schema.SPEC))
+def test_whatever_the_schema_lets_in_can_be_launched(tmp_path, job, spec):
+    facts = {**job, "need": {"cpus": 1, **job["need"]}, "user": "ana"}
+    known = {one.name for one in fields(Job)} - {"array", "index"}
+    made = Job(1, **{name: value for name, value in facts.items() if name in known}, array=3, index=4, attempt=1)
+    launched(tmp_path, made, spec)
+
+
 @settings(max_examples=400)
 @given(st.lists(requests(), min_size=1, max_size=6))
 def test_every_request_has_one_answer_and_one_that_is_refused_leaves_no_trace(some):
@@ -144,7 +166,7 @@ def test_every_request_has_one_answer_and_one_that_is_refused_leaves_no_trace(so
                 assert answer["error"]["code"] != "internal", (answer, engine.notes)
                 assert store.seq == before
             for job in engine.book.jobs.values():
-                json.dumps(store.spec(job.spec))
+                launched(Path(folder), job, store.spec(job.spec))
         assert store.differences() == []
         store.close()
 
@@ -338,6 +360,114 @@ def test_beyond_a_bound_a_client_is_told_at_once_and_idle_ones_make_way(live):
 def opened(pid):
     """What the files of a process are."""
     return [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if os.path.lexists(file)]
+
+
+class Listening:
+    """A server that answers when it is told to, and knows who was looked at."""
+
+    def __init__(self):
+        self.connections, self.idle, self.ready, self.asked = set(), {}, set(), []
+
+    def hear(self, line, reply):
+        self.asked.append(reply)
+        if line == b"now":
+            reply({"now": True})
+
+    def poke(self):
+        pass
+
+
+def test_a_client_that_asks_costs_no_look_at_those_that_wait(tmp_path, monkeypatch):
+    sent, send = [], connection.Connection.send
+    monkeypatch.setattr(connection.Connection, "send", lambda one: (sent.append(one), send(one)))
+
+    async def work():
+        server, path = Listening(), str(tmp_path / "sock")
+        listens = await asyncio.get_running_loop().create_unix_server(lambda: connection.Connection(server), path)
+        waiting = [await asyncio.open_unix_connection(path) for _ in range(50)]
+        for _, writer in waiting:
+            writer.write(b"later\n")
+        while len(server.asked) < 50:
+            await asyncio.sleep(0.01)
+        first = next(iter(server.connections))
+        monkeypatch.setattr(connection, "places", lambda: 51)
+        sent.clear()
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(b"now\n")
+        assert await reader.readline() == b'{"now":true}\n'
+        assert len({*sent}) == 1
+        assert len(server.idle) == 1
+        assert first not in server.idle
+        server.asked[7]({"late": True})
+        (told,) = server.ready - {*sent}
+        told.send()
+        assert await waiting[7][0].readline() == b'{"late":true}\n'
+        assert len(server.idle) == 2
+        monkeypatch.setattr(connection, "IDLE_S", 0.0)
+        _, another = await asyncio.open_unix_connection(path)
+        assert await reader.read() == b""  # the one that was idle for longest makes way
+        unwanted = []
+        server.asked[3].unwanted = lambda: unwanted.append(3)
+        waiting[3][1].close()
+        while not unwanted:
+            await asyncio.sleep(0.01)
+        assert server.asked[3].gone
+        for one in (writer, another, *(writer for _, writer in waiting)):
+            one.close()
+        listens.close()
+        while server.connections:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(work(), 30))
+
+
+def test_clients_that_have_gone_are_waited_for_no_more(tmp_path):
+    queue = Virtual(tmp_path)
+    numbers = [queue.submit(1, 600) for _ in range(3)]
+    all_ = Waiters()
+
+    def wait():
+        answer = connection.Answer()
+        waiting = Waiting(answer, {*numbers}, all_, lambda one: queue.engine.wait_no_more(one.left, one))
+        for number in numbers:
+            queue.engine.wait(number, waiting)
+        return answer
+
+    some = [wait() for _ in range(100)]
+    assert (all_.clients, all_.jobs) == (100, 300)
+    for answer in some[:99]:
+        answer.leave()
+    assert (all_.clients, all_.jobs) == (1, 3)
+    assert [len(one) for one in queue.engine._waiters.values()] == [1, 1, 1]
+    queue.drain()
+    assert (all_.clients, all_.jobs, queue.engine._waiters) == (0, 0, {})
+    told = some[99].told["jobs"]
+    assert [job["id"] for job in told] == numbers
+    other = wait()
+    queue.flush()
+    assert other.told["jobs"] == told
+    numbers.append(queue.submit(1, 600))
+    last = wait()
+    queue.engine.stop()
+    assert last.told["error"]["code"] == "stopped"
+    assert (all_.clients, all_.jobs) == (0, 0)
+
+
+def test_a_script_that_is_too_long_is_refused_at_once(live, monkeypatch):
+    live.submit("-H", "--", "true")
+    for size, told in ((9_200_000, "MiB long; expected at most 8\n"), (5_200_000, "script")):
+        (live.folder / "s.sh").write_text("#!/bin/sh\n" + "# comment\n" * (size // 10))
+        begun = time.monotonic()
+        refused = live.run("submit", "s.sh", check=2).stderr
+        assert told in refused
+        assert refused.count("\n") == 1
+        assert time.monotonic() - begun < client.ANSWER_S / 2
+    monkeypatch.setattr(client, "LINE", 1 << 30)
+    queue = client.Queue(str(live.folder))
+    with pytest.raises(client.Problem, match="longer than 8 MiB"):  # which it hears though it cannot send all
+        queue.ask("find", ids=["x" * (20 << 20)])
+    queue.close()
+    assert [job["id"] for job in live.jobs()] == [1]
 
 
 def test_a_client_that_gives_up_says_that_it_does_not_know(live):

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from backfill.queue.book import Event, Job
-from backfill.queue.store import Store, StoreError
+from backfill.queue.store import Store, StoreError, StoreLost
 
 
 def submitted(number, **facts):
@@ -68,6 +68,17 @@ def test_a_full_disk_leaves_nothing_and_heals(tmp_path):
     assert store.job(3).id == 3
     assert store.keep_spec("small") == number
     store.close()
+
+
+def test_a_store_to_which_another_process_wrote_must_be_read_anew(tmp_path):
+    store = filled(tmp_path / "store.db")
+    other = Store(tmp_path / "store.db")
+    other.commit([submitted(3)], [Job(**submitted(3).data["job"])], 5)
+    with pytest.raises(StoreLost, match="UNIQUE"):
+        store.commit([submitted(4)], [Job(**submitted(4).data["job"])], 5)
+    assert len([*other.events()]) == 4
+    store.close()
+    other.close()
 
 
 def test_a_newer_or_a_foreign_store_is_refused(tmp_path):

@@ -1,11 +1,16 @@
 """Policies that loop, crash or are not there, and planners that somebody kills: the queue goes on. Real processes."""
 
+import asyncio
 import json
 import signal
+import subprocess
+import sys
 
 import pytest
 
+from backfill.queue import link, processes
 from backfill.queue.link import OUTSIDE
+from tests.queue.conftest import PYTHON
 
 HEAD = "import os, time\nimport backfill as bf\n\n\n@bf.policy({name!r}, compiled=False)\ndef {name}(view):\n"
 LOOPS = {
@@ -15,11 +20,16 @@ LOOPS = {
     "raises": "    raise SystemExit(0)\n",
     "segfaults": "    os.kill(os.getpid(), 11)\n",
 }
+LOADS = {"computes": "while True:\n    pass\n", "sleeps": "time.sleep(1000)\n"}  # as a module is imported
 
 
 def own_policy(live, body, name="mine"):
     (live.folder / f"{name}.py").write_text(HEAD.format(name=name) + body)
     live.configure(f"{name}.py:{name}")
+
+
+def own_module(live, body):
+    (live.folder / "mine.py").write_text(HEAD.format(name="mine") + "    pass\n\n\n" + body)
 
 
 def planner(live):
@@ -43,6 +53,126 @@ def test_a_policy_that_does_not_decide_is_replaced_and_may_return(live, what):
     assert "--drop-promises lets" in told
     live.run("serve", "--policy", found["asked_policy"], "--drop-promises")
     assert live.request("queue")["policy"] == found["asked_policy"]
+
+
+@pytest.mark.parametrize("what", LOADS)
+def test_a_policy_that_does_not_load_is_replaced_as_one_that_does_not_decide(live, what):
+    own_module(live, LOADS[what])
+    live.configure("mine.py:mine")
+    live.run("wait", live.submit("-t", "1", "--wrap", "echo ran"))
+    found = live.request("queue")
+    assert found["policy"] == "easy"
+    assert "mine" in found["asked_policy"]
+    said = "it loops" if what == "computes" else "it did not answer"
+    assert (live.folder / "daemon.log").read_text().count(said) == 2
+
+
+def questions(live):
+    """The processes that answer questions: children of planners."""
+    return [copy for pid in live.request("ping")["planner"]["pids"].values() for copy in processes.children(pid)]
+
+
+def alive(pids):
+    return [pid for pid in pids if processes.state(pid) not in (b"", b"Z")]
+
+
+@pytest.mark.parametrize("what", LOADS)
+def test_a_policy_that_does_not_load_is_found_by_its_trial_and_holds_up_no_other_question(live, what):
+    live.submit("-t", "1", "-H", "--", "true")
+    live.until(lambda: live.request("ping")["planner"]["ready"])
+    own_module(live, LOADS[what])
+    words = [*PYTHON, "serve", "--policy", "mine.py:mine"]
+    tries = [subprocess.Popen(words, env=live.env, cwd=live.folder, stderr=subprocess.PIPE, text=True) for _ in "12"]
+    live.until(lambda: len(alive(questions(live))) == 2)
+    live.run("eta")
+    live.run("serve", "--policy", "fcfs", "--dry-run")
+    assert all(one.poll() is None for one in tries)
+    for one in tries:
+        told = one.communicate(timeout=90)[1]
+        assert "a policy that loops" in told, told
+        assert one.returncode == 1
+    assert live.request("queue")["policy"] == "easy"
+    told = live.run("serve", "--policy", "mine.py:mine", "--drop-promises").stdout
+    assert "the trial failed (there is no answer: its process was ended, as a policy that loops is" in told
+    assert "mine" in live.request("queue")["asked_policy"]
+
+
+def test_a_trial_ends_when_nobody_waits_for_it_any_more(live):
+    live.submit("-t", "1", "-H", "--", "true")
+    live.until(lambda: live.request("ping")["planner"]["ready"])
+    own_module(live, LOADS["sleeps"])
+    words = [*PYTHON, "serve", "--policy", "mine.py:mine"]
+    asks = subprocess.Popen(words, env=live.env, cwd=live.folder, stderr=subprocess.DEVNULL)
+    some = live.until(lambda: alive(questions(live)))
+    live.kill(asks.pid)
+    asks.wait()
+    live.until(lambda: not alive(some), seconds=8)  # its own limit is later
+
+
+def test_the_compiler_is_no_part_of_what_a_policy_takes():
+    code = (
+        "import signal, time; from backfill.queue.watchdog import CPU, WATCHDOG; "
+        "WATCHDOG.cpu_s, said = 0.2, []; WATCHDOG.told = said.append\n"
+        "with WATCHDOG.policy():\n"
+        "    WATCHDOG.on_start(None); WATCHDOG.on_start(None); WATCHDOG.on_end(None)\n"
+        "    begin = time.process_time()\n"
+        "    while time.process_time() < begin + 0.4: pass\n"
+        "    WATCHDOG.on_end(None)\n"
+        "    print(said, 0 < signal.getitimer(CPU)[0] < 0.3, flush=True)\n"
+        "print(signal.getitimer(CPU)[0], flush=True)\n"
+        "with WATCHDOG.policy():\n"
+        "    while True: pass\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["[True, False] True", "0.0"], done.stderr
+    assert done.returncode == -signal.SIGPROF
+
+
+def heard(monkeypatch, *steps, blamed=False):
+    """What is read of a planner that says these things and sleeps between them, and what was heard before."""
+    monkeypatch.setattr(link, "SILENT_S", 1.0)
+    code = "import json, sys, time\nfor one in json.loads(sys.argv[1]):\n"
+    code += "    time.sleep(one) if isinstance(one, float) else print(json.dumps(one), flush=True)\n"
+
+    async def work():
+        asks, signs = link.PlannerLink(0), []
+        asks._blamed = blamed
+        words = [sys.executable, "-c", code, json.dumps(steps)]
+        made = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+        try:
+            return await asks._read(made, signs.append), signs
+        except TimeoutError as error:
+            made.kill()
+            return str(error), signs
+        finally:
+            await made.wait()
+
+    return asyncio.run(work())
+
+
+def test_a_planner_that_compiles_may_be_silent_for_long(monkeypatch):
+    said = {"compiles": True}, 2.5, {"compiles": False}, {"loaded": True}
+    assert heard(monkeypatch, *said) == ({"loaded": True}, [{"compiles": True}, {"compiles": False}])
+    for before in ({"progress": True}, {"compiles": False}):
+        assert heard(monkeypatch, before, 5.0, {"loaded": True})[0].startswith("it did not answer for")
+    assert heard(monkeypatch, {"progress": True}, 0.7, {"loaded": True})[0] == {"loaded": True}
+    assert heard(monkeypatch, {"progress": True}, 0.7, {"loaded": True}, blamed=True)[0].startswith("it did not")
+
+
+def test_a_policy_of_the_table_may_think_for_longer_than_one_of_a_file():
+    asks = link.PlannerLink(0)
+    for policy, first, then in (("mine.py:mine", 6.0, 3.0), ("conservative", 60.0, 60.0)):
+        asks.policy, asks._blamed = policy, False
+        assert asks._cpu_s == first
+        asks._blamed = True
+        assert asks._cpu_s == then
+
+
+def test_a_planner_says_that_it_compiles_before_it_has_loaded_anything_that_is_compiled():
+    code = "import sys\nfrom backfill.queue import planning\nprint([*sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "backfill.queue.watchdog" in done.stdout
+    assert "backfill.core" not in done.stdout
 
 
 def test_a_policy_that_loops_is_replaced_at_once_on_request(live):
@@ -83,8 +213,6 @@ def test_a_planner_that_is_killed_is_made_anew_with_its_policy(live, number):
 
 
 def _terminate(pid):
-    from backfill.queue import processes
-
     processes.send(pid, signal.SIGTERM)
 
 

@@ -62,12 +62,13 @@ def test_memory_that_a_process_hides_counts():
     assert int(os.read(result, 100)) > 290 << 20
 
 
-def test_the_peak_of_a_job_is_that_of_all_its_processes(live):
+@pytest.mark.parametrize("limit", [["--mem", "1G"], []])
+def test_the_peak_of_a_job_is_that_of_all_its_processes(live, limit):
     (live.folder / "two.py").write_text(
         "import subprocess, sys, time\nkept = b'x' * (80 << 20)\nif len(sys.argv) < 2:\n"
         "    subprocess.run([sys.executable, __file__, 'again'])\nelse:\n    time.sleep(3)\n"
     )
-    number = live.submit("-t", "1", "--mem", "1G", "--", sys.executable, "two.py")
+    number = live.submit("-t", "1", *limit, "--", sys.executable, "two.py")
     live.run("wait", number)
     assert live.job(number)["maxrss"] > 150 << 20
 
@@ -83,6 +84,35 @@ def test_a_daemon_that_nobody_waits_for_any_more_ends(live):
     assert late.communicate(timeout=PATIENCE_S)[1] == b""
     assert late.returncode == 0
     assert not (live.folder / "store.db").exists()
+
+
+def test_a_job_that_calls_another_queue_leaves_its_daemon_alive(live, tmp_path_factory):
+    other = Live(tmp_path_factory.mktemp("other"))
+    other.env.pop("BACKFILL_HOME")
+    other.env |= {"XDG_STATE_HOME": str(other.folder)}
+    there = other.folder / "backfill" / "queue"
+    submit = f"{sys.executable} -m backfill submit -- sh -c 'sleep 3; echo ran > {other.folder}/ran'"
+    calls = {
+        "by its name": f"BACKFILL_HOME={there} {submit}",
+        "as the usual one": f"unset BACKFILL_HOME; XDG_STATE_HOME={other.folder} {submit}",
+    }
+    try:
+        for what, call in calls.items():
+            live.run("wait", live.submit("-t", "1", "--wrap", call))
+            pid = int((there / "lock").read_text())
+            (number,) = json.loads(other.run("queue", "--json").stdout)["jobs"]
+            other.run("wait", number["id"])
+            assert (other.folder / "ran").read_text() == "ran\n", what
+            (other.folder / "ran").unlink()
+            assert int((there / "lock").read_text()) == pid, what
+            marks = {f"{name}=".encode() for name in (processes.JOB, processes.ATTEMPT, processes.KEEPER)}
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                assert not any(word.startswith(tuple(marks)) for word in file.read().split(b"\0")), what
+            other.run("serve", "--stop")
+    finally:
+        live.run("serve", "--stop", check=None)
+        other.folder = there
+        other.end()
 
 
 def run_job(live, *words):
@@ -168,6 +198,50 @@ def test_many_clients_at_once_get_a_job_each(live):
     some = [subprocess.Popen(words, env=live.env, stdout=subprocess.PIPE, text=True) for _ in range(MANY)]
     numbers = [int(one.communicate(timeout=PATIENCE_S)[0]) for one in some]
     assert sorted(numbers) == [*range(1, MANY + 1)]
+
+
+def test_a_socket_that_somebody_removed_is_there_again(live):
+    run_job(live)
+    pid = live.daemon()
+    (live.folder / "sock").unlink()
+    (live.folder / "hint.sock").unlink()
+    run_job(live)
+    assert live.daemon() == pid
+    live.until(lambda: (live.folder / "hint.sock").exists())
+    (live.folder / "sock").unlink()
+    live.run("serve", "--stop")  # which comes before the socket does
+    assert not processes.begun(pid)
+    assert not (live.folder / "sock").exists()
+
+
+def test_when_somebody_removed_lock_and_socket_there_is_one_daemon_in_the_end(live):
+    number = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran; sleep 2")
+    live.until(lambda: live.job(number)["state"] == "RUNNING")
+    first = live.daemon()
+    os.kill(first, signal.SIGSTOP)  # as if it came to look late
+    for name in ("lock", "sock"):
+        (live.folder / name).unlink()
+    second = live.submit("--wrap", "echo $BACKFILL_JOB_ID >> ran")
+    assert live.daemon() != first
+    live.until(lambda: f"processes {', '.join(map(str, sorted((first, live.daemon()))))} serve this queue" in live.run(
+        "doctor", "--deep", check=None).stdout)  # fmt: skip
+    os.kill(first, signal.SIGCONT)
+    live.until(lambda: not processes.begun(first))
+    for one in (number, second):
+        live.run("wait", one)
+    run_job(live)  # its socket is still there
+    assert (live.folder / "ran").read_text().split() == ["1", "2", "3"]
+    log = (live.folder / "daemon.log").read_text()
+    assert len(log.splitlines()) < 20, log
+    live.run("doctor", "--deep")
+
+
+def test_a_lock_that_somebody_removed_is_taken_again(live):
+    run_job(live)
+    pid = live.daemon()
+    (live.folder / "lock").unlink()
+    live.until(lambda: live.daemon() == pid)
+    assert live.run("serve", check=75).stderr == f"backfill: process {pid} serves {live.folder} already\n"
 
 
 def connected(live):

@@ -4,9 +4,11 @@ import json
 import os
 import signal
 import time
+from itertools import accumulate
 
 import pytest
 
+from backfill.queue import notices, processes
 from backfill.queue.deep import check_deep, judge
 from backfill.queue.store import Store
 from tests.queue.virtual import SECOND, Virtual
@@ -281,3 +283,15 @@ def test_a_command_is_run_once_a_job_has_ended(live):
     bad = live.submit("--notify", "exit 7", "--", "true")
     live.run("wait", bad)
     live.until(lambda: f"of job {bad} ended with 7" in (live.folder / "daemon.log").read_text())
+
+
+def test_commands_that_wait_when_the_daemon_stops_run_a_few_at_a_time(live):
+    command = f"echo + >> {live.folder}/times; sleep 0.7; echo - >> {live.folder}/times"
+    held = live.submit("-H", "--notify", command, "-a", "1-30", "--", "true")
+    live.run("cancel", held)
+    live.run("serve", "--stop")
+    live.until(lambda: (live.folder / "times").read_text().count("-") == 30)
+    running = [*accumulate(1 if line == "+" else -1 for line in (live.folder / "times").read_text().split())]
+    assert (len(running), running[-1]) == (60, 0)
+    assert 2 <= max(running) <= notices.AT_ONCE
+    live.until(lambda: not processes.belonging({"BACKFILL_HOME": str(live.folder)}), 60)

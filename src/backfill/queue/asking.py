@@ -12,7 +12,7 @@ from backfill.queue.client import FAILED, STARTING, Problem, ids_of, persistent
 from backfill.queue.home import home
 from backfill.queue.options import parse
 from backfill.queue.printing import start_text, table
-from backfill.queue.words import Unreadable, clock_text, needs_text, safe, size_text, time_text
+from backfill.queue.words import Unreadable, clock_text, more_text, needs_text, safe, size_text, time_text
 
 Facts = dict[str, Any]
 FIRST = 5  # jobs that went first are told
@@ -151,7 +151,7 @@ def explained(found: Facts) -> Iterator[str]:
         until = f"until {at(one['latest_end_s'])} at the latest, likely {at(one['likely_s'])}"
         yield f"{front}{one['label']} {one['name'][:20]}: {held} {until}"
     if found["holders"]["count"] > len(holders) and holders:
-        yield f"          and {found['holders']['count'] - len(holders)} more jobs"
+        yield f"          and {more_text(found['holders']['count'] - len(holders))}"
     if not found["lacks"]:
         behind = found["behind"]
         if behind is None:
@@ -308,7 +308,7 @@ def test(request: Facts, given: Facts) -> int:
         before, after = start_text(one["before_s"], now), start_text(one["after_s"], now)
         print(f"job {one['label']} would be brought back from {before} to {after}")
     if len(found["delayed"]) > FIRST:
-        print(f"and {len(found['delayed']) - FIRST:,} more jobs")
+        print(f"and {more_text(len(found['delayed']) - FIRST)}")
     return 0
 
 
@@ -330,7 +330,7 @@ def switch(given: Facts) -> int:
         if problem.kind == "question" and not given.get("drop"):
             told = f"{problem}; nothing was changed; --drop-promises lets {policy} take over untried"
             raise Problem(told, FAILED) from None
-        return _switch_untried(policy, given)
+        return _switch_untried(policy, given, problem)
     fall, stays = found["fall"], not dry and bool(found["fall"]) and not given.get("drop")
     if given.get("json"):
         print(json.dumps({**found, "switched": not dry and not stays}))
@@ -347,15 +347,14 @@ def switch(given: Facts) -> int:
     return 0
 
 
-def _switch_untried(policy: str, given: Facts) -> int:
-    """Let another policy take over from one that does not answer, and with which it cannot be compared."""
+def _switch_untried(policy: str, given: Facts, problem: Problem) -> int:
+    """Let another policy take over that cannot be compared: the planner does not answer, or the trial failed."""
     told = persistent("policy", home(), policy=policy)
     if given.get("json"):
         print(json.dumps({"schema": 1, "to": told["policy"], "switched": True, "compared": False}))
     else:
-        print(
-            f"policy {told['policy']} takes over, until config.toml names another one; the planner did not answer, so"
-        )
+        why = "the planner did not answer" if problem.kind == "starting" else f"the trial failed ({problem})"
+        print(f"policy {told['policy']} takes over, until config.toml names another one; {why}, so")
         print("nobody knows which promised starts that changes")
     return 0
 

@@ -11,9 +11,9 @@ from operator import attrgetter
 from typing import Any
 
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
+from backfill.queue.words import WHOLE
 
 Facts = dict[str, Any]
-WHOLE = "-array"  # ends the kind of a dependency on all tasks of an array
 ONE_FAILED = f"afternotok{WHOLE}"  # all its tasks over, one of them not COMPLETED
 FEW = 100  # jobs that wait for the same, of which all is written down at once when that is decided
 REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run again

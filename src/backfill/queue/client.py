@@ -7,19 +7,22 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from importlib import import_module
 
-from backfill.queue.home import SOCKET, WANTED, home, near, owner, peer, python_path, trouble, user_name
+from backfill.queue.home import LINE, LOCK, SOCKET, WANTED, home, near, owner, peer, python_path, trouble, user_name
 from backfill.queue.options import VERBS, help_text, of_script, parse, wants_help
 from backfill.queue.states import OVER as ENDED
-from backfill.queue.words import Unreadable, needs_text, parse_id, parse_instant, safe, time_text
+from backfill.queue.words import Unreadable, more_text, needs_text, parse_id, parse_instant, safe, time_text
 
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 60.0, 60.0
+LATE_S = 2.0
 LINES, PAGE, STORIES, NO_END = 1000, 1000, 100, 1 << 30  # rows on a terminal; in one answer; jobs with all about them
 CODES = {
     "usage": USAGE,
+    "size": USAGE,
     "unknown": FAILED,
     "impossible": REJECTED,
     "stopped": UNREACHABLE,
@@ -59,6 +62,8 @@ class Queue:
         self.owner = owner(folder)
         found = self._connected()
         if found is None and not start:
+            found = self._connected_late()
+        if found is None and not start:
             raise Problem("no daemon serves this queue; it starts with the first submit", UNREACHABLE)
         self._sock = found or self._start()
         self._file = self._sock.makefile("rb")
@@ -68,8 +73,13 @@ class Queue:
         if what in SENDS_ENVIRONMENT and self.owner != os.getuid():
             told = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
             raise Problem(told, UNREACHABLE)
+        request = _line({"v": 1, "do": what, **more})
+        if len(request) > LINE:
+            size = f"{len(request) / (1 << 20):.1f} MiB long; expected at most {LINE >> 20}"
+            raise Problem(f"the request, with script and environment, is {size}", USAGE, "size")
         self._sock.settimeout(timeout)
-        self._sock.sendall(_line({"v": 1, "do": what, **more}))
+        with suppress(BrokenPipeError):  # a daemon that wants to hear no more may have said why
+            self._sock.sendall(request)
         line = self._file.readline()
         if not line:
             raise ConnectionError("the daemon ended")
@@ -101,12 +111,28 @@ class Queue:
             raise Problem(told, UNREACHABLE)
         return sock
 
+    def _connected_late(self) -> socket.socket | None:
+        """Connect to a daemon whose socket somebody removed: in a moment it has another one."""
+        end, sock = time.monotonic() + LATE_S, None
+        while sock is None and time.monotonic() < end and self._is_locked():
+            time.sleep(0.02)
+            sock = self._connected()
+        return sock
+
+    def _is_locked(self) -> bool:
+        """Whether the process lives that wrote its number into the lock."""
+        try:
+            with open(os.path.join(self.folder, LOCK), "rb") as file:
+                return os.path.exists(f"/proc/{int(file.read())}")
+        except (OSError, ValueError):
+            return False
+
     def _start(self) -> socket.socket:
         """Start the daemon; two that do so at once end up with one."""
         import subprocess
 
         if self.owner != os.getuid():
-            told = f"no daemon serves {self.folder}; {user_name(self.owner)}, to whom it belongs, alone can start it"
+            told = f"no daemon serves {self.folder}; only {user_name(self.owner)}, who owns the folder, can start it"
             raise Problem(told, UNREACHABLE)
 
         said_in = os.path.join(self.folder, "daemon.log")
@@ -116,14 +142,16 @@ class Queue:
         except OSError as error:
             raise Problem(f"{error.filename}: {error.strerror}", UNREACHABLE) from None
         begin, size = time.monotonic(), os.fstat(log).st_size
-        if os.environ.get("BACKFILL_JOB_ID") and os.environ.get("BACKFILL_HOME") == self.folder:
+        from backfill.queue.processes import JOB, unmarked
+
+        if os.environ.get(JOB):
             return self._start_outside(log)
         # A pipe that this process closes once a daemon answers: one that is late finds that nobody wants it any more.
         wanted, ours = os.pipe2(os.O_CLOEXEC)
         made = subprocess.Popen(
             [sys.executable, "-P", "-m", "backfill.queue.daemon"],
             stdin=wanted, stdout=log, stderr=log, start_new_session=True, cwd="/",
-            env={**os.environ, "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path(), WANTED: "1"},
+            env={**unmarked(), "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path(), WANTED: "1"},
         )  # fmt: skip
         os.close(log)
         os.close(wanted)
@@ -151,15 +179,19 @@ class Queue:
         raise Problem(f"the daemon has not answered for {START_S:.0f} s; see {said_in}", UNREACHABLE)
 
     def _start_outside(self, log: int) -> socket.socket:
-        """Have the keeper start the daemon: one that this job itself started would end with the job."""
+        """Have the keeper of this job start the daemon: one that the job itself started would end with the job."""
+        from backfill.queue.processes import JOB, KEEPER
+
         os.close(log)
+        keeper = os.environ.get(KEEPER) or os.path.join(self.folder, "keeper.sock")
         end = time.monotonic() + START_S
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
             try:
-                door.connect(near(os.path.join(self.folder, "keeper.sock")))
-                door.send(b"serve")
+                door.connect(near(keeper))
+                door.send(b"serve " + os.fsencode(self.folder))
             except OSError:
-                raise Problem("no daemon serves this queue, and a job cannot start one", UNREACHABLE) from None
+                told = f"no daemon serves {self.folder}, and a job cannot start one: its keeper is gone"
+                raise Problem(f"{told}; where this is no job, unset {JOB}", UNREACHABLE) from None
             while time.monotonic() < end:
                 sock = self._connected()
                 if sock is not None:
@@ -443,7 +475,8 @@ def show(words: Sequence[str]) -> int:
     for job in found["jobs"]:
         print_job(job)
     if found["all"] > len(found["jobs"]):
-        print(f"and {found['all'] - len(found['jobs']):,} more jobs; backfill show ARRAY_INDEX shows one, --json all")
+        more = more_text(found["all"] - len(found["jobs"]))
+        print(f"and {more}; backfill show ARRAY_INDEX shows one, --json all")
     return 0
 
 
@@ -600,6 +633,11 @@ def serve(words: Sequence[str]) -> int:
     if given.get("detach"):
         Queue(home()).ask("ping")
         return 0
+    from backfill.queue.processes import JOB, unmarked
+
+    if JOB in os.environ:  # nobody may take this daemon for a process of an attempt of its own queue
+        env = {**unmarked(), "BACKFILL_HOME": home(), "PYTHONPATH": python_path()}
+        os.execve(sys.executable, [sys.executable, "-P", "-m", "backfill.queue.daemon"], env)
     from backfill.queue.daemon import main as work
 
     return work()

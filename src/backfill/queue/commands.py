@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backfill.queue import feed
-from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, WHOLE, Book, Event, Facts, Job, Task, each_job
+from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, Book, Event, Facts, Job, Task, each_job
 from backfill.queue.schema import Refused
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING, RUNNING
-from backfill.queue.words import folded_labels
+from backfill.queue.words import WHOLE, folded_labels
 
 QUEUED_MAX = 100_000
 DEPENDENCIES_MAX = 100_000  # of all tasks of an array together

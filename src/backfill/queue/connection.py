@@ -3,17 +3,18 @@
 import asyncio
 import os
 import resource
+import select
 import socket
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from backfill.queue.book import Facts
-from backfill.queue.home import peer
+from backfill.queue.home import LINE, peer
 from backfill.queue.schema import Refused
 from backfill.queue.store import encode
 
-LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
 CLIENTS = 10_000  # fewer where this process may not have so many files
 ASKING = 256  # places that are kept for those who do not wait for jobs
 STEP_S = 0.01  # for which requests of one client are taken in one go
@@ -24,27 +25,46 @@ IDLE_S = 2.0  # after which a client that asks for nothing makes way for another
 
 
 class Answer:
-    """The answer to a request, which is called with it once; `gone` if nobody will read it."""
+    """The answer to a request, which is called with it once; `gone` if nobody will read it.
 
-    def __init__(self) -> None:
+    ready: is called when the answer is there; unwanted: if the client goes before that.
+    """
+
+    def __init__(self, ready: Callable[[], object] = lambda: None) -> None:
+        self._ready = ready
         self.told: Facts | None = None
         self.gone = False
+        self.unwanted: Callable[[], object] | None = None
 
     def __call__(self, told: Facts) -> None:
         """Answer, unless that has been done."""
-        self.told = told if self.told is None else self.told
+        if self.told is None:
+            self.told = told
+            self._ready()
+
+    def leave(self) -> None:
+        """The client is gone."""
+        self.gone = True
+        if self.told is None and self.unwanted is not None:
+            self.unwanted()
 
 
 class Server(Protocol):
-    """Who answers."""
+    """Who answers.
+
+    idle: those connections that have all their answers and ask for nothing, longest first. ready: those that have an
+    answer that is to be sent.
+    """
 
     connections: "set[Connection]"
+    idle: "dict[Connection, None]"
+    ready: "set[Connection]"
 
     def hear(self, line: bytes, reply: Answer) -> None:
         """Take a request; `reply` is called when it is answered, at once or later."""
 
     def poke(self) -> None:
-        """Something came in. When it is dealt with, `Connection.send` is called."""
+        """Something came in. When it is dealt with, `Connection.send` is called of those that are ready."""
 
 
 class Connection(asyncio.Protocol):
@@ -56,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._lines: deque[bytes] = deque()  # requests that are not taken yet
         self._closing = False  # no more lines come
         self._answers: deque[Answer] = deque()  # to each request
-        self._since = time.monotonic()  # when it asked for something
+        self._since = time.monotonic()  # when it asked for something, or had its last answer
         self._ended = False  # no more requests
         self._unread = False  # the client does not read its answers
         self._patience: asyncio.TimerHandle | None = None
@@ -68,23 +88,34 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(UNREAD)
-        told = _make_room([*self._server.connections])
+        told = _make_room(self._server)
         if told:
             self._transport.write((encode(Refused(told, "busy").answer()) + "\n").encode())
             self._transport.close()
             return
         self._server.connections.add(self)
+        self._note_idle()
 
     @property
     def idle_s(self) -> float:
         """For how long it has had all its answers and asked for nothing."""
         return 0.0 if self._answers or self._lines else time.monotonic() - self._since
 
+    def _note_idle(self) -> None:
+        """Keep its place among those that are idle, or take one."""
+        if self._answers or self._lines:
+            self._server.idle.pop(self, None)
+        elif self not in self._server.idle and self in self._server.connections:
+            self._since = time.monotonic()
+            self._server.idle[self] = None
+
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone; nobody will read the answers."""
         for answer in self._answers:
-            answer.gone = True
+            answer.leave()
         self._server.connections.discard(self)
+        self._server.ready.discard(self)
+        self._server.idle.pop(self, None)
         self._be_patient(False)
 
     def data_received(self, data: bytes) -> None:
@@ -110,6 +141,7 @@ class Connection(asyncio.Protocol):
             self._end()
         elif not self._ended:
             self._read_on()
+        self._note_idle()
         self.send()  # what is known at once
         self._server.poke()
 
@@ -122,8 +154,7 @@ class Connection(asyncio.Protocol):
     def _take(self, line: bytes) -> None:
         if self._ended:
             return
-        answer = Answer()
-        self._since = time.monotonic()
+        answer = Answer(lambda: self._server.ready.add(self))
         self._answers.append(answer)
         if len(line) > LINE:
             answer(Refused(f"the request is longer than {LINE >> 20} MiB", "size").answer())
@@ -141,6 +172,7 @@ class Connection(asyncio.Protocol):
         if not ready or self._transport.is_closing():
             return
         ready.append("")
+        self._note_idle()
         self._transport.write("\n".join(ready).encode())
         if self._ended and not answers:
             self._transport.close()
@@ -152,11 +184,11 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def eof_received(self) -> bool:
-        """The client asks for nothing more, and may wait for answers still."""
+        """The client asks for nothing more, and may wait for answers still, unless it has gone altogether."""
         self._closing = True
         if not self._lines:
             self._end()
-        return bool(self._answers or self._lines)
+        return bool(self._lines) or (bool(self._answers) and not _hung_up(self._transport.get_extra_info("socket")))
 
     def _end(self) -> None:
         self._ended, self._rest = True, b""
@@ -188,15 +220,23 @@ def places() -> int:
     return min(CLIENTS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
-def _make_room(others: list[Connection]) -> str:
+def _make_room(server: Server) -> str:
     """Return why there is no room for another client, if there is none; one that has long been idle makes way."""
-    if len(others) < places():
+    there = len(server.connections)
+    if there < places():
         return ""
-    idle = max(others, key=lambda one: one.idle_s)
-    if idle.idle_s > IDLE_S:
+    idle = next(iter(server.idle), None)
+    if idle is not None and idle.idle_s > IDLE_S:
         idle.close()
         return ""
-    return f"{len(others):,} clients are connected, as many as there may be; ask again later"
+    return f"{there:,} clients are connected, as many as there may be; ask again later"
+
+
+def _hung_up(sock: socket.socket) -> bool:
+    """Whether the other end is closed in both directions."""
+    there = select.poll()
+    there.register(sock.fileno(), 0)
+    return bool(there.poll(0))
 
 
 def _is_owner(sock: socket.socket) -> bool:

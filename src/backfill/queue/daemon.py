@@ -7,7 +7,6 @@ import os
 import resource
 import select
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -25,9 +24,10 @@ from backfill.queue.clock import QueueClock
 from backfill.queue.commands import Busy
 from backfill.queue.config import Config, kept, program
 from backfill.queue.connection import ASKING, Answer, Connection, places
+from backfill.queue.door import Door
 from backfill.queue.engine import Engine
 from backfill.queue.foreseen import Foreseen
-from backfill.queue.home import SOCKET, WANTED, alone, home, near, network_type, owner, trouble
+from backfill.queue.home import LOCK, WANTED, alone, home, network_type, owner, trouble
 from backfill.queue.launcher import LocalLauncher, files
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
@@ -45,7 +45,6 @@ STOP_S = 0.05
 SWEEP_S, TELL_S, QUIET_S = 0.5, 5.0, 30.0
 PROTOCOL = 1
 RUNNING_ALREADY = 75
-BACKLOG = 1024  # clients that come in the same moment
 STEP_S = 0.01  # for which an answer is worked at in one go
 MOVED = 1000  # events, after which they are moved from the log of writes into the store
 MANY = 100  # events of one transaction, after which the garbage collector is told
@@ -57,32 +56,52 @@ FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this p
 Steps = Generator[None, None, Facts | None]
 
 
+class Waiters:
+    """The clients that wait for jobs: how many there are, and for how many jobs, those of each counted."""
+
+    def __init__(self) -> None:
+        self.clients = self.jobs = 0
+
+
 class Waiting:
-    """A client that waits for jobs; it is answered when all of them are over."""
+    """A client that waits for jobs; it is answered when all of them are over.
 
-    def __init__(self, reply: Answer, left: set[int]) -> None:
+    forget: is called with this object when it has its answer, or has gone.
+    """
+
+    def __init__(self, reply: Answer, left: set[int], all_: Waiters, forget: Callable[["Waiting"], None]) -> None:
         self.left, self._reply, self._over = left, reply, list[Facts]()
+        self._all, self._forget, self._there = all_, forget, True
+        all_.clients += 1
+        all_.jobs += len(left)
+        reply.unwanted = self.leave
 
-    @property
-    def gone(self) -> bool:
-        """Whether it has its answer, or does not want it any more."""
-        return self._reply.gone or self._reply.told is not None
+    def leave(self) -> None:
+        """It waits no more."""
+        if self._there:
+            self._there = False
+            self._all.clients -= 1
+            self._all.jobs -= len(self.left)
+            self._forget(self)
 
     def __call__(self, told: Facts) -> None:
         """Be told how one of the jobs ended, or why nobody will know."""
         if "error" in told:
             self._reply(told)
-            return
-        self._over.append(told)
-        self.left.discard(told["id"])
+        elif self._there and told["id"] in self.left:
+            self._over.append(told)
+            self.left.discard(told["id"])
+            self._all.jobs -= 1
         if not self.left:
             self._reply({"jobs": sorted(self._over, key=lambda one: int(one["id"]))})
+        if self._reply.told is not None:
+            self.leave()
 
 
 class Daemon:
     """One queue at work."""
 
-    def __init__(self, folder: Path, config: Config, link: PlannerLink) -> None:
+    def __init__(self, folder: Path, config: Config, link: PlannerLink, lock: int) -> None:
         self.folder, self.config, self.link = folder, config, link
         finish_restore(folder)
         self.store = Store(folder / "store.db")
@@ -106,11 +125,14 @@ class Daemon:
             self.witness.number,
         )
         self.link.engine, self.link.told = self.engine, self.poke
+        self.door = Door(folder, lock, lambda: Connection(self), self._hear_hint)
         self._poked = self._goes_on = False
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
         self.connections: set[Connection] = set()
-        self._waiting: list[Waiting] = []
+        self.idle: dict[Connection, None] = {}
+        self.ready: set[Connection] = set()
+        self._waiters = Waiters()
         self._foreseen = Foreseen(self.engine, lambda reply: self._question({"what": "eta"}, reply))
         self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
         self._stopped = asyncio.Event()
@@ -120,7 +142,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
-        self._open_hints(loop)
+        self.door.take_hints()
         behind = is_behind(self.store, self.folder)
         if behind:
             self.engine.book.last_job = max(self.engine.book.last_job, last_number(self.folder))
@@ -129,11 +151,7 @@ class Daemon:
         self._kept += recover(self.engine, self.store, self.launcher, self.folder, behind)
         self._flush()
         self.witness.tell_all()  # a store that is put in place later, and is as old as this, is noticed
-        path = self.folder / SOCKET
-        with suppress(FileNotFoundError):
-            path.unlink()
-        server = await loop.create_unix_server(lambda: Connection(self), near(str(path)), backlog=BACKLOG)
-        path.chmod(0o600)
+        await self.door.open()
         with suppress(OSError):  # without it other queues do not see this one
             known, hang_up = announce(str(self.folder), self.config.cpu_ids)
             loop.add_reader(known, hang_up)
@@ -145,14 +163,14 @@ class Daemon:
             worker.add_done_callback(_ended)
         await self._stopped.wait()
         self.engine.stop()
-        server.close()
+        self.door.close()
         self._flush()
         for client in [*self.connections]:
             client.close()
         await asyncio.sleep(STOP_S)  # answers are on their way
         for worker in workers:
             worker.cancel()
-        path.unlink(missing_ok=True)
+        self.door.remove()
         self._flush()
         self.launcher.close()
         self.link.close()
@@ -190,7 +208,8 @@ class Daemon:
             _keep_still()
         while self.engine.notes:
             note(self.engine.notes.pop(0))
-        for client in [*self.connections]:
+        ready, self.ready = self.ready, set()
+        for client in ready:
             client.send()
         if self.engine.busy and not self._goes_on:
             self._goes_on = True
@@ -235,26 +254,12 @@ class Daemon:
             self._kept.append((job, attempt))
         self.poke()
 
-    def _open_hints(self, loop: asyncio.AbstractEventLoop) -> None:
-        path = self.folder / "hint.sock"
-        with suppress(FileNotFoundError):
-            path.unlink()
-        hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        hints.bind(near(str(path)))
-        hints.setblocking(False)
-        path.chmod(0o600)
-
-        def hear() -> None:
-            for _ in range(100):
-                try:
-                    found = attempts.numbers(hints.recv(256).decode(errors="replace"))
-                except BlockingIOError:
-                    return
-                if found is not None and self._is_open(*found):
-                    with suppress(OSError):  # the sweep looks again
-                        self.launcher.look(*found)
-
-        loop.add_reader(hints, hear)
+    def _hear_hint(self, text: str) -> None:
+        """Look at an attempt about which something has changed."""
+        found = attempts.numbers(text)
+        if found is not None and self._is_open(*found):
+            with suppress(OSError):  # the sweep looks again
+                self.launcher.look(*found)
 
     def _is_open(self, job: int, attempt: int) -> bool:
         known = self.engine.book.jobs.get(job)
@@ -268,6 +273,8 @@ class Daemon:
                 self._stopped.set()
                 return
             try:
+                if not await self.door.keep():
+                    raise StoreLost("another daemon serves this queue, since the lock of this one was removed")
                 if self.store.removed():
                     self._write_store_anew()
             except StoreLost as error:
@@ -275,6 +282,8 @@ class Daemon:
                     self.witness.tell_all()
                 self.store.checkpoint()  # SQLite would apply the log of writes to the other file
                 _lose(error)
+            except OSError as error:  # no descriptor is free, for instance: look again
+                note(f"{error.filename}: {error.strerror}")
             try:
                 some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
                 self.launcher.sweep(some)
@@ -404,7 +413,7 @@ class Daemon:
         planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
         planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
         yield
-        return {"pid": os.getpid(), "planner": planner, "waiters": len(self._still_waiting())}
+        return {"pid": os.getpid(), "planner": planner, "waiters": self._waiters.clients}
 
     def _look_queue(self, message: Facts, reply: Answer) -> Steps:
         # A policy that is not compiled yet is too slow for what nobody asked for.
@@ -446,7 +455,7 @@ class Daemon:
             return facts | {"for": job.preempted_for if job.cause == PREEMPT else 0,
                             "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
         asked = {"what": "explain", "id": job.id, "reason": told["reason"]}
-        self._question(asked, lambda told: reply(self._dated(told)))
+        self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None
 
     def _look_slots(self, message: Facts, reply: Answer) -> Steps:
@@ -457,6 +466,7 @@ class Daemon:
         self._question(
             {"what": "slots", "need": need, "grace": self.config.defaults["grace"]},
             lambda told: reply(self._dated(told)),
+            reply,
         )
         return None
 
@@ -478,7 +488,7 @@ class Daemon:
         def over(told: Facts) -> None:
             reply(told if "error" in told else {**done.answer, **self._dated(told)})
 
-        self._question({"what": "test", "tasks": tasks}, over)
+        self._question({"what": "test", "tasks": tasks}, over, reply)
         return None
 
     def _look_switch(self, message: Facts, reply: Answer) -> Steps:
@@ -486,7 +496,8 @@ class Daemon:
         book, policy = self.engine.book, self._policy(message)
         epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": feed.base(book)}
         yield
-        self._question({"what": "switch", "policy": policy, "epoch": epoch}, lambda told: reply(self._dated(told)))
+        asked = {"what": "switch", "policy": policy, "epoch": epoch}
+        self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None
 
     def _look_policy(self, message: Facts, reply: Answer) -> Steps:
@@ -508,14 +519,17 @@ class Daemon:
         dated: Facts = on_calendar(told, self.engine.book.skew)
         return dated
 
-    def _question(self, what: Facts, reply: Callable[[Facts], None]) -> None:
+    def _question(self, what: Facts, reply: Callable[[Facts], None], asker: Answer | None = None) -> None:
+        """Ask the planner's copy; when the asker goes, it ends. What was asked for by several is answered anyway."""
         asked = {**what, "now": self.clock.now(), "skew": self.engine.book.skew, "folder": str(self.folder)}
 
         def answered(told: Facts) -> None:
             reply(told)
             self.poke()  # answers leave after that
 
-        self.link.question(self.folder, asked, answered)
+        unwanted = self.link.question(self.folder, asked, answered)
+        if asker is not None:
+            asker.unwanted = unwanted
 
     def _look_find(self, message: Facts, reply: Answer) -> Steps:
         yield
@@ -539,23 +553,19 @@ class Daemon:
             left = set()
         if not left:
             return {"jobs": []}
-        others = self._still_waiting()
-        if len(others) >= places() - ASKING:
-            raise Refused(f"{len(others):,} clients wait for jobs, as many as may; wait again later", "busy")
-        known = sum(len(one.left) for one in others)
-        if len(left) + known > WAITED_FOR_MAX:
-            told = f"others wait for {known:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
+        others = self._waiters
+        if others.clients >= places() - ASKING:
+            raise Refused(f"{others.clients:,} clients wait for jobs, as many as may; wait again later", "busy")
+        if len(left) + others.jobs > WAITED_FOR_MAX:
+            told = f"others wait for {others.jobs:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
             raise Refused(f"{told}; wait for fewer jobs at once", "full", "ids")
-        waiting = Waiting(reply, left)
-        self._waiting = [*others, waiting]
+        waiting = Waiting(reply, left, others, lambda one: self.engine.wait_no_more(one.left, one))
         for number in sorted(left):
+            if reply.gone:
+                break
             self.engine.wait(number, waiting)
             yield
         return None
-
-    def _still_waiting(self) -> list["Waiting"]:
-        self._waiting = [one for one in self._waiting if not one.gone]
-        return self._waiting
 
     def _has_ended(self, one: Any) -> bool:
         """Whether jobs are meant by a name that some had which are over by now."""
@@ -646,8 +656,9 @@ def main() -> int:
             told = f"is on a network file system ({kind}), whose locks are not to be trusted"
             print(f"backfill: {folder} {told}; expected a folder on this machine, by BACKFILL_HOME", file=sys.stderr)
             return 1
-        if alone(folder) < 0:
-            pid = (folder / "lock").read_text().strip()
+        lock = alone(folder)
+        if lock < 0:
+            pid = (folder / LOCK).read_text().strip()
             print(f"backfill: process {pid} serves {folder} already", file=sys.stderr)
             return RUNNING_ALREADY
         if not _wanted():
@@ -658,7 +669,7 @@ def main() -> int:
             log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             link = PlannerLink(log)
             await link.warm(config.policy)
-            await Daemon(folder, config, link).work()
+            await Daemon(folder, config, link, lock).work()
 
         asyncio.run(run())
     except (StoreError, Unreadable) as error:

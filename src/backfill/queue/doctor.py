@@ -24,7 +24,7 @@ from backfill.queue.client import FAILED, Problem, Queue
 from backfill.queue.config import Config
 from backfill.queue.deep import check_deep
 from backfill.queue.home import SOCKET, home, near, network_type, peer_facts, trouble, user_name
-from backfill.queue.neighbours import is_of, overlap, queues
+from backfill.queue.neighbours import daemons, is_of, overlap, queues
 from backfill.queue.options import parse
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
@@ -231,6 +231,10 @@ def daemon(machine: Machine) -> Iterator[Finding]:
         if sock.exists():
             yield Finding(WARN, "socket", f"{sock} is left over from a daemon that was killed",
                           "the next daemon replaces it")  # fmt: skip
+    several = daemons(str(there))
+    if several[1:]:
+        told = f"processes {', '.join(map(str, several))} serve this queue: the lock of all but one was removed"
+        yield Finding(FAIL, "daemon", told, f"end all but the one that {lock} names; jobs go on")
     left = [*there.glob("answer.*")] if machine.daemon is None else []
     if left:
         yield Finding(WARN, "pipes", f"{len(left)} pipes of questions are left over", f"rm {there / 'answer.*'}")
@@ -363,12 +367,13 @@ def compiled(machine: Machine) -> Iterator[Finding]:
 
 def memory(machine: Machine) -> Iterator[Finding]:
     """How memory limits are enforced, and what could do it better."""
-    found, polled = groups.place(), "limits are enforced by looking once a second: a job that takes all at once is late"
+    found = groups.place()
+    polled = "limits are enforced by looking once a second, which is too late for a job that takes all memory at once"
     if found is None:
-        yield Finding(WARN, "memory", f"{polled} ended; this process may make no control group of version 2",
+        yield Finding(WARN, "memory", f"{polled}; this process may make no control group of version 2",
                       "serve --install runs the queue in a systemd unit of yours, where it may")  # fmt: skip
     elif not found[1]:
-        told = f"{polled} ended; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
+        told = f"{polled}; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
         yield Finding(WARN, "memory", told)
     else:
         yield Finding(OK, "memory", f"limits are enforced by the kernel: each job has a control group in {found[0]}")
@@ -416,7 +421,8 @@ def shared(machine: Machine) -> Iterator[Finding]:
     wrong = overlap(str(machine.folder), cpus)
     if wrong:
         told, _, hint = wrong.partition("; ")
-        yield Finding(WARN, "shared", told, f"{hint}, and the memory by memory = SIZE")
+        more = ", and the memory by memory = SIZE" if hint.startswith("cpus = ") else ""
+        yield Finding(WARN, "shared", told, hint + more)
     elif others:
         told = ", ".join(f"{user_name(one.uid)} has cpus {numbers_text(one.cpus)}" for one in others)
         yield Finding(OK, "shared", f"other queues run here: {told}; yours has {numbers_text(cpus)}")

@@ -13,7 +13,7 @@ its attempt is proved over, and not before: a job that was started in its place 
 import heapq
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,10 +58,6 @@ class Clock(Protocol):
 
 class Waiter(Protocol):
     """Who waits for jobs."""
-
-    @property
-    def gone(self) -> bool:
-        """Whether nobody waits any more."""
 
     def __call__(self, told: Facts) -> None:
         """Be told how one of the jobs ended."""
@@ -149,7 +145,7 @@ class Engine:
         self._works: deque[Work] = deque()
         self._deferred: list[Callable[[], None]] = []  # until no array is being entered
         self._backlog: deque[int] = deque()  # jobs to be looked at, that were too many for one flush
-        self._waiters: dict[int, list[Waiter]] = {}
+        self._waiters: dict[int, dict[Waiter, None]] = {}
         self._wanted: Facts | None = None  # an epoch that is to begin
         self.last_pass = 0
         self._slept = clock.slept()
@@ -282,18 +278,26 @@ class Engine:
         if job is None:
             reply(Refused(f"there is no job {number}", "unknown", "ids").answer())
         elif number in self.book.jobs:
-            self._waiters[number] = [*(one for one in self._waiters.get(number, ()) if not one.gone), reply]
+            self._waiters.setdefault(number, {})[reply] = None
         else:
             self._answers.append((reply, ended(job), ""))
+
+    def wait_no_more(self, numbers: Iterable[int], reply: Waiter) -> None:
+        """Forget who waited for jobs."""
+        for number in numbers:
+            some = self._waiters.get(number, {})
+            some.pop(reply, None)
+            if not some:
+                self._waiters.pop(number, None)
 
     def stop(self) -> None:
         """Start nothing any more. Who waits is told, so that nobody takes this for a crash."""
         self.stopping = True
         told = Refused("the queue was stopped; jobs that run go on", "stopped").answer()
-        for replies in self._waiters.values():
+        waiters, self._waiters = self._waiters, {}
+        for replies in waiters.values():
             for reply in replies:
                 reply(told)
-        self._waiters.clear()
 
     def settled(self, number: int, attempt: int, verdict: Verdict) -> None:
         """What is true of an attempt on this machine."""

@@ -11,8 +11,9 @@ from backfill.core.runs import RUNNING
 from backfill.model.schedule import REASONS
 from backfill.queue import feed
 from backfill.queue.asked import Queue, seconds
-from backfill.queue.book import WHOLE, Facts, Job
+from backfill.queue.book import Facts, Job
 from backfill.queue.states import PENDING
+from backfill.queue.words import WHOLE
 
 SHOWN = 5  # holders, jobs that went first, holders that are thought away
 AHEAD = 8  # jobs that are thought away to find the one that is in the way

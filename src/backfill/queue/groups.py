@@ -64,14 +64,14 @@ def enter(folder: str, pid: int) -> bool:
 
 
 def members(folder: str) -> list[int]:
-    """Return the processes of a group."""
-    return [int(word) for word in _words(folder, "cgroup.procs") if word.isdecimal()]
+    """Return the processes of a group, and of the groups that a job has made in it."""
+    return [int(word) for group in _tree(folder) for word in _words(group, "cgroup.procs") if word.isdecimal()]
 
 
 def end(folder: str) -> None:
     """Kill every process of a group, and remove it."""
     until = time.monotonic() + END_S
-    while members(folder) and time.monotonic() < until:
+    while _is_populated(folder) and time.monotonic() < until:
         try:
             _write(folder, "cgroup.kill", "1")
         except OSError:  # before Linux 5.14
@@ -83,9 +83,21 @@ def end(folder: str) -> None:
 
 
 def remove(folder: str) -> None:
-    """Remove a group, if none of its processes is left."""
-    with suppress(OSError):
-        os.rmdir(folder)
+    """Remove a group and the groups in it, if none of their processes is left."""
+    for group in _tree(folder):
+        with suppress(OSError):
+            os.rmdir(group)
+
+
+def _tree(folder: str) -> list[str]:
+    """Return a group and those in it, the innermost first."""
+    return [group for group, _, _ in os.walk(folder, topdown=False)]
+
+
+def _is_populated(folder: str) -> bool:
+    """Return whether there is a process in a group, or in one of those in it."""
+    words = _words(folder, "cgroup.events")
+    return words[words.index("populated") + 1] == "1" if "populated" in words else bool(members(folder))
 
 
 def used(folder: str) -> tuple[int, int]:

@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
     from pathlib import Path
 
-SOCKET = "sock"
+SOCKET, HINTS, LOCK = "sock", "hint.sock", "lock"
+LINE = 8 << 20  # the longest request: an array of 10,000 indexes with its environment
 WANTED = "BACKFILL_WANTED"  # set for a daemon whose standard input ends when the client that started it is served
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "lustre", "gpfs", "beegfs")
 
@@ -67,7 +68,7 @@ def alone(folder: Path) -> int:
     """Take the lock that the daemon of a folder holds for life. Returns it; -1 if another process has it."""
     import fcntl
 
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

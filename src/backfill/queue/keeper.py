@@ -29,6 +29,7 @@ from backfill.queue.processes import (
     read_json,
     send_group,
     tell,
+    unmarked,
     wake_pipe,
     write_whole,
 )
@@ -40,7 +41,7 @@ if TYPE_CHECKING:  # what is not imported costs nothing
 
     from backfill.queue.processes import Record
 
-SERVE = "serve"  # a request for a daemon, in place of the name of an attempt
+SERVE = "serve "  # begins a request for a daemon, with the folder of its queue, in place of the name of an attempt
 IDLE_S = 20.0  # without jobs and without a daemon a keeper goes away
 
 
@@ -104,16 +105,16 @@ class Keeper:
     def hear(self, fd: int) -> None:
         """A daemon wants an attempt to begin, or is gone."""
         try:
-            asked = self.daemons[fd].recv(256)
+            asked = self.daemons[fd].recv(8192)
         except OSError:
             asked = b""
         if not asked:
             self.poll.unregister(fd)
             self.daemons.pop(fd).close()
             return
-        name = asked.decode()
-        if name == SERVE:
-            self.serve()
+        name = os.fsdecode(asked)
+        if name.startswith(SERVE):
+            self.serve(name.removeprefix(SERVE))
             return
         fault("asked-to-launch")
         try:
@@ -137,18 +138,24 @@ class Keeper:
         finally:
             os._exit(0)
 
-    def serve(self) -> None:
-        """Start a daemon for a client inside a job: one that the job itself started would end with it."""
-        log = os.open("daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def serve(self, folder: str) -> None:
+        """Start the daemon of a queue for a client inside a job: one that the job itself started would end with it."""
         command = [sys.executable, "-P", "-m", "backfill.queue.daemon"]
-        with suppress(OSError):
-            self.kept.add(
-                os.posix_spawn(
-                    sys.executable, command, {**os.environ, "BACKFILL_HOME": self.home}, setsid=True,
-                    file_actions=[(os.POSIX_SPAWN_DUP2, log, 1), (os.POSIX_SPAWN_DUP2, log, 2)],
-                )
-            )  # fmt: skip
-        os.close(log)
+        try:
+            log = os.open(
+                os.path.join(folder, "daemon.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+            )
+            try:
+                self.kept.add(
+                    os.posix_spawn(
+                        sys.executable, command, {**unmarked(), "BACKFILL_HOME": folder}, setsid=True,
+                        file_actions=[(os.POSIX_SPAWN_DUP2, log, 1), (os.POSIX_SPAWN_DUP2, log, 2)],
+                    )
+                )  # fmt: skip
+            finally:
+                os.close(log)
+        except OSError as error:  # the client sees that none comes
+            os.write(2, f"a daemon of {folder} cannot be started: {error.strerror}\n".encode(errors="replace"))
 
     def reap(self) -> None:
         """Look after children that ended: supervisors, and what killed ones left to us."""

@@ -42,7 +42,7 @@ class LocalLauncher:
         self._door: socket.socket | None = None
         self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
         self._launched: dict[tuple[int, int], float] = {}
-        self._notices = Notices(home)
+        self._notices = Notices(str(home))
         self._kill_at: dict[tuple[int, int], float] = {}  # of orphans that were asked to end
         self._known: dict[tuple[int, int], Facts] = {}  # processes of attempts that were seen running
         self._unproven: set[tuple[int, int]] = set()  # launched before the witness was lost
@@ -298,6 +298,7 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
     env = {
         **spec.get("env", {}),
         **processes.marks(str(home), attempts.name(job.id, job.attempt)),
+        processes.KEEPER: str(home / "keeper.sock"),
         "BACKFILL_JOB_NAME": job.name,
         "BACKFILL_CPUS": str(job.need["cpus"]),
         "BACKFILL_WALLTIME_S": f"{walltime:g}",

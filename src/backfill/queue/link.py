@@ -20,12 +20,15 @@ from typing import Any
 from backfill.queue import feed
 from backfill.queue.book import Facts
 from backfill.queue.home import python_path
-from backfill.queue.processes import state
+from backfill.queue.processes import begun, send, state
 
 LINE = 1 << 28  # the longest answer
 SLOW_S = 1.5  # a compiled planner that is not there by then has to compile first
-SILENT_S = 12.0  # a planner that says nothing for so long and sleeps will not answer
-STARVED_S = 120.0  # one that waits for a cpu, or computes without deciding, is given so long
+# After one failure of a policy the next one is due after half of these two, so that another policy decides within 30 s.
+SILENT_S = 10.0  # a planner that says nothing for so long and sleeps will not answer
+FILE_CPU_S = 6.0  # a policy of a user's file that needs more to be loaded, or for one decision, loops
+TABLE_CPU_S = 60.0  # one of ours does not, but is slow where there are many jobs and it is not compiled yet
+STARVED_S = 120.0  # a planner that waits for a cpu is given so long
 LOAD_S = 1800.0  # for the compiler
 RETRY_S = 30.0
 QUESTION_S = 600.0
@@ -33,6 +36,7 @@ TURN_S = 5.0  # a question waits so long for a planner that is deciding
 OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # signals that are not the policy's doing
 PASSES = 200  # of which it is known how long they took
 QUESTIONS = 2  # at a time: one that somebody waits for, beside one in the background
+TRIALS = 4  # of other policies at a time, which wait for no question: a queue whose policy fails must get another one
 ONLY_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
@@ -61,9 +65,10 @@ class PlannerLink:
         self._todo: dict[str, Any] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = 0  # in a row
+        self._blamed = False  # the policy is at fault for the last one, and has decided nothing since
         self._busy: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()  # of what is said to the planner: one line each way at a time
-        self._questions = asyncio.Semaphore(QUESTIONS)
+        self._questions, self._trials = asyncio.Semaphore(QUESTIONS), asyncio.Semaphore(TRIALS)
         self._asked = 0
         self._spans: deque[float] = deque(maxlen=PASSES)
 
@@ -93,7 +98,7 @@ class PlannerLink:
         """Let a planner be made that knows this."""
         if epoch["policy"] != self.policy:
             self.close()
-            self.policy = epoch["policy"]
+            self.policy, self._blamed = epoch["policy"], False
         self._todo = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
         if self._busy is not None:
             self._busy.cancel()
@@ -108,15 +113,22 @@ class PlannerLink:
         """Ask the planner for its decisions."""
         self._send({"do": "ask", "now": now, "messages": messages})
 
-    def question(self, folder: Path, what: Facts, reply: Callable[[Facts], None]) -> None:
-        """Have a copy of the planner answer a question of a client; decisions do not wait for that."""
+    def question(self, folder: Path, what: Facts, reply: Callable[[Facts], None]) -> Callable[[], object]:
+        """Have a copy of the planner answer a question of a client; decisions do not wait for that.
+
+        Returns a function that ends the question: nobody wants the answer any more.
+        """
+        places, gone = self._trials if what["what"] == "switch" else self._questions, asyncio.Event()
 
         async def work() -> None:
             problem = {"code": "starting", "message": "the policy is being started; ask again", "field": ""}
             told: Facts = {"error": problem}
             try:
-                async with self._questions:
-                    told = await self._question(folder, what)
+                if places is self._trials and places.locked():
+                    raise OSError("other policies are being tried; ask again")
+                async with places:
+                    if not gone.is_set():
+                        told = await self._question(folder, what, gone)
             except _Starting:
                 pass
             except (TimeoutError, OSError, ValueError, _Killed) as error:
@@ -126,8 +138,9 @@ class PlannerLink:
                 reply(told)
 
         self._spawn(work())
+        return gone.set
 
-    async def _question(self, folder: Path, what: Facts) -> Facts:
+    async def _question(self, folder: Path, what: Facts, gone: asyncio.Event) -> Facts:
         """It answers into a pipe with a name, which ends with it, however it ends."""
         self._asked += 1
         path = folder / f"answer.{self._asked}"
@@ -159,7 +172,7 @@ class PlannerLink:
                         raise OSError("the system has no room for another process")
                 finally:
                     self._turn.release()
-                text = await asyncio.wait_for(reader.read(), QUESTION_S)
+                text = await self._answered(told["asked"], reader, gone)
             finally:
                 transport.close()
         finally:
@@ -168,6 +181,21 @@ class PlannerLink:
             raise OSError("its process was ended, as a policy that loops is; see daemon.log")
         found: Facts = json.loads(text)
         return found
+
+    async def _answered(self, copy: int, reader: asyncio.StreamReader, gone: asyncio.Event) -> bytes:
+        """Return what a copy of the planner answers; it is ended if it takes too long, or nobody waits any more."""
+        since = begun(copy)
+        reading, leaving = asyncio.ensure_future(reader.read()), asyncio.ensure_future(gone.wait())
+        try:
+            await asyncio.wait((reading, leaving), timeout=QUESTION_S, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result()
+            if since and begun(copy) == since:
+                send(copy, signal.SIGKILL)
+            raise TimeoutError
+        finally:
+            reading.cancel()
+            leaving.cancel()
 
     def close(self) -> None:
         """End all planners."""
@@ -203,11 +231,21 @@ class PlannerLink:
 
     async def _await(self, kind: str, made: Process) -> None:
         """Wait until the policy of a planner is compiled; meanwhile another one may take its place."""
-        spare = None
-        if kind == "compiled":
-            spare = asyncio.get_running_loop().call_later(SLOW_S, self._load_plain)
+        later = asyncio.get_running_loop().call_later
+        spare = later(SLOW_S, self._load_plain) if kind == "compiled" else None
+
+        compiles = False
+
+        def hear(sign: Facts) -> None:
+            """A policy that only takes its time to be loaded would do so in plain Python too."""
+            nonlocal spare, compiles
+            if spare is not None and not compiles:
+                spare.cancel()
+                compiles = sign.get("compiles", False)
+                spare = later(SLOW_S, self._load_plain) if compiles else spare
+
         try:
-            told = await self._read(made, LOAD_S)
+            told = await self._read(made, hear)
         except _Killed as error:
             told = {"killed": str(error)}
         except (TimeoutError, OSError, ValueError) as error:
@@ -240,7 +278,7 @@ class PlannerLink:
 
     async def _start(self, kind: str) -> Process:
         env = {**os.environ, "PYTHONPATH": python_path(), **({"NUMBA_DISABLE_JIT": "1"} if kind == "plain" else {})}
-        command = [sys.executable, "-P", "-m", "backfill.queue.planner", self.policy]
+        command = [sys.executable, "-P", "-m", "backfill.queue.planning", self.policy, str(self._cpu_s)]
         return await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=self.log or DEVNULL, env=env, limit=LINE, start_new_session=True,
             cwd="/",
@@ -267,7 +305,7 @@ class PlannerLink:
             if made is None or made.stdin is None:
                 raise OSError("it is gone")
             async with self._turn:
-                made.stdin.write(json.dumps(what).encode() + b"\n")
+                made.stdin.write(json.dumps({**what, "cpu_s": self._cpu_s}).encode() + b"\n")
                 await made.stdin.drain()
                 told = await self._read(made)
         except (_Killed, BrokenPipeError, ConnectionResetError) as error:
@@ -283,26 +321,37 @@ class PlannerLink:
         if what["do"] == "begin":
             self.engine.begun(told)
         else:
+            self._blamed = False
             self._spans.append(time.monotonic() - begin)
             self.engine.decided(told)
         self.told()
 
-    async def _read(self, made: Process, compiler_s: float = 0.0) -> dict[str, Any]:
-        """Return what a planner answers; signs of life before that extend its time.
+    @property
+    def _cpu_s(self) -> float:
+        """CPU time that the policy may take to be loaded, or for one decision."""
+        return self._left(FILE_CPU_S) if ".py" in self.policy else TABLE_CPU_S
 
-        compiler_s: how long it may be silent after the first sign of life. Raises TimeoutError if it is silent for too
-        long, _Killed if somebody else ended it, OSError if it ended by itself.
+    def _left(self, span: float) -> float:
+        """Return what a policy may take of a span: after a failure of its own half of it."""
+        return span / 2 if self._blamed else span
+
+    async def _read(self, made: Process, hear: Callable[[Facts], None] = lambda sign: None) -> dict[str, Any]:
+        """Return what a planner answers; signs of life before that, which `hear` is told, extend its time.
+
+        Raises TimeoutError if it is silent for too long, _Killed if somebody else ended it, OSError if it ended by
+        itself.
         """
         assert made.stdout is not None
-        patience = SILENT_S
+        compiles = False
         while True:
-            line = await self._line(made, made.stdout, patience)
+            line = await self._line(made, made.stdout, LOAD_S if compiles else self._left(SILENT_S))
             if not line:
                 raise await _end_of(made)
             found: dict[str, Any] = json.loads(line)
-            if "progress" not in found:
+            if not found.keys() & {"progress", "compiles"}:
                 return found
-            patience = max(SILENT_S, compiler_s)
+            compiles = found.get("compiles", False)
+            hear(found)
 
     async def _line(self, made: Process, stream: asyncio.StreamReader, patience: float) -> bytes:
         """Return the next line. One that sleeps is waited for less long than one that works or waits for a cpu."""
@@ -322,6 +371,7 @@ class PlannerLink:
     def _failed(self, why: str, blame: bool = True) -> None:
         """Tell the engine, later and later if it goes on. blame: the policy is at fault."""
         self._failures += 1
+        self._blamed |= blame
         delay = min(0.05 * 2**self._failures, RETRY_S)
         asyncio.get_running_loop().call_later(delay, lambda: (self.engine.failed(why, blame), self.told()))
 
@@ -343,11 +393,11 @@ async def _end_of(made: Process) -> Exception:
     code = await made.wait()
     if -code in OUTSIDE:
         return _Killed(f"it was killed by signal {-code}")
-    if -code == signal.SIGVTALRM:
-        return OSError("the policy did not decide within its cpu time: it loops")
+    if -code == signal.SIGPROF:
+        return OSError("the policy was not loaded, or did not decide, within its cpu time: it loops")
     return OSError(f"it ended by signal {-code}" if code < 0 else f"it ended with exit code {code}")
 
 
 def _works(pid: int) -> bool:
-    """Return whether a process computes, or would if it had a cpu."""
-    return state(pid) == b"R"
+    """Return whether a process computes, would if it had a cpu, or waits for a disk."""
+    return state(pid) in (b"R", b"D")

@@ -17,7 +17,7 @@ from backfill.queue.words import Unreadable, numbers_text, parse_array
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 REGISTRY = "BACKFILL_REGISTRY"  # for tests, whose queues are not to see each other
 NAME_MAX = 100  # bytes; the kernel takes 107
@@ -57,20 +57,32 @@ def announce(folder: str, cpus: list[int]) -> tuple[socket.socket, Callable[[], 
 
 def queues() -> list[Queue]:
     """The queues that run on this machine, in an order on which all users agree."""
-    begin, found = f"@{_registry()}/", {}
+    found = {}
+    for uid, key, _, cpus in _announced():
+        with suppress(ValueError, Unreadable):
+            count, _, ranges = cpus.partition(":")
+            found[uid, key] = Queue(uid, key, parse_array(ranges)[0] if ranges else [*range(int(count))])
+    return [found[place] for place in sorted(found)]
+
+
+def daemons(folder: str) -> list[int]:
+    """The processes that serve the queue of this user in a folder; there should be one at most."""
+    return sorted(pid for uid, key, pid, _ in _announced() if (uid, key) == (os.getuid(), _key(folder)))
+
+
+def _announced() -> Iterator[tuple[int, str, int, str]]:
+    """User, key, process and cpus of each daemon that tells others of its queue."""
+    begin = f"@{_registry()}/"
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
             names = [line.split(" ")[-1].strip() for line in file if begin in line and f" {LISTENS} " in line]
     except OSError:
-        return []
+        return
     for name in names[:MOST]:
-        with suppress(OSError, ValueError, Unreadable):
-            uid, key, _, cpus = name.removeprefix(begin).split("/")
-            count, _, ranges = cpus.partition(":")
-            numbers = parse_array(ranges)[0] if ranges else [*range(int(count))]
+        with suppress(OSError, ValueError):
+            uid, key, pid, cpus = name.removeprefix(begin).split("/")
             if _user_of(name) == int(uid):
-                found[int(uid), key] = Queue(int(uid), key, numbers)
-    return [found[place] for place in sorted(found)]
+                yield int(uid), key, int(pid), cpus
 
 
 def _user_of(name: str) -> int | None:
@@ -97,12 +109,20 @@ def overlap(folder: str, cpus: list[int] | None = None) -> str:
     there = sorted(os.sched_getaffinity(0))
     shares = {
         key: there[place * len(there) // len(keys) : (place + 1) * len(there) // len(keys)]
-        or [there[place % len(there)]]
         for place, key in enumerate(keys)
     }
-    names = [_whose(one.uid) for one in others]
-    running = f"{' and '.join(names)} also {'run' if names[1:] else 'runs'} here, on the same cpus {numbers_text(both)}"
-    theirs = ", ".join(f'"{numbers_text(shares[key])}" for {_whose(key[0])}' for key in keys if key != mine)
+    whose = [*dict.fromkeys(one.uid for one in others)]
+    names = [_whose(uid, sum(one.uid == uid for one in others)) for uid in whose]
+    running = (
+        f"{' and '.join(names)} also {'run' if others[1:] else 'runs'} here, on the same cpus {numbers_text(both)}"
+    )
+    if len(there) < len(keys):
+        few = f"{len(there)} cpu{'s are' if there[1:] else ' is'} too few for {len(keys)} queues to have their own"
+        return f"{running}; {few}: stop those that nobody needs"
+    theirs = ", ".join(
+        " and ".join(f'"{numbers_text(shares[key])}"' for key in keys if key[0] == uid and key != mine) + f" for {name}"
+        for uid, name in zip(whose, names, strict=True)
+    )
     return f'{running}; cpus = "{numbers_text(shares[mine])}" in {folder}/config.toml would be the share ({theirs})'
 
 
@@ -111,8 +131,10 @@ def is_of(queue: Queue, folder: str) -> bool:
     return (queue.uid, queue.key) == (os.getuid(), _key(folder))
 
 
-def _whose(uid: int) -> str:
-    return "another queue of yours" if uid == os.getuid() else f"the queue of {user_name(uid)}"
+def _whose(uid: int, count: int) -> str:
+    if uid == os.getuid():
+        return "another queue of yours" if count == 1 else f"{count} other queues of yours"
+    return f"the queue of {user_name(uid)}" if count == 1 else f"{count} queues of {user_name(uid)}"
 
 
 def _registry() -> str:

@@ -1,4 +1,4 @@
-"""A planner: the policy, on a State that the events of the queue bring about. It is a process of its own.
+"""A planner: the policy, on a State that the events of the queue bring about.
 
 It simulates nothing: it does each transition as the message says, and asks the very policy that `simulate` runs. All
 that it knows follows from the messages since the epoch, so one that is made anew decides as the one before it did.
@@ -6,10 +6,6 @@ that it knows follows from the messages since the epoch, so one that is made ane
 The machine is one node; a licence is a resource of it, so every policy can be used.
 """
 
-import json
-import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -47,7 +43,7 @@ from backfill.core.snapshot import move_into
 from backfill.core.transitions import PRIORITY, WALLTIME, do_again
 from backfill.core.view import View
 from backfill.loading import load
-from backfill.model.errors import BackfillError, PolicyError, UsageError
+from backfill.model.errors import PolicyError, UsageError
 from backfill.model.platform import Platform
 from backfill.model.promises import CAUSES
 from backfill.model.schedule import REASONS, STATES
@@ -55,10 +51,10 @@ from backfill.model.units import NEVER
 from backfill.model.workload import Jobs
 from backfill.queue import feed
 from backfill.queue.feed import Message
+from backfill.queue.watchdog import WATCHDOG
 from backfill.worlds.simulated import sorter
 
 ROOM = 256  # jobs for which the first State has room
-DECISION_CPU_S = 8.0  # a policy that needs more for one decision loops
 PROGRESS_S = 0.5  # between two signs of life while a history is replayed
 MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
@@ -82,13 +78,7 @@ def platform_of(resources: dict[str, int]) -> Platform:
 
 
 class Planner:
-    """A policy and its State since an epoch began.
-
-    decision_cpu_s: CPU time after which the kernel ends a process (SIGVTALRM) whose policy is still deciding; compiled
-    code cannot be interrupted in another way. 0 for no bound.
-    """
-
-    decision_cpu_s = 0.0
+    """A policy and its State since an epoch began."""
 
     def __init__(self, text: str, epoch: dict[str, Any]) -> None:
         self.policy, params = load_policy(text)
@@ -156,16 +146,11 @@ class Planner:
             self._hear(*message)
         self._do(DECIDE)
         self.arrange(state)
-        entry = self.policy.entry if self.policy.compiled else None  # which may have to be compiled first
-        signal.setitimer(signal.ITIMER_VIRTUAL, self.decision_cpu_s)
-        try:
-            with suppress(Misused):  # it is told below
-                if entry is not None:
-                    decide_once(entry, state)
-                else:
-                    self.policy.decide(self.view)
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        with WATCHDOG.policy(), suppress(Misused):  # it is told below
+            if self.policy.compiled:
+                decide_once(self.policy.entry, state)
+            else:
+                self.policy.decide(self.view)
         if state.trace.error[0] != OK:
             raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
         return self._read(now, [message[1] for message in messages if message[0] == "gone"])
@@ -299,7 +284,8 @@ class Move:
 
 def load_policy(text: str) -> tuple[Policy, Any]:
     """A policy that the queue can use. Raises UsageError, and PolicyError for a mistake in a file."""
-    policy, params = load(text)
+    with WATCHDOG.policy():
+        policy, params = load(text)
     if policy.preempts:
         _check_preempts(policy, params)
     if policy.processors:
@@ -340,41 +326,3 @@ def answer(
     policy = planner.policy
     binds = policy.binds and policy.keeps
     return planner, {"passes": passes, "plan": [*plan.items()], "wake": wake, "anew": True, "binds": binds}
-
-
-def serve(text: str) -> None:
-    """Answer requests on standard input, a line each, until it ends. What a policy prints goes to standard error."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def say(told: dict[str, Any]) -> None:
-        out.write(json.dumps(told) + "\n")
-        out.flush()
-
-    planner, Planner.decision_cpu_s = None, DECISION_CPU_S
-    try:
-        policy, _ = load_policy(text)
-        say({"progress": True})  # from here on only the compiler may take long
-        if policy.compiled:
-            _ = policy.entry
-        say({"loaded": True})
-        for line in sys.stdin:
-            asked = json.loads(line)
-            if asked["do"] == "question":
-                from backfill.queue.questions import aside  # which few queues ever need
-
-                say({"asked": aside(planner, asked)})
-                continue
-            planner, told = answer(planner, asked, lambda: say({"progress": True}))
-            say(told)
-    except BackfillError as error:
-        say({"error": str(error)})
-    except (Exception, SystemExit) as error:
-        say({"error": repr(error)})
-        raise
-
-
-if __name__ == "__main__":  # as the module that others import, not as a second one of the same name
-    from backfill.queue import planner as imported
-
-    imported.serve(sys.argv[1])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from backfill.queue.words import (
     SECOND,
+    WHOLE,
     bound_text,
     clock_text,
     date_text,
+    more_text,
     needs_text,
     numbers_text,
     safe,
@@ -48,7 +50,7 @@ def print_queue(found: Facts, hint: str = "") -> None:
     if len(lines) > 1:
         table(lines, right=(0, *range(3, 7 + len(ahead))))
     if found["more"]:
-        print(f"and {found['more']:,} more jobs{hint}")
+        print(f"and {more_text(found['more'])}{hint}")
     states = found["states"]
     running = sum(states.get(state, 0) for state in ("STARTING", "RUNNING", "ENDING"))
     held = found["held"]
@@ -149,7 +151,8 @@ def print_job(job: Facts) -> None:
         if value:
             print(f"  {name:<12}{safe(value)}")
     for t, kind, data in job["events"]:
-        print(f"  {_date(t)}  {kind} {safe(event_text(data))}".rstrip())
+        text = edit_text(data["to"]) if kind == "edit" else event_text(data)
+        print(f"  {_date(t)}  {kind} {safe(text)}".rstrip())
 
 
 def _place(job: Facts) -> str:
@@ -187,6 +190,24 @@ def event_text(data: Facts) -> str:
             parts.append(f"{name}={','.join(map(str, value))}")
         else:
             parts.append(f"{name}={value}")
+    return " ".join(parts)
+
+
+def edit_text(to: Facts) -> str:
+    """What `edit` has changed, in the units of people; what was taken away is `none`."""
+    parts = []
+    for name, value in to.items():
+        if name == "need":
+            amounts = {**value, "memory": size_text(value["memory"])} if value.get("memory") else value
+            parts += [f"{resource}={amount}" for resource, amount in amounts.items()]
+        elif name == "after":
+            some = [f"{kind.removesuffix(WHOLE)}:{number}" for kind, number in value]
+            some += ["singleton"] if to.get("singleton") else []
+            parts.append(f"dependency={('?' if to.get('any_of') else ',').join(some) or 'none'}")
+        elif name in INSTANTS:
+            parts.append(f"{name[:-2]}={'none' if value is None else _date(value)}")
+        elif name not in ("any_of", "singleton", "never"):  # they belong to the dependency
+            parts.append(f"{name[:-2]}={_span(value)}" if name.endswith("_s") else f"{name}={value}")
     return " ".join(parts)
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # what is not imported costs nothing
     Record = dict[str, Any]
 
 SUBREAPER = 36  # prctl
+JOB, ATTEMPT = "BACKFILL_JOB_ID", "BACKFILL_ATTEMPT"  # with BACKFILL_HOME they mark the processes of an attempt
+KEEPER = "BACKFILL_KEEPER"  # for a client inside a job: who can start a daemon for it
 FAULT = os.environ.get("BACKFILL_FAULT", "")  # kills this process at a named point, for tests
 
 
@@ -119,8 +121,8 @@ def attempts_with_processes(home: str) -> list[str]:
         values = dict(
             word.decode(errors="replace").partition("=")[::2] for word in own if word.startswith(b"BACKFILL_")
         )
-        if values.get("BACKFILL_JOB_ID", "").isdecimal() and values.get("BACKFILL_ATTEMPT", "").isdecimal():
-            found.add(f"{values['BACKFILL_JOB_ID']}.{values['BACKFILL_ATTEMPT']}")
+        if values.get(JOB, "").isdecimal() and values.get(ATTEMPT, "").isdecimal():
+            found.add(f"{values[JOB]}.{values[ATTEMPT]}")
     return sorted(found)
 
 
@@ -140,7 +142,12 @@ def _environments(marks: dict[str, str]) -> Iterator[tuple[int, list[bytes]]]:
 def marks(home: str, name: str) -> dict[str, str]:
     """Return the variables by which the processes of an attempt are known, `name` being JOB.ATTEMPT."""
     job, _, attempt = name.partition(".")
-    return {"BACKFILL_HOME": home, "BACKFILL_JOB_ID": job, "BACKFILL_ATTEMPT": attempt}
+    return {"BACKFILL_HOME": home, JOB: job, ATTEMPT: attempt}
+
+
+def unmarked() -> dict[str, str]:
+    """Return the environment of this process for a daemon, which belongs to no attempt."""
+    return {name: value for name, value in os.environ.items() if name not in (JOB, ATTEMPT, KEEPER)}
 
 
 def end_attempt(home: str, name: str, patience_s: float = 0.2) -> bool:

@@ -5,10 +5,7 @@ They are answered by copies of the planner (forecast.py), at low priority, so th
 
 import gc
 import json
-import math
 import os
-import resource
-import signal
 import time
 import traceback
 from collections.abc import Callable
@@ -19,10 +16,11 @@ from backfill.queue.asked import Queue
 from backfill.queue.book import Facts
 from backfill.queue.explain import explain
 from backfill.queue.planner import Planner
+from backfill.queue.watchdog import WATCHDOG
 from backfill.queue.whatif import estimates, slots, switch, test
 
-PATIENCE_S = 600  # an answer may need a policy to be compiled
-CPU_MOST_S = 300  # so the policy of a user may loop for ever
+CPU_MOST_S, MOST_S = 120.0, 300.0  # for an answer: the policy of a user may loop or sleep for ever
+TRIAL_CPU_S, TRIAL_S = 15.0, 28.0  # for the trial of another policy
 LEAST = 19  # nice: whatever else wants a cpu goes first
 
 
@@ -66,14 +64,15 @@ def aside(planner: Planner | None, asked: Facts) -> int:
         return pid
     code = 1
     try:
-        signal.alarm(PATIENCE_S)
+        if asked["question"]["what"] == "switch":
+            WATCHDOG.bound(TRIAL_CPU_S, TRIAL_S)
+        else:
+            WATCHDOG.bound(CPU_MOST_S, MOST_S)
         gc.disable()  # it lives for one answer, and would look through 100,000 jobs again and again
         null = os.open(os.devnull, os.O_RDWR)
         for end in (0, 1):  # the daemon must see the end of the planner, whether its copy lives on or not
             os.dup2(null, end)
         os.nice(LEAST)
-        used = CPU_MOST_S + math.ceil(time.process_time())
-        resource.setrlimit(resource.RLIMIT_CPU, (used, used))
         os.set_blocking(pipe, True)
         with open(pipe, "w", encoding="utf-8") as out:
             out.write(json.dumps(answer(planner, asked["question"])))

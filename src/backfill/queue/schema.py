@@ -251,6 +251,7 @@ JOB = Record(
 SLURM = Record(
     {"tasks": Whole(1, 2**31), "host": Word(), "dir": PATH, "per_cpu": Whole(0, 2**62),
      "array": Row((Whole(0, 2**31),) * 4)},
+    ("tasks", "host", "dir"),
 )  # fmt: skip
 SPEC = Record(
     {

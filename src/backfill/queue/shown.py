@@ -7,12 +7,12 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from backfill.queue.book import PREEMPT, WHOLE, Facts, Job
+from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.engine import Engine
 from backfill.queue.launcher import files
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store
-from backfill.queue.words import folded_labels, numbers_text
+from backfill.queue.words import WHOLE, folded_labels, numbers_text
 
 MOST = 1000  # rows of an answer, if the client does not say
 BY_HAND = ("JobHeldUser", "LaunchFailed")  # reasons that a user has to do something about
@@ -201,6 +201,8 @@ def _event_data(data: Facts, skew: int) -> Facts:
     """The data of an event without the job itself, its times in seconds: instants of the calendar, and spans."""
     found: Facts = {}
     for name, value in data.items():
+        if name in ("told", "leaves"):  # what the planner is to know
+            continue
         if name == "processes":
             found |= {who: value.get(who) for who in ("pid", "supervisor")}
             found |= {"memory_by": value["memory_by"]} if "memory_by" in value else {}

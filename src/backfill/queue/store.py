@@ -165,8 +165,9 @@ class Store:
             self._db.execute("ROLLBACK")
 
     def _undone(self, error: sqlite3.Error) -> StoreError:
-        """Nothing of the open transaction stays. A failed sync is never tried again: it says nothing of the disk."""
-        lost = "disk I/O error" in str(error)
+        """Nothing of the open transaction stays. A failed sync is never tried again: it says nothing of the disk. A row
+        that is there already was written by another process, which this one must not go on beside."""
+        lost = "disk I/O error" in str(error) or isinstance(error, sqlite3.IntegrityError)
         try:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")

@@ -43,7 +43,10 @@ if TYPE_CHECKING:  # what is not imported costs nothing
 
 STAND_STILL_S = 0.003  # interval between two looks at whether a job that was asked to stand still does
 STOP_S = 5.0  # interval between two looks for a request to stop, in case its signal was lost
-MEMORY_S = 1.0
+MEMORY_S = 1.0  # interval between two looks at the memory of a job that has a limit
+# Without a limit the looks, which are for its peak alone, are as far apart as the job is old, at most PEAK_S, and take
+# one part in PEAK_SHARE of a cpu at most.
+FIRST_PEAK_S, PEAK_S, PEAK_SHARE = 0.2, 10.0, 200
 
 
 def become_job(spec: Record, go: int, errors: int) -> None:
@@ -134,6 +137,7 @@ class Supervisor:
         self.group = ""  # the control group of the attempt, if it has one
         self.by_kernel = False  # its memory limit is enforced
         self.peak = 0  # memory of all processes, as far as it was measured
+        self.peak_at = 0.0  # when it is measured next
 
     def path(self, name: str) -> str:
         """A file of the run folder."""
@@ -208,6 +212,7 @@ class Supervisor:
         os.close(release)
         fault("released")
         self.since = time.monotonic()
+        self.peak_at = self.since + FIRST_PEAK_S
         tell(self.home, self.run)
         return True
 
@@ -243,13 +248,16 @@ class Supervisor:
                 self.kill_at = now + 1
             if spec.get("memory") and self.cause is None and self.uses_too_much(spec["memory"]):
                 self.begin_end("memory", now, 0)
+            if not spec.get("memory") and now >= self.peak_at:
+                self.measure()
+                age, took = now - self.since, time.monotonic() - now
+                self.peak_at = now + min(age, PEAK_S) + PEAK_SHARE * took
             waits = [STOP_S]
             if self.cause is None:
                 waits.append(end - now)
                 if stop:
                     waits.append(STAND_STILL_S)
-                if spec.get("memory"):
-                    waits.append(MEMORY_S)
+                waits.append(MEMORY_S if spec.get("memory") else self.peak_at - now)
                 if warn:
                     waits.append(end - warn[1] - now)
             elif self.kill_at is not None:

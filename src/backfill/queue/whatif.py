@@ -1,6 +1,5 @@
 """What would be: what starts at once, when a job that is not submitted yet would, and what another policy would do."""
 
-import signal
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,13 +10,12 @@ from backfill.queue import feed
 from backfill.queue.asked import Queue, seconds
 from backfill.queue.book import Facts, Job
 from backfill.queue.forecast import Pool
-from backfill.queue.planner import Planner, load_policy
+from backfill.queue.planner import Planner
 from backfill.queue.states import PENDING, STARTING
 
 SECOND = 1_000_000
 ESTIMATED = 2_000  # pending jobs of which is said when they start
 ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
-TRIAL_S, TRIAL_CPU_S = 28, 15.0  # for the trial of another policy, once it is compiled
 GRAINS = ((120, 1), (3600, 60), (86_400, 300))  # up to so many seconds ahead, an estimate is told to so many
 
 
@@ -188,12 +186,6 @@ def _plans(queue: Queue) -> dict[int, int]:
 
 def switch(queue: Queue, asked: Facts) -> Facts:
     """What another policy would do with those who wait: likely starts, and which promises would fall."""
-    policy, _ = load_policy(asked["policy"])
-    if policy.compiled:
-        _ = policy.entry
-    if Planner.decision_cpu_s:  # this is a process that a policy may not keep for ever, by computing or by sleeping
-        signal.alarm(TRIAL_S)
-        signal.setitimer(signal.ITIMER_PROF, TRIAL_CPU_S)
     other = Planner(asked["policy"], asked["epoch"])
     there = {job.id for job in queue.pending()}
     waiting = [["wait", job.id] for job in queue.pending() if job.waits]

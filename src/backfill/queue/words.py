@@ -14,6 +14,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 NEAR = 10 * MINUTE  # instants are told to the second
 AFTER = ("after", "afterok", "afternotok", "afterany", "aftercorr")  # kinds of dependencies on jobs
+WHOLE = "-array"  # ends the kind of a dependency on all tasks of an array
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SIZES = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -192,6 +193,11 @@ def needs_text(need: dict[str, int]) -> str:
         parts.append(size_text(need["memory"]))
     parts += [f"{name} {count}" for name, count in need.items() if name not in ("cpus", "memory") and count]
     return ", ".join(parts)
+
+
+def more_text(count: int) -> str:
+    """`1 more job`, `1,234 more jobs`."""
+    return f"{count:,} more job{'' if count == 1 else 's'}"
 
 
 def numbers_text(numbers: Iterable[int], most: int = 8) -> str:

@@ -1,0 +1,55 @@
+"""The process of a planner: it is told what happens, and answers what its policy decides, a line each way.
+
+It says when it compiles, also before it has loaded anything else, so that the daemon knows what it waits for.
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+from backfill.model.errors import BackfillError
+from backfill.queue.watchdog import WATCHDOG
+
+
+def serve(text: str, cpu_s: float) -> None:
+    """Answer requests on standard input until it ends. What a policy prints goes to standard error.
+
+    cpu_s: see Watchdog; a request may have another one.
+    """
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(told: dict[str, Any]) -> None:
+        out.write(json.dumps(told) + "\n")
+        out.flush()
+
+    WATCHDOG.told = lambda compiles: say({"compiles": compiles})
+    from backfill.queue.planner import answer, load_policy  # which may compile the core
+
+    planner, WATCHDOG.cpu_s = None, cpu_s
+    try:
+        say({"progress": True})  # what comes next is the policy's doing
+        policy, _ = load_policy(text)
+        if policy.compiled:
+            _ = policy.entry
+        say({"loaded": True})
+        for line in sys.stdin:
+            asked = json.loads(line)
+            if asked["do"] == "question":
+                from backfill.queue.questions import aside  # which few queues ever need
+
+                say({"asked": aside(planner, asked)})
+                continue
+            WATCHDOG.cpu_s = asked["cpu_s"]
+            planner, told = answer(planner, asked, lambda: say({"progress": True}))
+            say(told)
+    except BackfillError as error:
+        say({"error": str(error)})
+    except (Exception, SystemExit) as error:
+        say({"error": repr(error)})
+        raise
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], float(sys.argv[2]))
