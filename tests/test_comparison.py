@@ -266,7 +266,7 @@ def test_an_empty_workload_gives_nothing_and_no_nan(tmp_path):
     found = same(bf.compare(bf.read(tmp_path / "none.csv"), bf.Platform.pool(4), ["fcfs", "easy"]))
     assert found["pairs"][0] | {"method": ""} == {
         "a": "easy", "b": "fcfs", "metric": "mean_wait_s", "difference": None, "relative": None, "low": None,
-        "high": None, "method": "", "relative_low": None, "relative_high": None,
+        "high": None, "method": "", "relative_low": None, "relative_high": None, "always_higher": None,
     }  # fmt: skip
     assert found["sentences"] == ["easy and fcfs have no wait to compare"]
 

@@ -57,6 +57,12 @@ def test_the_tail_is_the_exponent_of_a_pareto_distribution():
     assert demand(even(100), np.ones(100)).tail == math.inf  # equal run times
 
 
+def test_run_times_that_reach_a_limit_have_no_heavy_tail():
+    run = 60 * SECOND * np.random.default_rng(1).random(10_000) ** (-1 / 1.2)
+    assert demand(even(10_000), run, run).tail == pytest.approx(1.2, rel=0.15)
+    assert demand(even(10_000), run, np.minimum(run, np.sort(run)[-100])).tail > 10
+
+
 def test_jobs_of_no_processor_count_alike():
     assert demand(even(4000), np.zeros(4000)).bursts == demand(even(4000), np.ones(4000)).bursts
 

@@ -18,7 +18,8 @@ _PLACES = 4  # at which a block may begin
 _JOBS_PER_BLOCK = 4  # shorter blocks show nothing but single jobs
 _NEARLY_FULL = 0.1  # headroom
 _USUAL_TAIL, _HEAVIER = 2.5, 2.0
-_LONGEST = 2.0  # so many times the root of the number of jobs are looked at for the tail of run times
+_LONGEST, _VERY_LONGEST = 2.0, 0.5  # times the root of the number of jobs are looked at for the tail of run times
+_LIMIT = 3.0  # a greater exponent of the very longest means that run times have a limit, as that of a queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,14 @@ def _bursts(submit: Ints, amounts: Floats) -> float:
 
 
 def _tail(run: Floats) -> float:
-    """Hill's estimate from the longest run times, of at least 1. Source: Hill 1975, Ann. Stat. 3(5), 1163-1174."""
-    count = min(len(run) - 1, math.ceil(_LONGEST * math.sqrt(len(run))))
-    if count < 1:
-        return math.inf
-    longest = np.sort(np.maximum(run, 1.0))[-count - 1 :]
-    excess = ordered_sum(np.log(longest[1:] / longest[0])) / count
+    """The exponent of the longest run times, or of the very longest, if many of these are close to a limit."""
+    root = math.sqrt(len(run))
+    limited = _hill(run, _VERY_LONGEST * root)
+    return limited if limited >= _LIMIT else _hill(run, _LONGEST * root)
+
+
+def _hill(run: Floats, count: float) -> float:
+    """Hill's estimate from so many longest run times, of at least 1. Source: Hill 1975, Ann. Stat. 3(5), 1163-1174."""
+    longest = np.sort(np.maximum(run, 1.0))[-math.ceil(count) - 1 :]
+    excess = ordered_sum(np.log(longest / longest[0])) / max(1, len(longest) - 1)
     return 1 / excess if excess > 0 else math.inf

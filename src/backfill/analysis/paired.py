@@ -197,13 +197,12 @@ class PairedLog:
 
     def why_none(self, a: int, b: int, metric: str) -> str:
         """The reason why two policies have no interval; empty if they have one."""
-        why = self._too_little() or self._too_long(a, b) or self._too_few(a, b, metric)
+        why = f"fewer than {FEWEST_JOBS:,} jobs" if len(self.blocks.part) < FEWEST_JOBS else ""
+        why = why or self._too_long(a, b) or self._too_little() or self._too_few(a, b, metric)
         return why and f"{NONE}: {why}"
 
     def _too_little(self) -> str:
         """What the jobs of the log do not show, under whatever policy."""
-        if len(self.blocks.part) < FEWEST_JOBS:
-            return f"fewer than {FEWEST_JOBS:,} jobs"
         if self.demand.bursts < FEWEST_BURSTS:
             bursts = max(1, math.floor(self.demand.bursts))
             only = f"{bursts} independent {'burst' if bursts == 1 else 'bursts'}"
