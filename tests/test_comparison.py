@@ -5,6 +5,7 @@ import math
 import os
 import signal
 
+import numpy as np
 import pytest
 
 import backfill as bf
@@ -64,13 +65,32 @@ def test_a_pair_is_the_difference_of_two_results(compared):
     a, b = (compared.results[i].metrics["mean_bounded_slowdown"] for i in (2, 0))
     assert pair.difference == a - b
     assert pair.relative == (a - b) / b
-    assert (pair.low, pair.method) == (None, "no 95% interval: fewer than 1,000 jobs")
+    assert (pair.low, pair.method) == (None, "no 95% interval: fewer than 500 jobs")
     longer = bf.generate("lublin?jobs=1000&cpus=64&seed=3")
     found = [bf.compare(longer, None, ["fcfs", "easy-sjbf"], seed=seed) for seed in (0, 1)]
     assert same(found[0])["pairs"] != same(found[1])["pairs"]
     pair = next(p for p in found[0].pairs if p.metric == "mean_bounded_slowdown")
     assert pair.low <= pair.difference <= pair.high
     assert pair.method.startswith("block bootstrap, ")
+
+
+def test_a_huge_difference_is_said_without_an_interval(tmp_path):
+    """Every hour a job that needs all cpus waits for one that holds most, and four short ones come behind it."""
+    jobs = 480
+    submit = np.repeat(np.arange(jobs // 6) * 3600, 6) + np.tile(np.arange(6), jobs // 6)
+    cpus, run = np.tile([3, 4, 1, 1, 1, 1], jobs // 6), np.tile([1200, 60, 50, 50, 50, 50], jobs // 6)
+    log = bf.Workload.from_arrays(
+        {"job": np.arange(jobs), "submit": submit, "runtime": run, "walltime": run, "cpus": cpus}
+    )
+    found = bf.compare(log, bf.Platform.pool(4), ["fcfs", "easy"])
+    pair = next(each for each in found.to_dict()["pairs"] if each["metric"] == "mean_wait_s")
+    assert (pair["low"], pair["always_higher"]) == (None, "fcfs")
+    assert "but fcfs waits longer in each of 8 parts of the log" in found.sentences[0]
+    assert "but fcfs waits longer in each of 8" in " ".join(found.summary().split())
+    found.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "but fcfs waits longer in each of 8 parts of the log" in page
+    assert "fcfs higher in each of 8 parts" in page
 
 
 def test_every_two_policies_are_compared_the_later_with_those_before_it(compared):
@@ -246,7 +266,7 @@ def test_an_empty_workload_gives_nothing_and_no_nan(tmp_path):
     found = same(bf.compare(bf.read(tmp_path / "none.csv"), bf.Platform.pool(4), ["fcfs", "easy"]))
     assert found["pairs"][0] | {"method": ""} == {
         "a": "easy", "b": "fcfs", "metric": "mean_wait_s", "difference": None, "relative": None, "low": None,
-        "high": None, "method": "", "relative_low": None, "relative_high": None,
+        "high": None, "method": "", "relative_low": None, "relative_high": None, "always_higher": None,
     }  # fmt: skip
     assert found["sentences"] == ["easy and fcfs have no wait to compare"]
 

@@ -449,7 +449,9 @@ def _comparison(
     if len(whole) > 1:
         pairs = pairs_of_replications(kept, replicated)
     else:
-        pairs = pairs_of_log(kept, [each[0] for each in replicated], counted, plan.specs[0].options.seed)
+        procs = log.jobs.procs[counted[0].rows] if counted else log.jobs.procs
+        seed = plan.specs[0].options.seed
+        pairs = pairs_of_log(kept, [each[0] for each in replicated], counted, procs, results[0].platform.cpus, seed)
     return Comparison(
         names=kept,
         results=results,

@@ -6,97 +6,78 @@ import numpy as np
 import pytest
 
 from backfill.analysis.metrics import Counted
-from backfill.analysis.paired import (
-    BLOCKS,
-    CROWD,
-    PARTS,
-    Blocks,
-    longest_queue,
-    pairs_of_log,
-    pairs_of_replications,
-    values_of,
-)
+from backfill.analysis.paired import PairedLog, longest_queue, pairs_of_log, pairs_of_replications
 from backfill.api import simulate
 from backfill.model.units import SECOND
+from backfill.model.workload import Jobs, Workload
 from backfill.workloads.lublin import lublin
-
-DAY = 86_400 * SECOND
-
-
-def counted(submit, wait, run) -> Counted:
-    submit = np.asarray(submit, np.int64)
-    start = submit + np.asarray(wait, np.int64)
-    return Counted(np.arange(len(submit)), submit, submit, start, start + np.asarray(run, np.int64))
+from tests.analysis.days import DAY, counted, log
 
 
-def log(seed: int, weeks: int = 30, a_day: int = 12):
-    """A log whose mean waits are known: 1000 s under b, 400 s less under a; and what each policy made of it.
-
-    What a day adds to the waits of its jobs depends on the day before, and not to the same extent under both policies.
-    """
-    random = np.random.default_rng(seed)
-    days = 7 * weeks
-    shocks = random.standard_exponential(days) - 1
-    day = np.zeros(days)
-    for i in range(1, days):
-        day[i] = 0.3 * day[i - 1] + shocks[i]
-    jobs = random.poisson(a_day, days)
-    of_day = np.repeat(np.arange(days), jobs)
-    submit = of_day * DAY + np.sort(random.integers(0, DAY, len(of_day)))
-    own = random.standard_exponential(len(of_day)) - 1
-    b = 1000 + 200 * day[of_day] + 300 * own
-    a = 600 + 90 * day[of_day] + 200 * own
-    run = np.full(len(of_day), 100 * SECOND)
-    return [counted(np.sort(submit), np.rint(w * SECOND), run) for w in (b, a)]
+def pairs(names, metrics, each: list[Counted], seed: int = 0, procs=None, cpus: int = 0):
+    """pairs_of_log for jobs of one processor, on a machine that is never full."""
+    return pairs_of_log(names, metrics, each, np.ones(len(each[0]), np.int64) if procs is None else procs, cpus, seed)
 
 
-def wait_interval(b: Counted, a: Counted, seed: int):
-    """What `pairs_of_log` does for the mean wait, without the other metrics."""
-    blocks = Blocks.of(b.submit, seed)
-    in_b, in_a = (blocks.mean(each.wait / SECOND, np.ones(len(each))) for each in (b, a))
-    difference = float(a.wait.mean() - b.wait.mean()) / SECOND
-    share = max(longest_queue(each) for each in (b, a)) / blocks.log
-    return [difference + each / math.sqrt(1 - share) for each in blocks.interval(in_a.pull - in_b.pull)]
+def waits(*each: Counted):
+    return [{"mean_wait_s": float(one.wait.mean()) / SECOND} for one in each]
 
 
 def covered(cases: int, **shape) -> tuple[float, float]:
-    """How often the interval holds the true difference, and how often it would without being widened."""
+    """How often the interval of the relative difference holds the true one, and how often the blocks alone would."""
     held = np.zeros(2)
     for seed in range(1000, 1000 + cases):
         b, a = log(seed, **shape)
-        difference = float(a.wait.mean() - b.wait.mean()) / SECOND
-        away = np.array(wait_interval(b, a, seed)) - difference
-        for i, wider in enumerate((1.0, Blocks.of(b.submit, seed).wider)):
-            low, high = difference + away / wider
-            held[i] += low <= -400 <= high
+        found = PairedLog.of(["b", "a"], [b, a], np.ones(len(b), np.int64), 0, seed)
+        change = found.change(1, 0, "mean_wait_s")
+        low, high = change.interval(found.blocks)
+        true = math.log(0.6)
+        held += low <= true <= high, low + change.below <= true <= high - change.above
     return tuple(held / cases)
 
 
 def test_the_interval_of_a_pair_is_the_one_whose_coverage_is_counted():
     b, a = log(1)
-    metrics = [{"mean_wait_s": float(each.wait.mean()) / SECOND} for each in (b, a)]
-    pair = pairs_of_log(["b", "a"], metrics, [b, a], seed=1)[0]
+    pair = pairs(["b", "a"], waits(b, a), [b, a], seed=1)[0]
+    found = PairedLog.of(["b", "a"], [b, a], np.ones(len(b), np.int64), 0, 1)
+    ratios = found.change(1, 0, "mean_wait_s").interval(found.blocks)
     assert pair.metric == "mean_wait_s"
-    assert [pair.low, pair.high] == pytest.approx(wait_interval(b, a, 1))
+    assert [pair.relative_low, pair.relative_high] == pytest.approx([math.expm1(each) for each in ratios])
     assert pair.low < pair.difference < pair.high < 0
     assert -1 < pair.relative_low < pair.relative < pair.relative_high < 0
 
 
-def test_a_queue_that_lasts_for_half_of_the_log_widens_the_interval():
+def test_the_interval_of_the_difference_is_the_lesser_value_times_that_of_the_ratio():
+    """The sign of both agrees, and the difference is as uncertain as the ratio and the value together."""
     b, a = log(1)
-    metrics = [{"mean_wait_s": float(each.wait.mean()) / SECOND} for each in (b, a)]
-    short = pairs_of_log(["b", "a"], metrics, [b, a])[0]
-    days = int(b.submit.max() - b.submit.min()) // DAY
-    waits = np.zeros(days // 2, np.int64) + DAY  # one job a day waits until the next comes, for half of the log
-    long = [
-        counted(
-            np.append(each.submit, DAY * np.arange(len(waits))), np.append(each.wait, waits), np.append(each.run, waits)
-        )
-        for each in (b, a)
-    ]
-    assert longest_queue(long[0]) == len(waits) * DAY
-    pair = pairs_of_log(["b", "a"], metrics, long)[0]
-    assert 1.25 < (pair.high - pair.low) / (short.high - short.low) < 1.55
+    found = PairedLog.of(["b", "a"], [b, a], np.ones(len(b), np.int64), 0)
+    (low, high), (relative_low, relative_high) = found.intervals(1, 0, "mean_wait_s")
+    value = found.values[1]["mean_wait_s"]
+    down, up = (math.exp(each) for each in found.blocks.interval(value.pull / value.value))
+    up *= math.exp(5 * found.demand.sway)
+    assert low == pytest.approx(value.value * up * (1 - 1 / (1 + relative_low)))
+    assert high == pytest.approx(value.value * down * (1 - 1 / (1 + relative_high)))
+    (turned_low, turned_high), _ = found.intervals(0, 1, "mean_wait_s")
+    assert (turned_low, turned_high) == (pytest.approx(-high), pytest.approx(-low))
+
+
+def test_fewer_bursts_of_work_widen_the_interval():
+    b, a = log(1)
+    few = np.ones(len(b), np.int64)
+    few[:: len(b) // 40] = 500
+    many, fewer = (pairs(["b", "a"], waits(b, a), [b, a], procs=each)[0] for each in (few * 0 + 1, few))
+    bursts = PairedLog.of(["b", "a"], [b, a], few, 0).demand.bursts
+    assert 20 < bursts < 60
+    assert fewer.relative_high - fewer.relative_low > 2 * (many.relative_high - many.relative_low)
+
+
+def test_a_ratio_is_widened_away_from_1_where_policies_differ_more_at_a_higher_load():
+    b, a = log(1)
+    found = PairedLog.of(["b", "a"], [b, a], np.ones(len(b), np.int64), 0)
+    less, more = (found.change(x, y, "mean_wait_s") for x, y in ((1, 0), (0, 1)))
+    assert less.value == pytest.approx(math.log(a.wait.mean() / b.wait.mean()))
+    assert less.below - less.above == pytest.approx(3 * found.demand.sway * -less.value)
+    assert (less.below, less.above) == (more.above, more.below)
 
 
 def test_the_interval_holds_the_true_difference_about_as_often_as_it_says():
@@ -108,10 +89,49 @@ def test_the_interval_holds_the_true_difference_about_as_often_as_it_says():
 @pytest.mark.long
 @pytest.mark.parametrize("weeks", [14, 30, 52])
 def test_the_interval_holds_the_true_difference_in_92_to_98_of_100_cases(weeks):
-    """Without the widening it is 94.5 to 95.7 % over 1,000 cases each: here no crowd is rare."""
+    """Blocks alone are enough here, where days are many and alike."""
     widened, blocks = covered(500, weeks=weeks)
     assert 0.92 <= blocks <= 0.98
     assert widened >= 0.95
+
+
+def batches(seed: int, jobs: int = 1000, size: int = 5) -> Workload:
+    """Batches of similar jobs of one user, at random instants; load 0.8 of 64 cpus on average."""
+    random = np.random.default_rng(seed)
+    count = jobs // size
+    batch = np.repeat(np.arange(count), size)
+    procs = (2 ** random.integers(0, 6, count))[batch]
+    run = np.rint(900 * np.exp(1.2 * random.standard_normal(count)[batch] + 0.2 * random.standard_normal(jobs)))
+    run = np.maximum(1, run).astype(np.int64)
+    mean_work = 63 / 6 * 900 * math.exp((1.2**2 + 0.2**2) / 2)
+    submit = np.cumsum(random.standard_exponential(count))[batch] * size * mean_work / (64 * 0.8)
+    walltime = np.ceil(run * random.uniform(1, 5, jobs)).astype(np.int64)
+    return Workload(
+        jobs=Jobs(job=np.arange(1, jobs + 1), submit=np.rint(submit).astype(np.int64) * SECOND, runtime=run * SECOND,
+                  walltime=walltime * SECOND, tasks=procs),
+        name="batches", cpus=64,
+    )  # fmt: skip
+
+
+# Of conservative against easy, over 8 runs of 200,000 jobs (benchmarks/coverage/run.py --truth).
+TRUE_OF_BATCHES = {"mean_wait_s": (-4096, -0.225), "mean_bounded_slowdown": (-13.4, -0.377)}
+
+
+def test_intervals_of_jobs_in_batches_hold_the_long_run_or_there_is_none():
+    """Batches count, not jobs: eight blocks of the log alone held these differences in 60 to 75 of 100 logs."""
+    given = held = 0
+    for seed in range(30):
+        made = batches(seed)
+        results = [simulate(made, policy=policy) for policy in ("easy", "conservative")]
+        seen = [Counted.of(made, each.simulation.schedule) for each in results]
+        found = pairs(["easy", "conservative"], [each.metrics for each in results], seen, seed, made.jobs.procs, 64)
+        for metric, (difference, relative) in TRUE_OF_BATCHES.items():
+            pair = next(each for each in found if each.metric == metric)
+            if pair.low is not None:
+                given += 1
+                held += pair.low <= difference <= pair.high and pair.relative_low <= relative <= pair.relative_high
+    assert given >= 12
+    assert held >= 0.92 * given - 1
 
 
 @pytest.mark.long
@@ -119,15 +139,15 @@ def test_the_interval_holds_the_true_difference_in_92_to_98_of_100_cases(weeks):
 @pytest.mark.parametrize(("jobs", "logs"), [(1000, 100), (2000, 100), (5000, 60), (10_000, 40), (20_000, 40)])
 def test_intervals_of_small_logs_hold_the_true_difference_in_90_of_100_cases(jobs, logs, load):
     policies = ["easy", "easy-sjbf", "conservative", "fcfs"]
-    pairs = []
+    made_pairs = []
     for seed in range(logs):
         made = lublin(jobs=jobs, cpus=128, load=load, estimate_factor=5, seed=5000 + seed)
         results = [simulate(made, policy=policy) for policy in policies]
         seen = [Counted.of(each.workload, each.simulation.schedule) for each in results]
-        pairs += pairs_of_log(policies, [each.metrics for each in results], seen, seed)
+        made_pairs += pairs(policies, [each.metrics for each in results], seen, seed, made.jobs.procs, 128)
     for a in policies[1:]:
         for metric in ("mean_wait_s", "mean_bounded_slowdown"):
-            these = [pair for pair in pairs if (pair.a, pair.b, pair.metric) == (a, "easy", metric)]
+            these = [pair for pair in made_pairs if (pair.a, pair.b, pair.metric) == (a, "easy", metric)]
             true = sum(pair.difference for pair in these) / len(these)
             found = [pair for pair in these if pair.low is not None]
             inside = sum(pair.low <= true <= pair.high for pair in found)
@@ -147,7 +167,7 @@ def test_two_policies_that_are_equal_are_seldom_told_apart(jobs, logs):
             drawn = made.with_jobs(made.jobs.replace(priority=priority))
             results.append(simulate(drawn, policy="easy-priority"))
         seen = [Counted.of(each.workload, each.simulation.schedule) for each in results]
-        for pair in pairs_of_log(["a", "b"], [each.metrics for each in results], seen, seed):
+        for pair in pairs(["a", "b"], [each.metrics for each in results], seen, seed, made.jobs.procs, 128):
             if pair.metric in ("mean_wait_s", "mean_bounded_slowdown") and pair.relative_low is not None:
                 given += 2
                 apart += (not pair.low <= 0 <= pair.high) + (not pair.relative_low <= 0 <= pair.relative_high)
@@ -164,15 +184,19 @@ def queues(load: float, seed: int):
 @pytest.mark.parametrize(("load", "given"), [(0.45, 40), (0.55, 36), (0.85, 0)])
 def test_intervals_hold_the_true_difference_where_queues_last_for_weeks(load, given):
     """Over 160 logs it is 89 to 94 %; where the queue of FCFS grows all along, no interval is given."""
-    pairs = []
+    made_pairs = []
     for seed in range(40):
         results = queues(load, seed)
         seen = [Counted.of(each.workload, each.simulation.schedule) for each in results]
-        pairs.append(pairs_of_log(["fcfs", "easy"], [each.metrics for each in results], seen, seed)[0])
-    found = [pair for pair in pairs if pair.low is not None]
+        made_pairs.append(
+            pairs(
+                ["fcfs", "easy"], [each.metrics for each in results], seen, seed, results[0].workload.jobs.procs, 128
+            )[0]
+        )
+    found = [pair for pair in made_pairs if pair.low is not None]
     assert len(found) >= given
     assert given or not found
-    true = sum(pair.difference for pair in pairs) / len(pairs)
+    true = sum(pair.difference for pair in made_pairs) / len(made_pairs)
     assert sum(pair.low <= true <= pair.high for pair in found) >= 0.85 * len(found)
 
 
@@ -191,74 +215,19 @@ def test_the_t_interval_holds_the_true_difference_in_92_to_98_of_100_cases():
     assert 460 <= inside_relative <= 490
 
 
-def test_the_interval_of_the_difference_is_narrower_than_that_of_each():
-    b, a = log(3)
-    blocks = Blocks.of(b.submit)
-    of_b, of_a = (values_of(blocks, each)["mean_wait_s"].pull for each in (b, a))
-    both, *each = (-np.subtract(*blocks.interval(pull)) for pull in (of_a - of_b, of_a, of_b))
-    assert both < 0.7 * math.hypot(*each)
-
-
-def test_equal_schedules_differ_by_exactly_nothing():
+def test_equal_schedules_differ_by_nothing_and_the_log_does_not_tell_them_apart():
     b, _ = log(5)
-    pair = pairs_of_log(["b", "a"], [{"mean_wait_s": 9.0}] * 2, [b, b])[0]
-    assert (pair.difference, pair.low, pair.high, pair.relative_low, pair.relative_high) == (0, 0, 0, 0, 0)
+    pair = pairs(["b", "a"], waits(b, b), [b, b])[0]
+    assert (pair.difference, pair.low, pair.high, pair.relative_low, pair.always_higher) == (0, None, None, None, None)
+    assert pair.method == "no 95% interval: no part of the log tells the policies apart"
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
     b, a = log(2)
     metrics = [{"mean_wait_s": 1.0}, {"mean_wait_s": 2.0}]
-    first, again, other = (pairs_of_log(["b", "a"], metrics, [b, a], seed)[0] for seed in (4, 4, 5))
+    first, again, other = (pairs(["b", "a"], metrics, [b, a], seed)[0] for seed in (4, 4, 5))
     assert first == again
     assert (first.low, first.high) != (other.low, other.high)
-
-
-def test_the_draws_are_the_same_on_every_machine():
-    """The numbers of PCG64(SeedSequence(0)), whose stream numpy guarantees, written down once."""
-    blocks = Blocks.of(np.arange(1000) * DAY, resamples=2)
-    assert blocks.starts.shape == (BLOCKS, 2)
-    assert blocks.starts[:3].tolist() == [[7, 25], [8, 5], [27, 22]]
-
-
-def test_what_the_parts_of_a_log_add_to_a_metric_adds_up_to_the_metric():
-    b, _ = log(7)
-    blocks = Blocks.of(b.submit, resamples=3)
-    wait, held = b.wait / SECOND, b.held / SECOND
-    found = values_of(blocks, b)
-    for name, of_jobs in (
-        ("mean_wait_s", wait),
-        ("mean_response_s", wait + held),
-        ("mean_slowdown", (wait + held) / held),
-        ("mean_bounded_slowdown", b.bounded_slowdown),
-    ):
-        value = found[name]
-        assert value.value == pytest.approx(of_jobs.mean())
-        assert value.pull.sum() == pytest.approx(0, abs=1e-9 * value.value)
-        assert value.pull[3] * len(b) == pytest.approx((of_jobs - of_jobs.mean())[blocks.part == 3].sum())
-
-
-def test_a_job_above_the_95th_percentile_moves_it_by_how_far_apart_waits_lie_there():
-    blocks = Blocks.of(np.arange(1000) * DAY)
-    value = blocks.p95(np.arange(1000.0))
-    assert value.value == pytest.approx(949.05)
-    assert value.sources == pytest.approx(50**2 / (14**2 + 18**2 + 18**2))  # the last 50 days
-    assert value.pull.sum() == pytest.approx(0, abs=1e-9)
-    # One day more above it, of 1000, moves it by a day.
-    assert value.pull[0] == pytest.approx(-18 * 0.05, rel=0.01)
-    assert value.pull[-2] == pytest.approx(18 * 0.95, rel=0.01)
-
-
-@pytest.mark.parametrize(("period", "wider"), [(56, (1.15, 1.2)), (9, (1, 1))])
-def test_the_interval_is_that_of_the_studentized_draws_and_wider_where_blocks_depend_on_each_other(period, wider):
-    pull = np.cos(2 * np.pi * np.arange(56) / period)
-    pull -= pull.mean()
-    blocks = Blocks.of(np.arange(1120) * DAY)
-    sums = np.array([pull[(start + np.arange(PARTS)) % 56].sum() for start in range(56)])
-    drawn = sums[blocks.starts]
-    errors = np.sort(drawn.sum(axis=0) / (drawn.std(axis=0, ddof=1) * math.sqrt(BLOCKS)))
-    error = sums.std() * BLOCKS / math.sqrt(BLOCKS - 1) * (1 + math.sqrt(CROWD / 1120))
-    for found, without in zip(blocks.interval(pull), (-errors[1949] * error, -errors[50] * error), strict=True):
-        assert wider[0] <= round(found / without, 9) <= wider[1]
 
 
 @pytest.mark.parametrize(
@@ -266,15 +235,16 @@ def test_the_interval_is_that_of_the_studentized_draws_and_wider_where_blocks_de
     [
         (np.arange(1001) * DAY // 8, "block bootstrap, 1/8 of the log (15.6 d)"),
         (np.arange(1001) * 36 * SECOND, "block bootstrap, 1/8 of the log (75.0 min)"),
-        (np.arange(999) * DAY, "no 95% interval: fewer than 1,000 jobs"),
+        (np.arange(499) * DAY, "no 95% interval: fewer than 500 jobs"),
         (np.zeros(1000), "no 95% interval: all jobs are submitted at once"),
         (np.repeat([0, 200], 500) * DAY, "no 95% interval: jobs are submitted in fewer than 4 blocks"),
     ],
 )
 def test_the_method_says_how_long_blocks_are_or_why_there_is_no_interval(submit, method):
-    each = counted(submit, np.full(len(submit), SECOND), np.full(len(submit), SECOND))
-    pairs = pairs_of_log(["b", "a"], [{"mean_wait_s": 1.0, "makespan_s": 5.0}] * 2, [each, each])
-    by_metric = {pair.metric: pair for pair in pairs}
+    run = np.full(len(submit), SECOND)
+    each = [counted(submit, (1 + np.arange(len(submit)) % k) * SECOND, run) for k in (2, 3)]
+    found = pairs(["b", "a"], [{"mean_wait_s": 1.0, "makespan_s": 5.0}] * 2, each)
+    by_metric = {pair.metric: pair for pair in found}
     assert by_metric["mean_wait_s"].method == method
     assert (by_metric["mean_wait_s"].low is None) == method.startswith("no 95% interval")
     assert (by_metric["makespan_s"].difference, by_metric["makespan_s"].low) == (0, None)
@@ -283,12 +253,11 @@ def test_the_method_says_how_long_blocks_are_or_why_there_is_no_interval(submit,
 def test_a_queue_that_lasts_for_most_of_the_log_leaves_no_interval():
     day = np.repeat(np.arange(112), 9)
     submit = day * DAY
-    quick, slow, slower = (counted(submit, np.minimum(days, 112 - day) * DAY + 1, submit * 0) for days in
-                           (0, np.where(day < 70, 2, 0), np.where(day < 90, 2, 0)))  # fmt: skip
-    assert [longest_queue(each) for each in (quick, slow, slower)] == [1, 71 * DAY + 1, 91 * DAY + 1]
-    metrics = [{"mean_wait_s": float(each.wait.mean()) / SECOND} for each in (quick, slow, slower)]
-    pairs = pairs_of_log(["quick", "slow", "slower"], metrics, [quick, slow, slower])
-    found = {(pair.b, pair.a): pair for pair in pairs if pair.metric == "mean_wait_s"}
+    quick, slow, slower = (counted(submit, np.minimum(days, 112 - day) * DAY + extra, submit * 0) for days, extra in
+                           ((0, 1), (np.where(day % 40 < 30, 2, 0), 2), (np.where(day < 90, 2, 0), 3)))  # fmt: skip
+    assert [longest_queue(each) for each in (quick, slow, slower)] == [1, 31 * DAY + 2, 91 * DAY + 3]
+    found = pairs(["quick", "slow", "slower"], waits(quick, slow, slower), [quick, slow, slower])
+    found = {(pair.b, pair.a): pair for pair in found if pair.metric == "mean_wait_s"}
     assert found["quick", "slow"].low < found["quick", "slow"].difference
     for b in ("quick", "slow"):
         pair = found[b, "slower"]
@@ -298,14 +267,118 @@ def test_a_queue_that_lasts_for_most_of_the_log_leaves_no_interval():
         )
 
 
+def test_a_queue_of_half_of_the_log_leaves_no_interval_if_only_one_policy_has_it():
+    day = np.repeat(np.arange(112), 9)
+    submit = day * DAY
+    half, shorter, short = (
+        counted(submit, np.where(day < until, 2, 0) * DAY + day % 3 + 1, submit * 0) for until in (60, 45, 20)
+    )
+    found = pairs(["half", "shorter", "short"], waits(half, shorter, short), [half, shorter, short])
+    found = {(pair.b, pair.a): pair for pair in found if pair.metric == "mean_wait_s"}
+    assert found["half", "shorter"].low is not None
+    assert found["half", "short"].method == (
+        "no 95% interval: the queue under half stays non-empty for 61.0 d, too long for a log of 111.0 d and more than "
+        "twice the 21.0 d under short"
+    )
+
+
+def test_a_few_jobs_with_most_of_the_work_leave_no_interval():
+    b, a = log(1)
+    procs = np.ones(len(b), np.int64)
+    procs[100:2100:400] = 10**5
+    pair = pairs(["b", "a"], waits(b, a), [b, a], procs=procs)[0]
+    assert pair.method == ("no 95% interval: the work arrives as unevenly as in 5 independent bursts, fewer than 8")
+
+
+def test_run_times_with_a_heavy_tail_leave_no_interval():
+    b, a = log(1)
+    run = (60 * SECOND / np.random.default_rng(3).random(len(b)) ** (1 / 1.1)).astype(np.int64)
+    b, a = (counted(each.submit, each.wait, run) for each in (b, a))
+    pair = pairs(["b", "a"], waits(b, a), [b, a], procs=np.full(len(b), 10**9) // run)[0]
+    why = "a few jobs run so much longer than all others that a longer log would have longer ones still"
+    assert pair.method == f"no 95% interval: {why}"
+
+
+def test_a_full_machine_leaves_no_interval():
+    b, a = log(1)
+    load = len(b) * 100 * SECOND / float(b.submit.max() - b.submit.min())
+    enough, full = (
+        pairs(["b", "a"], waits(b, a), [b, a], procs=np.full(len(b), 1000), cpus=round(1000 * load / share))[0]
+        for share in (0.6, 0.98)
+    )
+    assert enough.low is not None
+    assert full.method.startswith("no 95% interval: the offered load, 0.96 with a standard error of 0.03, is too close")
+
+
+def test_a_difference_of_one_day_leaves_no_interval():
+    b, _ = log(1)
+    a = counted(b.submit, b.wait + np.where(b.submit // DAY == 100, DAY // 9, 0), b.held)
+    pair = pairs(["b", "a"], waits(b, a), [b, a])[0]
+    assert pair.difference > 0
+    assert pair.method == "no 95% interval: the difference comes from too small a part of the log"
+
+
+def every_block(factor: float, jobs: int = 400, worst: float = 1.0):
+    """Two policies, one of which waits `factor` times as long in every eighth of the log, and `worst` in one."""
+    submit = np.arange(jobs) * DAY // 10
+    b = counted(submit, (1 + np.arange(jobs) % 7) * 10 * SECOND, submit * 0 + SECOND)
+    times = np.where(np.arange(jobs) * 8 // jobs == 5, factor * worst, factor)
+    return b, counted(submit, np.rint(b.wait * times), b.held)
+
+
+def test_where_one_policy_waits_clearly_longer_in_every_block_this_is_said_without_an_interval():
+    b, a = every_block(80)
+    there, back = (
+        pairs(names, waits(*two), list(two))[0] for names, two in ((("b", "a"), (b, a)), (("a", "b"), (a, b)))
+    )
+    assert (there.low, there.always_higher) == (None, "a")
+    assert (back.low, back.always_higher) == (None, "a")
+    assert there.method == "no 95% interval: fewer than 500 jobs"
+
+
+@pytest.mark.parametrize(
+    ("two", "why"),
+    [
+        (every_block(1.2), "the difference is small"),
+        (every_block(80, worst=0.01), "one block says otherwise"),
+        (every_block(80, jobs=64), "eight jobs per block are few"),
+    ],
+)
+def test_otherwise_nothing_is_said_without_an_interval(two, why):
+    assert pairs(["b", "a"], waits(*two), list(two))[0].always_higher is None, why
+
+
+def test_an_interval_says_enough():
+    two = every_block(80, jobs=800)
+    pair = pairs(["b", "a"], waits(*two), list(two))[0]
+    assert pair.low is not None
+    assert pair.always_higher is None
+
+
+def test_equal_policies_are_never_called_different_in_every_block():
+    """Waits that depend on those before, for a quarter of a block: without the factor of 1.25 it would be 2 of 100."""
+    said = alike = 0
+    for seed in range(400):
+        random = np.random.default_rng(seed)
+        submit = np.sort(random.integers(0, 80 * DAY, 400))
+        moods = np.exp(0.3 * random.standard_normal((2, 32)))[:, np.arange(400) * 32 // 400]
+        two = [counted(submit, np.rint(1000 * SECOND * mood), submit * 0 + SECOND) for mood in moods]
+        found = PairedLog.of(["b", "a"], two, np.ones(400, np.int64), 0)
+        said += found.always_higher(1, 0, "mean_wait_s") is not None
+        b, a = (each["mean_wait_s"].parts.reshape(8, 7).sum(axis=1) for each in found.values)
+        alike += np.all(a > b) or np.all(b > a)
+    assert alike >= 3
+    assert said == 0
+
+
 def test_longest_waits_of_a_few_weeks_leave_no_interval_of_the_95th_percentile():
     submit = np.arange(1120) * DAY // 10
     even = counted(submit, (1 + np.arange(1120) % 20) * SECOND, submit * 0 + SECOND)
     once = counted(submit, (1 + np.arange(1120) // 56) * SECOND, submit * 0 + SECOND)
     metrics = [{"p95_wait_s": float(np.percentile(each.wait, 95)) / SECOND} for each in (even, once, even)]
-    pairs = pairs_of_log(["even", "once", "again"], metrics, [even, once, even])
-    found = {(pair.b, pair.a): pair for pair in pairs if pair.metric == "p95_wait_s"}
-    assert found["even", "again"].low == 0
+    found = pairs(["even", "once", "again"], metrics, [even, once, even])
+    found = {(pair.b, pair.a): pair for pair in found if pair.metric == "p95_wait_s"}
+    assert found["even", "again"].method == "no 95% interval: no part of the log tells the policies apart"
     for two in (("even", "once"), ("once", "again")):
         assert found[two].low is None
         why = "the longest waits under once come from too small a part of the log"
@@ -339,13 +412,13 @@ def test_nothing_to_compare_with_has_no_relative_difference():
     pair = pairs_of_replications(["b", "a"], [[{"mean_wait_s": 0.0}] * 3, [{"mean_wait_s": 5.0}] * 3])[0]
     assert (pair.difference, pair.relative, pair.relative_low, pair.low) == (5, None, None, 5)
     nobody = counted(np.arange(1000) * DAY, np.zeros(1000), np.full(1000, SECOND))
-    pair = pairs_of_log(["b", "a"], [{"mean_wait_s": 0.0}] * 2, [nobody, nobody])[0]
-    assert (pair.difference, pair.relative, pair.relative_low, pair.low) == (0, None, None, 0)
+    pair = pairs(["b", "a"], [{"mean_wait_s": 0.0}] * 2, [nobody, nobody])[0]
+    assert (pair.difference, pair.relative, pair.relative_low, pair.low) == (0, None, None, None)
 
 
 def test_no_number_is_ever_nan():
     nobody = counted(np.arange(90) * DAY, np.zeros(90), np.zeros(90))
     metrics = {"mean_wait_s": 0.0, "mean_slowdown": None, "mean_bounded_slowdown": 1.0}
-    for pair in pairs_of_log(["b", "a"], [metrics, metrics], [nobody, nobody]):
+    for pair in pairs(["b", "a"], [metrics, metrics], [nobody, nobody]):
         for value in (pair.difference, pair.relative, pair.low, pair.high, pair.relative_low, pair.relative_high):
             assert value is None or math.isfinite(value)

@@ -2,9 +2,10 @@
 
 import re
 
+from backfill.analysis.blocks import RESAMPLES
 from backfill.analysis.groups import RUNS, SIZES
 from backfill.analysis.metrics import metrics
-from backfill.analysis.paired import FEWEST_JOBS, PAIRED, RESAMPLES
+from backfill.analysis.paired import FEWEST_JOBS, PAIRED
 from backfill.model.platform import Platform
 from tests.analysis.by_hand import scheduled, workload
 

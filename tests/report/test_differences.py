@@ -1,6 +1,7 @@
 """Differences and losers as the page tells them."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -31,6 +32,13 @@ def test_without_an_interval_there_is_a_dash_and_nothing_to_draw():
     (row,) = Table.of([pair(-0.5)], VALUES).rows
     assert (row.interval, row.relative_interval) == ("-", "-")
     assert (row.drawn.low, row.drawn.high) == (None, None)
+
+
+def test_without_an_interval_it_is_said_which_policy_is_always_higher():
+    (row,) = Table.of([replace(pair(-0.5), always_higher="fcfs")], VALUES).rows
+    assert (row.interval, row.relative_interval) == ("fcfs higher in each of 8 parts",) * 2
+    assert row.why == "block bootstrap, 1 week"
+    assert Table.of([pair(-0.5, -0.6, 0.02)], VALUES).rows[0].why == ""
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.034, "+3.4%"), (-0.984, "−98%"), (31.5, "× 32.5"), (0.0, "0%")])

@@ -1,6 +1,7 @@
 """The first screen: which policy, by how much, how sure, who pays."""
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -66,9 +67,14 @@ def test_a_difference_that_may_be_chance_is_no_victory():
 
 
 def test_where_there_is_no_interval_the_small_print_says_why():
-    found = first(TWO, [pair("easy", "fcfs", -0.8, method="no 95% interval: fewer than 1,000 jobs")])
+    found = first(TWO, [pair("easy", "fcfs", -0.8, method="no 95% interval: fewer than 500 jobs")])
     assert said(found.headline) == "easy has the shortest mean wait, 80.0% below fcfs (no 95% interval)."
-    assert said(found.more[0]) == "There is no 95% interval: fewer than 1,000 jobs."
+    assert said(found.more[0]) == "There is no 95% interval: fewer than 500 jobs."
+
+
+def test_where_there_is_no_interval_the_small_print_says_what_is_certain():
+    found = first(TWO, [replace(pair("easy", "fcfs", -0.8, method="no 95% interval: x"), always_higher="fcfs")])
+    assert said(found.more[0]) == "There is no 95% interval: x; but fcfs waits longer in each of 8 parts of the log."
 
 
 def test_where_the_first_policy_is_the_best_it_is_compared_with_the_next():

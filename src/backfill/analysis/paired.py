@@ -1,24 +1,21 @@
 """Paired differences of schedules of the same workload, with 95 % intervals.
 
-For one log, the interval is that of a studentized circular moving-block bootstrap: eight blocks, each an eighth of the
-log by submit time, which may begin at each of 56 places, are drawn with replacement, and what their jobs add to the
-difference is added up. Jobs inside a block depend on each other, through a queue that may last for weeks, and stay
-together. For replications of a generated workload, which are independent, it is Student's t interval.
+For one log, the interval of the relative difference is that of the logarithm of the ratio, from long blocks
+(blocks.py), and wider by what the log cannot show: its work comes in bursts, and other logs of the same users have
+others (demand.py). For replications of a generated workload, which are independent, it is Student's t interval.
 
-Sources: Kuensch 1989, Ann. Stat. 17(3), 1217-1241; Politis and Romano 1992 (the circle, which gives the parts at both
-ends the weight of the others); Schmeiser 1982, Oper. Res. 30(3), 556-568 (few long blocks lose little); Goetze and
-Kuensch 1996, Ann. Stat. 24(5), 1914-1933 (studentized blocks); Politis and Romano 1995, J. Time Ser. Anal. 16(1),
-67-103 (variance corrected for what blocks have to do with each other).
+How wide, and for which logs there is none: measured, see docs/decisions/0034-bursts-not-jobs.md.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
+from backfill.analysis.blocks import BLOCKS, NONE, Blocks, Value, bootstrap, draws, effective, ordered_sum
+from backfill.analysis.demand import Demand
 from backfill.analysis.metrics import Counted, Metrics
 from backfill.analysis.quantiles import student
 from backfill.model.units import SECOND, span_text
@@ -35,19 +32,24 @@ PAIRED = (
     "makespan_s",
     "max_queue",
 )
-RESAMPLES = 2000
-BLOCKS = 8  # long ones, because queues are; the t of 7 degrees of freedom is 1.2 times that of many
-PARTS = 7  # of a block, which may begin with each of them
-FEWEST_JOBS = 1000  # in fewer there may have been no crowd of the kind that makes the difference
-CROWD = 1500  # jobs: a log of so many has intervals twice as wide as its blocks would say
+FEWEST_JOBS = 500
+FEWEST_BURSTS = 8.0  # of work; fewer say nothing of others
+LEAST_HEADROOM = 0.03  # of the machine, if the load is a standard error higher
+LIGHTEST_TAIL = 1.8  # of run times; with a smaller exponent the longest ones are in no log of this length
+FEWEST_PARTS = 2.0  # that make the difference
 LONGEST_QUEUE = 2 / 3  # of the log; a longer one grows all along, and its waits are those of no other log
+ONE_LONG_QUEUE = 1 / 2  # of the log, where the other policy's queue is not half as long
 FEWEST_SOURCES = 12  # parts from which the longest waits must come
+CLEAR = 1.25  # times as high in each block: so different are no two policies that wait equally long
+FEWEST_IN_BLOCK = 10  # jobs
 
-NONE = "no 95% interval"  # so a method begins where there is none, and why follows
-_OUTSIDE = RESAMPLES // 40  # resamples left out on either side of 95 %
-_SHORTER = 3  # parts of the shorter blocks that show how much the variance still grows with their length
+# What the load of another log, which differs by Demand.sway, may add to the logarithm of a ratio. All measured.
+_BOTH_SIDES = 3.0
+_OUTWARD = 3.0  # times the logarithm: at a higher load policies differ more
+_ALIKE = 0.02  # of the value: policies that differ less are told apart by less
+_UNEVEN = 3.0  # parts; a difference from fewer is known half as well
+_LEVEL = 5.0  # the same for the logarithm of a value, which at a higher load is higher
 _FARTHEST = 50.0  # of the logarithm of a ratio, so that every number stays finite
-_AROUND_P95 = (93, 97)  # percentiles between which waits lie as close together as around the 95th
 Interval = tuple[float | None, float | None]
 NO_INTERVAL: Interval = (None, None)
 
@@ -66,148 +68,43 @@ class Pair:
     method: str  # of the interval, or why there is none
     relative_low: float | None = None  # of the relative difference, 95 %
     relative_high: float | None = None
+    always_higher: str | None = None  # without an interval: the policy with the higher value in each block of the log
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Value:
-    """A metric of one schedule, and how it comes about."""
+class Change:
+    """The logarithm of the ratio of two values of the same log, and what other logs may add on either side."""
 
     value: float
-    pull: Floats  # shape (parts,), what the jobs of each part add to or take from it; together nothing
-    sources: float = math.inf  # of how many parts it is made, as if they took equal shares
-    wider: float = 1.0  # by what its interval is widened, see Blocks.wider
-
-    def relative_to(self, other: "Value") -> "Value":
-        """The change from another, relative to it (the delta method)."""
-        ratio = self.value / other.value
-        return Value(ratio - 1, (self.pull - ratio * other.pull) / other.value, wider=self.wider)
-
-    def less(self, other: "Value") -> "Value":
-        """The difference, of the same log, which may be at another load: the parts are of the same jobs."""
-        return Value(self.value - other.value, self.pull - other.pull, wider=self.wider)
-
-    def interval(self, seed: int = 0) -> tuple[float, float]:
-        """95 %, with the draws of `Blocks.of`."""
-        low, high = _interval(self.pull, _starts(seed, RESAMPLES))
-        return self.value + self.wider * low, self.value + self.wider * high
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Blocks:
-    """The blocks into which a log is cut, and those that each resample draws."""
-
-    part: Ints  # shape (jobs,), the seventh of a block in which each job was submitted
-    starts: Ints  # shape (BLOCKS, resamples), the part with which each drawn block begins
-    step: int  # of a part, microseconds
+    pull: Floats  # shape (parts,), as that of a Value
+    below: float
+    above: float
 
     @classmethod
-    def of(cls, submit: Ints, seed: int = 0, resamples: int = RESAMPLES) -> "Blocks | str":
-        """Blocks for jobs submitted at these times, or a text that says why there can be none.
+    def of(cls, a: Value, b: Value, demand: Demand) -> "Change":
+        """From b to a, both above 0, of schedules that differ."""
+        value = math.log(a.value / b.value)
+        differ = a.parts - b.parts
+        alike = ordered_sum(np.abs(differ)) / max(a.value, b.value)
+        both = _BOTH_SIDES * (min(1.0, alike / _ALIKE) + (_UNEVEN / effective(differ)) ** 2)
+        below, above = both + _OUTWARD * max(0.0, -value), both + _OUTWARD * max(0.0, value)
+        return cls(value, a.pull / a.value - b.pull / b.value, below * demand.sway, above * demand.sway)
 
-        The draws come from the raw words of PCG64, whose stream numpy guarantees: every machine draws the same.
+    def interval(self, blocks: Blocks) -> tuple[float, float]:
+        """95 %, of the logarithm."""
+        low, high = blocks.interval(self.pull)
+        return max(-_FARTHEST, self.value + low - self.below), min(_FARTHEST, self.value + high + self.above)
+
+    def apart(self, other: "Change") -> tuple[float, float]:
+        """The 95 % interval of this ratio less another one, of the same log, which may be at another load.
+
+        Other logs have other work at both loads alike, so what this adds to both ratios cancels out.
         """
-        if len(submit) < FEWEST_JOBS:
-            return f"{NONE}: fewer than {FEWEST_JOBS:,} jobs"
-        parts = BLOCKS * PARTS
-        first, span = int(submit.min()), int(submit.max() - submit.min())
-        if span < parts:
-            return f"{NONE}: all jobs are submitted at once"
-        step = span // parts + 1
-        part = (submit - first) // step
-        if len(np.unique(part // PARTS)) < BLOCKS // 2:
-            return f"{NONE}: jobs are submitted in fewer than {BLOCKS // 2} blocks"
-        return cls(part, _starts(seed, resamples), step)
-
-    @property
-    def wider(self) -> float:
-        """The factor by which intervals are widened: a short log may contain no crowd in any of its blocks.
-
-        Measured: docs/reference/metrics.md.
-        """
-        return 1 + math.sqrt(CROWD / len(self.part))
-
-    @property
-    def log(self) -> int:
-        """The length of the log, microseconds."""
-        return BLOCKS * PARTS * self.step
-
-    @property
-    def method(self) -> str:
-        """The description of the interval for readers."""
-        return f"block bootstrap, 1/{BLOCKS} of the log ({span_text(PARTS * self.step)})"
-
-    def mean(self, values: Floats, of: Floats) -> Value:
-        """The sum of `values` over the sum of `of`, both of the jobs; always added up in the same order."""
-        above, below = (np.bincount(self.part, x, BLOCKS * PARTS).astype(np.float64) for x in (values, of))
-        whole = _sum(below) or 1.0
-        value = _sum(above) / whole
-        return Value(value, (above - value * below) / whole, wider=self.wider)
-
-    def p95(self, values: Floats) -> Value:
-        """The 95th percentile: a job above it counts the more, the farther apart values lie around it."""
-        low, value, high = np.percentile(values, [_AROUND_P95[0], 95, _AROUND_P95[1]]).tolist()
-        apart = (high - low) * 100 / (_AROUND_P95[1] - _AROUND_P95[0])
-        above = (values > value).astype(np.float64)
-        longest = np.bincount(self.part, above, BLOCKS * PARTS).astype(np.float64)
-        sources = _sum(longest) ** 2 / _sum(longest**2) if longest.any() else math.inf
-        return Value(value, self.mean(above, np.ones(len(values))).pull * apart, sources, self.wider)
-
-    def interval(self, pull: Floats) -> tuple[float, float]:
-        """The 95 % interval of a value from its pull, as distances from the value."""
-        low, high = _interval(pull, self.starts)
-        return self.wider * low, self.wider * high
-
-
-@lru_cache(maxsize=4)
-def _starts(seed: int, resamples: int) -> Ints:
-    """The parts with which drawn blocks begin, shape (BLOCKS, resamples)."""
-    words = np.random.PCG64(np.random.SeedSequence(seed)).random_raw(BLOCKS * resamples)
-    starts = (words % (BLOCKS * PARTS)).astype(np.int64).reshape(BLOCKS, resamples)
-    starts.setflags(write=False)
-    return starts
-
-
-def _interval(pull: Floats, starts: Ints) -> tuple[float, float]:
-    blocks = _windows(pull, PARTS)
-    error = math.sqrt(_sum(blocks**2) / len(blocks) * BLOCKS * BLOCKS / (BLOCKS - 1))
-    total, squares = np.zeros(starts.shape[1]), np.zeros(starts.shape[1])
-    for each in starts:
-        drawn = blocks[each]
-        total += drawn
-        squares += drawn * drawn
-    spread = np.sqrt(np.maximum(0, squares - total * total / BLOCKS) * BLOCKS / (BLOCKS - 1))
-    differ = spread > 1e-6 * error
-    if not differ.any():
-        return 0.0, 0.0
-    errors = np.sort(total[differ] / spread[differ])
-    out = len(errors) * _OUTSIDE // RESAMPLES
-    wide = error * _dependence(pull)
-    return -wide * float(errors[len(errors) - 1 - out]), -wide * float(errors[out])
-
-
-def _dependence(pull: Floats) -> float:
-    """The factor by which to widen an interval, since a block still depends on the next one; 1 to 1.33.
-
-    The variance per part from blocks of k parts is V - c / k; blocks of two lengths give V.
-    """
-    shorter, whole = (_sum(_windows(pull, k) ** 2) / k for k in (_SHORTER, PARTS))
-    if not whole > 0:
-        return 1.0
-    gain = _SHORTER / (PARTS - _SHORTER)  # (1 / PARTS) / (1 / _SHORTER - 1 / PARTS)
-    return math.sqrt(1 + gain * max(0.0, 1 - shorter / whole))
-
-
-def _windows(values: Floats, length: int) -> Floats:
-    """The sum over the block that begins with each part; the last parts are followed by the first."""
-    out = np.zeros_like(values)
-    for k in range(length):
-        out += np.roll(values, -k)
-    return out
-
-
-def _sum(values: Floats) -> float:
-    """Always in the same order."""
-    return float(np.cumsum(values)[-1])
+        mine, its = math.exp(self.value), math.exp(other.value)
+        low, high = bootstrap(mine * self.pull - its * other.pull, draws())
+        below = abs(mine * math.expm1(-self.below) - its * math.expm1(-other.below))
+        above = abs(mine * math.expm1(self.above) - its * math.expm1(other.above))
+        return mine - its + low - below, mine - its + high + above
 
 
 def longest_queue(counted: Counted) -> int:
@@ -238,68 +135,139 @@ def values_of(blocks: Blocks, counted: Counted) -> dict[str, Value]:
 
 
 def pairs_of_log(
-    names: Sequence[str], metrics: Sequence[Metrics], counted: Sequence[Counted], seed: int = 0
+    names: Sequence[str],
+    metrics: Sequence[Metrics],
+    counted: Sequence[Counted],
+    procs: Ints,
+    cpus: int,
+    seed: int = 0,
 ) -> list[Pair]:
-    """Every two policies, the later one minus the earlier one. Metrics of the whole run have no interval."""
-    blocks = Blocks.of(counted[0].submit, seed) if counted else f"{NONE}: nothing ran"
-    values = [{} if isinstance(blocks, str) else values_of(blocks, each) for each in counted]
-    queues = [longest_queue(each) for each in counted]
+    """Every two policies, the later one minus the earlier one. Metrics of the whole run have no interval.
+
+    procs: shape (counted jobs,), the processors of each. cpus: of the platform.
+    """
+    log = PairedLog.of(names, counted, procs, cpus, seed)
     pairs = []
     for b, a in combinations(range(len(names)), 2):
         for metric in _paired(metrics[a]):
             x, y = metrics[a].get(metric), metrics[b].get(metric)
-            intervals = [NO_INTERVAL] * 2
-            if isinstance(blocks, str):
-                method = blocks
-            elif metric not in values[a]:
+            intervals, higher = [NO_INTERVAL] * 2, None
+            if isinstance(log, str):
+                method = log
+            elif metric not in log.values[a]:
                 method = f"{NONE}: one run has one value"
             else:
-                two = {names[p]: (queues[p], values[p][metric].sources) for p in (b, a)}
-                method = _why_none(two, blocks.log)
-                if not method:
-                    method = blocks.method
-                    wider = _wider_for_queues(max(queues[p] for p in (b, a)) / blocks.log)
-                    intervals = _intervals(blocks, (x, values[a][metric]), (y, values[b][metric]), wider)
-            pairs.append(_pair((names[a], names[b], metric), x, y, intervals, method))
+                method = log.why_none(a, b, metric)
+                if method:
+                    higher = log.always_higher(a, b, metric)
+                else:
+                    method, intervals = log.blocks.method, log.intervals(a, b, metric)
+            pairs.append(_pair((names[a], names[b], metric), x, y, intervals, method, higher))
     return pairs
 
 
-def _why_none(two: Mapping[str, tuple[int, float]], log: int) -> str:
-    """The reason why two policies, with their longest queues and their sources, have no interval; empty if they have
-    one.
-    """
-    longest = max(two, key=lambda name: two[name][0])
-    fewest = min(two, key=lambda name: two[name][1])
-    if two[longest][0] > LONGEST_QUEUE * log:
-        queue = f"the queue under {longest} stays non-empty for {span_text(two[longest][0])}"
-        return f"{NONE}: {queue}, too long for a log of {span_text(log)}"
-    if two[fewest][1] < FEWEST_SOURCES:
-        return f"{NONE}: the longest waits under {fewest} come from too small a part of the log"
-    return ""
+@dataclass(frozen=True, eq=False, slots=True)
+class PairedLog:
+    """One log under several policies; sequences are by policy."""
+
+    names: Sequence[str]
+    blocks: Blocks
+    demand: Demand
+    values: Sequence[Mapping[str, Value]]  # by metric
+    queues: Sequence[int]  # the longest, microseconds
+
+    @classmethod
+    def of(
+        cls, names: Sequence[str], counted: Sequence[Counted], procs: Ints, cpus: int, seed: int = 0
+    ) -> "PairedLog | str":
+        """As for `pairs_of_log`, or a text that says why no two policies can have an interval."""
+        if not counted:
+            return f"{NONE}: nothing ran"
+        blocks = Blocks.of(counted[0].submit, seed)
+        if isinstance(blocks, str):
+            return blocks
+        run = counted[0].run.astype(np.float64)
+        demand = Demand.of(counted[0].submit, procs * run, run, cpus)
+        values = [values_of(blocks, each) for each in counted]
+        return cls(names, blocks, demand, values, [longest_queue(each) for each in counted])
+
+    def change(self, a: int, b: int, metric: str) -> Change:
+        """From b to a, which have an interval."""
+        return Change.of(self.values[a][metric], self.values[b][metric], self.demand)
+
+    def why_none(self, a: int, b: int, metric: str) -> str:
+        """The reason why two policies have no interval; empty if they have one."""
+        why = f"fewer than {FEWEST_JOBS:,} jobs" if len(self.blocks.part) < FEWEST_JOBS else ""
+        why = why or self._too_long(a, b) or self._too_little() or self._too_few(a, b, metric)
+        return why and f"{NONE}: {why}"
+
+    def _too_little(self) -> str:
+        """What the jobs of the log do not show, under whatever policy."""
+        if self.demand.bursts < FEWEST_BURSTS:
+            bursts = max(1, math.floor(self.demand.bursts))
+            only = f"{bursts} independent {'burst' if bursts == 1 else 'bursts'}"
+            return f"the work arrives as unevenly as in {only}, fewer than {FEWEST_BURSTS:.0f}"
+        if self.demand.headroom < LEAST_HEADROOM:
+            load, error = self.demand.load, self.demand.load * self.demand.error
+            return f"the offered load, {load:.2f} with a standard error of {error:.2f}, is too close to a full machine"
+        if self.demand.tail < LIGHTEST_TAIL:
+            return "a few jobs run so much longer than all others that a longer log would have longer ones still"
+        return ""
+
+    def _too_long(self, a: int, b: int) -> str:
+        """A queue that may grow all along."""
+        shorter, longer = sorted((b, a), key=lambda p: self.queues[p])
+        queue, log = self.queues[longer], self.blocks.log
+        stays = f"the queue under {self.names[longer]} stays non-empty for {span_text(queue)}"
+        if queue > LONGEST_QUEUE * log:
+            return f"{stays}, too long for a log of {span_text(log)}"
+        if queue > ONE_LONG_QUEUE * log and queue > 2 * self.queues[shorter]:
+            other = f"{span_text(self.queues[shorter])} under {self.names[shorter]}"
+            return f"{stays}, too long for a log of {span_text(log)} and more than twice the {other}"
+        return ""
+
+    def _too_few(self, a: int, b: int, metric: str) -> str:
+        """A difference, or longest waits, of a small part of the log."""
+        of_a, of_b = self.values[a][metric], self.values[b][metric]
+        for policy, value in ((b, of_b), (a, of_a)):
+            if value.sources < FEWEST_SOURCES:
+                return f"the longest waits under {self.names[policy]} come from too small a part of the log"
+        parts = effective(of_a.parts - of_b.parts)
+        if not parts:
+            return "no part of the log tells the policies apart"
+        if parts < FEWEST_PARTS or not of_a.value or not of_b.value:
+            return "the difference comes from too small a part of the log"
+        return ""
+
+    def intervals(self, a: int, b: int, metric: str) -> list[Interval]:
+        """The intervals of the difference and of the relative difference.
+
+        The difference is the lesser value times what the ratio takes from or adds to it; it is as uncertain as both.
+        """
+        of_a, of_b = self.values[a][metric], self.values[b][metric]
+        ratio = [_rounded(each) for each in self.change(a, b, metric).interval(self.blocks)]
+        lesser = min(of_a, of_b, key=lambda value: value.value)
+        low, high = self.blocks.interval(lesser.pull / lesser.value)
+        least = lesser.value * _rounded(math.exp(max(-_FARTHEST, low)))
+        most = lesser.value * _rounded(math.exp(min(_FARTHEST, high + _LEVEL * self.demand.sway)))
+        lower, upper = (_rounded(-math.expm1(-each) if lesser is of_a else math.expm1(each)) for each in ratio)
+        difference = (lower * (most if lower < 0 else least), upper * (most if upper > 0 else least))
+        relative = [_rounded(math.expm1(each)) for each in ratio]
+        return [difference, (relative[0], relative[1])]
+
+    def always_higher(self, a: int, b: int, metric: str) -> str | None:
+        """The policy whose jobs of every block have a clearly higher value."""
+        if self.blocks.jobs.min() < FEWEST_IN_BLOCK:
+            return None
+        mine, its = (self.values[p][metric].parts.reshape(BLOCKS, -1).sum(axis=1) for p in (a, b))
+        if np.all(mine > CLEAR * its):
+            return self.names[a]
+        return self.names[b] if np.all(its > CLEAR * mine) else None
 
 
-def _wider_for_queues(share: float) -> float:
-    """Factor by which intervals widen where a queue lasts for this share of the log: the rest is what tells of others.
-
-    Measured: docs/reference/metrics.md.
-    """
-    return 1 / math.sqrt(1 - share)
-
-
-def _intervals(
-    blocks: Blocks, a: tuple[float | None, Value], b: tuple[float | None, Value], wider: float
-) -> list[Interval]:
-    """The intervals of the difference, and of the relative difference on a logarithmic scale."""
-    (x, of_x), (y, of_y) = a, b
-    if x is None or y is None:
-        return [NO_INTERVAL] * 2
-    low, high = blocks.interval(of_x.pull - of_y.pull)
-    intervals: list[Interval] = [(x - y + wider * low, x - y + wider * high)]
-    if not x or not y:
-        return [*intervals, (-1.0, -1.0)]
-    factors = blocks.interval(of_x.pull / x - of_y.pull / y)
-    low, high = (float(f"{math.expm1(min(wider * each, _FARTHEST)):.10g}") for each in factors)
-    return [*intervals, ((x - y + x * low) / y, (x - y + x * high) / y)]
+def _rounded(value: float) -> float:
+    """To 10 digits, so that the last bits of a logarithm do not show."""
+    return float(f"{value:.10g}")
 
 
 def _paired(metrics: Metrics) -> list[str]:
@@ -320,7 +288,7 @@ def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metri
             x, y = (np.array([pair[k] for pair in whole], np.float64) for k in (0, 1))
             n, change = len(whole), x - y
             method = f"t interval, {n} replications"
-            intervals: list[tuple[float | None, float | None]] = [NO_INTERVAL] * 2
+            intervals: list[Interval] = [NO_INTERVAL] * 2
             if n < 2:
                 method = f"{NONE}: fewer than 2 replications have a value"
             else:
@@ -344,6 +312,7 @@ def _pair(
     y: float | None,
     intervals: Sequence[Interval],
     method: str,
+    always_higher: str | None = None,
 ) -> Pair:
     a, b, metric = names
     difference = None if x is None or y is None else x - y
@@ -353,5 +322,5 @@ def _pair(
         relative_low = relative_high = None
     return Pair(
         a=a, b=b, metric=metric, difference=difference, relative=relative, low=low, high=high, method=method,
-        relative_low=relative_low, relative_high=relative_high,
+        relative_low=relative_low, relative_high=relative_high, always_higher=always_higher,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from backfill.analysis.metrics import Counted
-from backfill.analysis.paired import Blocks, Value, pairs_of_log, values_of
+from backfill.analysis.paired import Change, PairedLog, pairs_of_log
 from backfill.analysis.weeks import WEEK
 from backfill.api import run_spec
 from backfill.model.errors import WorkloadError
@@ -39,7 +39,7 @@ class Row:
 
     values: Mapping[str, Numbers]  # by policy
     changes: Mapping[str, Mapping[str, Estimate]]  # by policy and metric, relative to the first policy
-    parts: Mapping[str, Mapping[str, Value]]  # of the same changes, for those that have an interval
+    parts: Mapping[str, Mapping[str, Change]]  # the same changes, if they have an interval
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,7 +64,7 @@ class LogSweep:
         difference = changes[0] - changes[1]
         if parts[0] is None or parts[1] is None:
             return Estimate(difference, -np.inf, np.inf, 1)
-        return Estimate(difference, *parts[0].less(parts[1]).interval(), 1)
+        return Estimate(difference, *parts[0].apart(parts[1]), 1)
 
     def gain(self, load: float, policy: str, metric: str) -> float:
         """How much less than under the first policy, relative to it."""
@@ -95,21 +95,22 @@ class LogTask:
         results = [run_spec(log, pool, spec) for spec in self.specs.values()]
         base, *others = self.specs
         counted = [Counted.of(log, result.schedule) for result in results]
-        blocks = Blocks.of(counted[0].submit)
-        values = [{} if isinstance(blocks, str) else values_of(blocks, each) for each in counted]
+        procs = log.jobs.procs[counted[0].rows]
+        paired = PairedLog.of(list(self.specs), counted, procs, CPUS)
         changes: dict[str, dict[str, Estimate]] = {}
-        parts: dict[str, dict[str, Value]] = {}
+        parts: dict[str, dict[str, Change]] = {}
         for i, policy in enumerate(others, 1):
-            pairs = pairs_of_log((base, policy), (results[0].metrics, results[i].metrics), (counted[0], counted[i]))
+            two = (results[0].metrics, results[i].metrics)
+            pairs = pairs_of_log((base, policy), two, (counted[0], counted[i]), procs, CPUS)
             changes[policy] = {
                 pair.metric: _estimate(pair.relative, pair.relative_low, pair.relative_high)
                 for pair in pairs
                 if pair.metric in METRICS
             }
             parts[policy] = {
-                metric: values[i][metric].relative_to(values[0][metric])
+                metric: paired.change(i, 0, metric)
                 for metric, change in changes[policy].items()
-                if change.bounded and values[0][metric].value
+                if change.bounded and not isinstance(paired, str)
             }
         kept = (*METRICS, "rejected_jobs")
         numbers = {

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from backfill.analysis.blocks import BLOCKS
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
 from backfill.model.spans import NONE
@@ -39,7 +40,7 @@ class Difference:
     relative: str
     relative_interval: str
     drawn: Drawn
-    method: str
+    why: str  # there is no interval; empty if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +97,17 @@ def _difference(pair: Pair, values: dict[str, Metrics], reach: float, unit: str 
         value_b=b,
         value_a=a,
         difference=_signed(difference, pair.difference),
-        interval=NONE if pair.low is None else f"{_signed(low, pair.low)} to {_signed(high, pair.high)}",
+        interval=_without(pair) if pair.low is None else f"{_signed(low, pair.low)} to {_signed(high, pair.high)}",
         relative=_percent(pair.relative),
-        relative_interval=_between(pair.relative_low, pair.relative_high),
+        relative_interval=_without(pair) if pair.low is None else _between(pair.relative_low, pair.relative_high),
         drawn=Drawn(*(_place(x, reach) for x in (pair.relative, pair.relative_low, pair.relative_high))),
-        method=pair.method,
+        why=pair.method if pair.low is None else "",
     )
+
+
+def _without(pair: Pair) -> str:
+    """What is certain without an interval."""
+    return f"{pair.always_higher} higher in each of {BLOCKS} parts" if pair.always_higher else NONE
 
 
 def _signed(text: str, value: float | None) -> str:

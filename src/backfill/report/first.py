@@ -11,7 +11,7 @@ from backfill.analysis.paired import Pair
 from backfill.model.spans import span
 from backfill.report.findings import Findings
 from backfill.report.reality import Reality
-from backfill.report.sentences import users_longer
+from backfill.report.sentences import but_always, users_longer
 from backfill.report.values import cut, heading, share_text, texts, without_cpus
 
 DECIDES = "mean_wait_s"
@@ -224,7 +224,7 @@ class _Two:
         if pair is None or self._change(self.other) is not None or pair.difference in (None, 0):
             return []
         why = pair.method.partition(": ")[2] or pair.method
-        return [Markup("There is no 95% interval: {}.").format(why)]
+        return [Markup("There is no 95% interval: {}{}.").format(why, but_always(pair))]
 
     @property
     def _worst(self) -> list[Markup]:

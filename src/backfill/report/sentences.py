@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from backfill.analysis.blocks import BLOCKS
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
 from backfill.model.spans import span
@@ -48,7 +49,7 @@ def _change(wait: Pair, unit: str) -> str:
     side = -1 if wait.relative < 0 else 1
     said = f"waits {_share(side * wait.relative)} {'less' if side < 0 else 'more'} than {wait.b}"
     if wait.relative_low is None or wait.relative_high is None:
-        return f"{said} ({wait.method})"
+        return f"{said} ({wait.method}{but_always(wait)})"
     low, high = sorted((side * wait.relative_low, side * wait.relative_high))
     if _share(wait.relative) == NOTHING:
         return f"waits as long as {wait.b}, within {_share(max(-low, high))}"
@@ -56,6 +57,11 @@ def _change(wait: Pair, unit: str) -> str:
         return f"{said} (95% interval {_share(low)} to {_share(high)})"
     ends = _signed(wait.relative_low), _signed(wait.relative_high)
     return f"{said} (95% interval {ends[0]} to {ends[1]}: no clear difference)"
+
+
+def but_always(wait: Pair) -> str:
+    """`; but fcfs waits longer in each of 8 parts of the log`, if so much is certain without an interval."""
+    return f"; but {wait.always_higher} waits longer in each of {BLOCKS} parts of the log" if wait.always_higher else ""
 
 
 def _signed(relative: float) -> str:

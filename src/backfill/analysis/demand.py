@@ -1,0 +1,89 @@
+"""How much the submitted work of one log tells about other logs of the same users.
+
+Jobs come in batches, sessions, days and campaigns, and a few of them ask for most of the work. What counts is the
+number of independent bursts, not of jobs: with n of them the load of another such log differs by a share of about
+1 / sqrt(n), and waits differ by far more.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from backfill.analysis.blocks import ordered_sum, windows
+from backfill.model.workload import Floats, Ints
+
+_CUTS = (8, 16, 32, 64, 128)  # numbers of blocks, which show how work bunches over hours, days and weeks
+_PLACES = 4  # at which a block may begin
+_JOBS_PER_BLOCK = 4  # shorter blocks show nothing but single jobs
+_NEARLY_FULL = 0.1  # headroom
+_USUAL_TAIL, _HEAVIER = 2.5, 2.0
+_LONGEST, _VERY_LONGEST = 2.0, 0.5  # times the root of the number of jobs are looked at for the tail of run times
+_LIMIT = 3.0  # a greater exponent of the very longest means that run times have a limit, as that of a queue
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """How unevenly the work of a log arrives, and how heavy the tail of its run times is."""
+
+    bursts: float  # independent, of equal size, that would be as uneven as the work or the jobs of this log
+    tail: float  # exponent of the longest run times (Hill 1975); below 2 their variance has no limit
+    load: float = 0.0  # offered, as a share of all processors
+
+    @classmethod
+    def of(cls, submit: Ints, work: Floats, run: Floats, cpus: int = 0) -> "Demand":
+        """The demand of jobs submitted at these times.
+
+        submit: not all at once. work: processors x time, in the unit of submit. cpus: of the platform; 0: not known.
+        """
+        span = int(submit.max() - submit.min())
+        load = ordered_sum(work) / (cpus * span) if cpus else 0.0
+        bursts = min(_bursts(submit, each) for each in (work, np.ones(len(submit))) if each.any())
+        return cls(bursts, _tail(run), load)
+
+    @property
+    def error(self) -> float:
+        """The standard error of the load, as a share of it."""
+        return 1 / math.sqrt(self.bursts)
+
+    @property
+    def headroom(self) -> float:
+        """The share of the machine that is free at a load one standard error higher."""
+        return 1 - self.load * (1 + self.error)
+
+    @property
+    def sway(self) -> float:
+        """The error, and more of it near a full machine, where the load moves waits by more, and with a heavy tail."""
+        near = max(1.0, _NEARLY_FULL / self.headroom) if self.headroom > 0 else math.inf
+        return self.error * near * (1 + _HEAVIER * max(0.0, _USUAL_TAIL - self.tail))
+
+
+def _bursts(submit: Ints, amounts: Floats) -> float:
+    """The number of independent bursts of equal size that would be as uneven as what was submitted.
+
+    Of blocks of several lengths, the most uneven ones count. Source: batch means, Schmeiser 1982, Oper. Res. 30(3).
+    """
+    whole = ordered_sum(amounts)
+    uneven = ordered_sum((amounts / whole) ** 2)
+    first = int(submit.min())
+    span = int(submit.max()) - first
+    for blocks in (each for each in _CUTS if each * _JOBS_PER_BLOCK <= len(submit)):
+        parts = blocks * _PLACES
+        arrived = np.bincount((submit - first) // (span // parts + 1), amounts, parts).astype(np.float64)
+        sums = windows(arrived / whole - 1 / parts, _PLACES)
+        uneven = max(uneven, ordered_sum(sums**2) / len(sums) * blocks * blocks / (blocks - 1))
+    return 1 / uneven
+
+
+def _tail(run: Floats) -> float:
+    """The exponent of the longest run times, or of the very longest, if many of these are close to a limit."""
+    root = math.sqrt(len(run))
+    limited = _hill(run, _VERY_LONGEST * root)
+    return limited if limited >= _LIMIT else _hill(run, _LONGEST * root)
+
+
+def _hill(run: Floats, count: float) -> float:
+    """Hill's estimate from so many longest run times, of at least 1. Source: Hill 1975, Ann. Stat. 3(5), 1163-1174."""
+    longest = np.sort(np.maximum(run, 1.0))[-math.ceil(count) - 1 :]
+    excess = ordered_sum(np.log(longest / longest[0])) / max(1, len(longest) - 1)
+    return 1 / excess if excess > 0 else math.inf
