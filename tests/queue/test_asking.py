@@ -110,7 +110,7 @@ def test_a_copy_that_is_killed_at_once_ends_its_answer(tmp_path, monkeypatch):
     pipe = tmp_path / "answer.1"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    monkeypatch.setattr(questions.signal, "alarm", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(questions.WATCHDOG, "bound", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     copy = questions.aside(None, {"to": str(pipe), "question": {}})
     assert select.select([reader], [], [], PATIENCE_S)[0]
     assert os.read(reader, 1) == b""

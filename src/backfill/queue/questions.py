@@ -64,7 +64,7 @@ def aside(planner: Planner | None, asked: Facts) -> int:
         return pid
     code = 1
     try:
-        if asked["question"]["what"] == "switch":
+        if asked["question"].get("what") == "switch":
             WATCHDOG.bound(TRIAL_CPU_S, TRIAL_S)
         else:
             WATCHDOG.bound(CPU_MOST_S, MOST_S)
