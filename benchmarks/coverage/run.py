@@ -48,11 +48,11 @@ def means(counted: Counted) -> dict[str, float]:
     return {METRICS[0]: float(counted.wait.mean()) / SECOND, METRICS[1]: float(counted.bounded_slowdown.mean())}
 
 
-def truth(name: str, load: float) -> Truth:
+def truth(name: str, load: float, long_runs: int = LONG_RUNS) -> Truth:
     """The means of each policy in the long run, of those that have one."""
     runs: dict[str, list[dict[str, float]]] = {policy: [] for policy in POLICIES}
     endless = set()
-    for run in range(LONG_RUNS):
+    for run in range(long_runs):
         log = workload(name, load, LONG_JOBS, 10**6 + run)
         platform = Platform.of(log)
         for policy in (each for each in POLICIES if each not in endless):
@@ -171,13 +171,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--truth", action="store_true")
+    parser.add_argument("--long-runs", type=int, default=LONG_RUNS)
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     names = given.only or ([*HELD_OUT] if given.held_out else [*FAMILY, LUBLIN])
     known = json.loads(TRUTH.read_text()) if TRUTH.exists() else {}
     rows = []
     with ProcessPoolExecutor(given.workers) as pool:
-        todo = {(name, load): pool.submit(truth, name, load) for load in given.load for name in names
+        todo = {(name, load): pool.submit(truth, name, load, given.long_runs) for load in given.load for name in names
                 if given.truth or f"{name} {load}" not in known}  # fmt: skip
         for (name, load), future in todo.items():
             known[f"{name} {load}"] = future.result()
