@@ -13,7 +13,7 @@ from tests.compiled import runs_on
 
 from . import table, world
 from .easy import several_reservations
-from .machine import Machine
+from .machine import Machine, with_presence
 from .orders import ranked
 from .placement import held, place, whole
 from .words import Decision, Event, Job, Node, Platform, Policy, View
@@ -475,6 +475,7 @@ def test_with_events_never_more_is_held_than_there_is(name, given_case, lost, ki
         return
     overrun = "kill" if kill else "extend"
     rows = world.run(case.jobs, case.platform, watched(POLICIES[name]), overrun=overrun, events=events, lost=lost)
+    case = Case(*with_presence(case.jobs, case.platform))
     assert_lawful(case, events, rows)
     assert lost == "requeue" or not any(
         row.state != r.how for row in rows for r in row.runs[:-1] if r.how == "NODE_FAIL"
