@@ -282,11 +282,11 @@ class World:
         return min([*times, *(event.time for event in list(self.events)[:1])], default=None)
 
     def unnoticed(self, event: Event) -> bool:
-        """It is about a job that is over or to come, and no other job can come sooner for it."""
+        """It is about a job that is to come, and no other job can come sooner for it."""
         if event.kind not in ("cancel", "walltime", "priority"):
             return False
         followed = event.kind == "cancel" and any(event.job in job.after for job in self.jobs)
-        return event.job in self.gone | self.rejected or (event.job in self.to_come and not followed)
+        return event.job in self.to_come and not followed
 
     def next_of_others(self) -> Time | None:
         """When something happens next that is no event of the file."""

@@ -20,28 +20,14 @@ from backfill.core.transitions import (
     set_capacity,
     set_copies,
 )
-from backfill.core.world import (
-    ANNOUNCE,
-    CANCEL,
-    CAPACITY,
-    CLOSE,
-    COPIES,
-    DOWN,
-    NEW_PRIORITY,
-    NEW_WALLTIME,
-    NOT_YET,
-    OPEN,
-    TIMEOUT,
-    UP,
-    close_job,
-    finish,
-    forget,
-    set_end,
-    write_off,
-)
+from backfill.core.world import NOT_YET, TIMEOUT, close_job, finish, forget, set_end, write_off
 from backfill.model import schedule
 
 CANCELLED, NODE_FAIL = np.int8(schedule.CANCELLED), np.int8(schedule.NODE_FAIL)
+
+# What the file of events asks for, step by step: windows are announced, begin and end.
+ACTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "copies", "announce", "open", "close")
+CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, OPEN, CLOSE = range(10)
 WHOLE = np.int64(-1)  # as a resource: all of the node
 
 

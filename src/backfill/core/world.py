@@ -24,10 +24,6 @@ NOT_YET = RUNNING  # outcome of a job that is not over
 
 LATEST = np.int64(units.LATEST)
 
-# What the file of events asks for, step by step: windows are announced, begin and end. The first three are about a job.
-ACTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "copies", "announce", "open", "close")
-CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, OPEN, CLOSE = range(10)
-
 WORLD = [
     ("stepping", int64),  # --ties step: one pass per event
     ("overrun", int64),  # --overrun extend: a job stays beyond its walltime, and its limit is an event
@@ -83,7 +79,7 @@ WORLD = [
     ("over_run", int64[::1]),
     ("overs", int64),
     # the file of events, in order of time
-    ("act", int64[:, ::1]),  # (acts, 8): time, what (ACTS), job, node, resource or licence, value, until, amount
+    ("act", int64[:, ::1]),  # (acts, 8): time, what (acts.ACTS), job, node, resource or licence, value, until, amount
     ("act_priority", float64[::1]),  # (acts,): that it gives
     ("do_act", int64),  # address of acts.do_act, which does the next one
     ("acts", int64),  # done so far
@@ -117,31 +113,9 @@ def next_instant(state, world):
     if t < FUTURE or state.queue.waiting > 0:
         if state.batch.timed > 0:
             t = min(t, state.batch.timers[0])
-        if world.acts_left > 0 and world.act[world.acts, 0] < t:
-            _do_unnoticed(state, world, t)
         if world.acts_left > 0:
             t = min(t, world.act[world.acts, 0])
     return max(t, state.now)
-
-
-@apart()
-def _do_unnoticed(state, world, t):
-    """Do what the file of events asks for before t as far as nothing comes of it yet, so that it makes no pass."""
-    while world.acts_left > 0 and world.act[world.acts, 0] < t and _is_unnoticed(state, world):
-        call(world.do_act, state, world)
-
-
-@kernel()
-def _is_unnoticed(state, world):
-    """Whether the next line of the file of events is about a job that is over, or is not submitted yet.
-
-    A cancel of a job that others come after may let these go.
-    """
-    what, job = world.act[world.acts, 1], world.act[world.acts, 2]
-    if what > NEW_PRIORITY:
-        return False
-    alone = what != CANCEL or world.after_first[job] == world.after_first[job + 1]
-    return world.outcome[job] != NOT_YET or (job >= state.jobs.count and alone)
 
 
 @kernel(inline=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from backfill.core.world import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
+from backfill.core.acts import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
 from backfill.model import events
 from backfill.model.events import BoundEvents
 from backfill.model.units import NEVER
@@ -15,18 +15,24 @@ OF_JOBS = {events.CANCEL: CANCEL, events.WALLTIME: NEW_WALLTIME, events.PRIORITY
 OF_NODES = {events.DOWN: DOWN, events.UP: UP}
 
 
-def acts(bound: BoundEvents, resources: int, place: Ints) -> tuple[Ints, Floats]:
+def acts(bound: BoundEvents, resources: int, place: Ints, jobs: Jobs) -> tuple[Ints, Floats]:
     """The steps, (steps, 8) in the columns of World.act, and the priority that each gives.
 
-    resources: how many the platform states, behind which events number licences. place: where the core has each job of
-    the workload. A window is announced, begins and ends.
+    resources: how many the platform states, behind which events number licences. jobs: in the core's order; place:
+    where it has each job of the workload. A window is announced, begins and ends.
+
+    What happens to a job before its submit comes at the first submit of all, so that it makes no pass of its own: no
+    policy sees the job before. A cancel does so unless others come after the job, as these may be let go by it.
     """
-    steps_found: list[tuple[tuple[int, int, int], list[int], float]] = []
+    submit, first = jobs.submit, int(jobs.submit.min(initial=NEVER))
+    followed = np.isin(np.arange(len(jobs)), jobs.after.items)
+    steps_found: list[tuple[tuple[int, int, int, int], list[int], float]] = []
 
     def add(when: int, phase: int, what: int, *, job: int = -1, node: int = -1, k: int = -1, value: int = 0,
             until: int = 0, amount: int = 0, priority: float = 0.0) -> None:  # fmt: skip
-        row = [when, what, job, node, k, value, until, amount]
-        steps_found.append(((when, phase, len(steps_found)), row, priority))
+        early = what <= NEW_PRIORITY and when <= submit[job] and not (what == CANCEL and followed[job])
+        row = [first if early else when, what, job, node, k, value, until, amount]
+        steps_found.append(((row[0], phase, when, len(steps_found)), row, priority))
 
     columns = (bound.time, bound.kind, bound.job, bound.resource, bound.value, bound.until, bound.amount)
     rows = zip(*(column.tolist() for column in columns), bound.priority.tolist(), strict=True)

@@ -358,7 +358,7 @@ def sorter() -> Any:
 def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) -> Any:
     jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
     stated = len(platform.resources) - (PRESENCE in platform.resources)
-    steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, stated, begun.place)
+    steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, stated, begun.place, jobs)
     n = len(jobs)
     after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
     nodes, runs = len(platform.nodes), max(n, 1)
