@@ -34,6 +34,7 @@ WORLD = [
     ("runtime", int64[::1]),  # how long a job will hold its nodes at speed 1
     ("kill", int64[::1]),  # how long it may hold them
     # what it asks for, in arrays that are not the State's
+    ("need", int64[:, ::1]),  # (jobs, k) of the whole job; no rows among nodes
     ("tasks", int64[::1]),
     ("demand", int64[:, ::1]),  # (jobs, k) per task
     ("licence_first", int64[::1]),  # (jobs + 1,): its licences and limits are items licence_first[j] to [j + 1]
@@ -461,10 +462,9 @@ def write_down(state, world, run):
     if state.machine.pool:
         job = np.int64(state.runs.job[run])
         for k in range(state.machine.resources):
-            amount = world.tasks[job] * world.demand[job, k]
-            world.book[0, k] -= amount
-            if amount > 0 and world.book[0, k] < 0:
-                fail(state, OVERBOOKED, job, k, amount, world.book[0, k] + amount)
+            world.book[0, k] -= world.need[job, k]
+            if world.need[job, k] > 0 and world.book[0, k] < 0:
+                fail(state, OVERBOOKED, job, k, world.need[job, k], world.book[0, k] + world.need[job, k])
         return
     _turn_page(state, world, run, np.int64(-1))
 
@@ -475,7 +475,7 @@ def write_off(state, world, run):
     if state.machine.pool:
         job = state.runs.job[run]
         for k in range(state.machine.resources):
-            world.book[0, k] += world.tasks[job] * world.demand[job, k]
+            world.book[0, k] += world.need[job, k]
         return
     _turn_page(state, world, run, np.int64(1))
 

@@ -297,6 +297,7 @@ def live_on(
         submit=state.jobs.submit,
         runtime=column(runtime),
         kill=state.jobs.walltime[:n].copy(),
+        need=state.jobs.need,
         tasks=state.jobs.tasks,
         demand=state.jobs.demand,
         licence_first=state.jobs.licence_first,

@@ -374,6 +374,7 @@ def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) ->
         submit=column(jobs.submit),
         runtime=column(jobs.runtime),
         kill=column(jobs.walltime),
+        need=jobs.tasks[:, None] * jobs.demand if platform.is_pool else zeros(0, 1),
         tasks=column(jobs.tasks),
         demand=column(jobs.demand),
         licence_first=column(jobs.licences.first),
