@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -106,7 +107,9 @@ def test_a_trial_ends_when_nobody_waits_for_it_any_more(live):
     some = live.until(lambda: alive(questions(live)))
     live.kill(asks.pid)
     asks.wait()
-    live.until(lambda: not alive(some), seconds=8)  # its own limit is later
+    begun = time.monotonic()
+    live.until(lambda: not alive(some))
+    assert time.monotonic() - begun < 14  # its own limit is twice as late
 
 
 def test_the_compiler_is_no_part_of_what_a_policy_takes():

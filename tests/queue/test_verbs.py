@@ -294,4 +294,4 @@ def test_commands_that_wait_when_the_daemon_stops_run_a_few_at_a_time(live):
     running = [*accumulate(1 if line == "+" else -1 for line in (live.folder / "times").read_text().split())]
     assert (len(running), running[-1]) == (60, 0)
     assert 2 <= max(running) <= notices.AT_ONCE
-    live.until(lambda: not processes.belonging({"BACKFILL_HOME": str(live.folder)}), 60)
+    live.until(lambda: not processes.belonging({"BACKFILL_HOME": str(live.folder)}))
