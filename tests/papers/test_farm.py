@@ -118,7 +118,7 @@ def cluster(tmp_path):
     processes = [start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")]
     processes += [start("worker", "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(2)]
     try:
-        until(told.exists)
+        until(lambda: told.exists() and told.read_text().endswith("}"))  # it is there before it is whole
         yield json.loads(told.read_text())["address"], *processes
     finally:
         for process in processes:

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -16,7 +15,7 @@ from backfill.queue import home
 from backfill.queue.link import PlannerLink
 from backfill.queue.printing import changed_text, unchanged_text
 from backfill.queue.shown import queue_rows
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, completed
 from tests.queue.conftest import PYTHON
 from tests.queue.virtual import SECOND, Virtual
 
@@ -321,9 +320,8 @@ def test_an_answer_that_does_not_come_says_why(tmp_path, monkeypatch):
         link.question(tmp_path, {"what": "eta"}, told.append)
         await asyncio.gather(*link._tasks)
 
-    with ThreadPoolExecutor(1) as thread:  # tests of a browser leave a loop in this one
-        for error in (TimeoutError(), OSError("see daemon.log")):
-            thread.submit(asyncio.run, ask(error)).result()
+    for error in (TimeoutError(), OSError("see daemon.log")):
+        completed(ask(error))
     assert [answer["error"]["message"] for answer in told] == [
         "there is no answer: the planner took too long; see daemon.log", "there is no answer: see daemon.log"
     ]  # fmt: skip

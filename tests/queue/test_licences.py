@@ -1,22 +1,15 @@
 """What the command of a licence prints."""
 
-import asyncio
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from backfill.queue.licences import Licence, ask, counts
+from tests.patience import completed
 
 
 def licence(*command, timeout=60.0):
     return Licence("matlab", [*command], 30, timeout, margin=1)
-
-
-def answered(one):
-    """What it prints; in a thread, as tests of pages leave an event loop running in this one."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(ask(one))).result()
 
 
 def test_what_others_use_is_not_ours():
@@ -45,6 +38,6 @@ def test_anything_else_is_refused(text):
 )
 def test_a_command_that_fails_says_how(code, timeout, said):
     with pytest.raises(ValueError, match=said):
-        answered(licence(sys.executable, "-c", code, timeout=timeout))
+        completed(ask(licence(sys.executable, "-c", code, timeout=timeout)))
     with pytest.raises(ValueError, match="No such file"):
-        answered(licence("/no/such/command"))
+        completed(ask(licence("/no/such/command")))

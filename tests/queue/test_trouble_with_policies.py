@@ -11,6 +11,7 @@ import pytest
 
 from backfill.queue import link, processes
 from backfill.queue.link import OUTSIDE
+from tests.patience import completed
 from tests.queue.conftest import PYTHON
 
 HEAD = "import os, time\nimport backfill as bf\n\n\n@bf.policy({name!r}, compiled=False)\ndef {name}(view):\n"
@@ -150,7 +151,7 @@ def heard(monkeypatch, *steps, blamed=False):
         finally:
             await made.wait()
 
-    return asyncio.run(work())
+    return completed(work())
 
 
 def test_a_planner_that_compiles_may_be_silent_for_long(monkeypatch):
