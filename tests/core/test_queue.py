@@ -9,7 +9,7 @@ from backfill import policies
 from backfill.core import queue as fast
 from backfill.core.kernel import kernel
 from backfill.core.places import BLOCK, CLASSES, DEEP, SHALLOW
-from backfill.core.setup import new_state
+from backfill.core.setup import state_of
 from backfill.model.platform import Platform
 from backfill.model.workload import Jobs
 from tests.reference.queue import Asked, Queue
@@ -102,7 +102,7 @@ class Both:
         policy = policies.get("easy").like("queue", order=order, tried=tried, settable=(), binds=False)
         names = {f"r{k}": 1_000 for k in range(1, resources)}
         pool = Platform.pool(1_000, **names)
-        self.fast = new_state(jobs, pool, policy, policy.values({}), estimate=self.walltime.copy())
+        self.fast = state_of(jobs, pool, policy, policy.values({}), estimate=self.walltime.copy())
         keys = {
             "fcfs": lambda job: submit[job],
             "sjf": lambda job: self.walltime[job],

@@ -8,14 +8,14 @@ SCRIPT = """
 import numpy as np
 from backfill import policies
 from backfill.core.random import mix, pick
-from backfill.core.setup import new_state
+from backfill.core.setup import state_of
 from backfill.model.platform import Platform
 from backfill.model.workload import Jobs
 
 policy = policies.get("fcfs")
 none = np.zeros(0, np.int64)
 jobs = Jobs(job=none, submit=none, runtime=none, walltime=none)
-state = new_state(jobs, Platform.pool(1), policy, policy.values({}), estimate=none, seed=5)
+state = state_of(jobs, Platform.pool(1), policy, policy.values({}), estimate=none, seed=5)
 print(hex(int(mix(0, 0))), hex(int(mix(0, 1))), [int(pick(state, 6)) for _ in range(20)])
 """
 

@@ -5,9 +5,9 @@ import pytest
 
 from backfill import policies
 from backfill.analysis.series import waiting_jobs
+from backfill.core.kinds import MOST
 from backfill.core.places import DEEP
-from backfill.core.setup import new_state
-from backfill.core.shapes import MOST
+from backfill.core.setup import state_of
 from backfill.model.platform import Platform
 from backfill.model.workload import Labels, Ragged, Workload
 from backfill.worlds.simulated import simulate
@@ -98,7 +98,7 @@ def test_what_is_counted_wrong_is_found(wrong):
 def test_there_are_few_shapes_and_none_asks_for_more_than_its_jobs(kind):
     workload, platform = flood_of(kind)
     jobs = workload.jobs
-    state = new_state(jobs, platform, policies.get("easy"), np.zeros(0), estimate=jobs.walltime.copy())
+    state = state_of(jobs, platform, policies.get("easy"), np.zeros(0), estimate=jobs.walltime.copy())
     shapes, of = state.free.shapes, np.asarray(state.jobs.shape)
     assert shapes.count <= MOST
     assert shapes.exact == KINDS[kind]

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from backfill.core.check import check as check_state
 from backfill.core.journal import BEGIN, DECIDE, NUMBERS, ON, PREEMPT, PUT, START, TICK
-from backfill.core.loop import decide_once, take_in
+from backfill.core.loop import take_in
 from backfill.core.record import zeros
 from backfill.core.transitions import do_again
-from backfill.core.view import View
 from backfill.worlds.simulated import begin as begin_simulation
 from backfill.worlds.simulated import simulate, sorter
 from tests.compiled import asked, policy, runs_on
 from tests.differential.test_twins import every_pass
+from tests.living import decide
 from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
 
 PER_RUN = ("job", "start", "limit", "end", "reason", "how")
@@ -69,8 +69,7 @@ def check(name, happening):
     done = simulate(workload, platform, chosen, params, asks, journal=True)
     assert not (done.journal[:, 0] == PREEMPT).any()
     lived, other = (begin_simulation(workload, platform, chosen, params, asks, None, True).state for _ in "ab")
-    view, arrange = View(lived, chosen.layout), sorter() if chosen.sorted_for_it else take_in
-    now = 0
+    arrange, now = sorter() if chosen.sorted_for_it else take_in, 0
     for row in np.ascontiguousarray(done.journal):
         now = int(row[1]) if row[0] == TICK else now
         do_again(lived, row)
@@ -78,12 +77,8 @@ def check(name, happening):
         if row[0] != DECIDE:
             continue
         before = int(lived.journal.rows)
-        for state in (lived, other):
-            arrange(state)
-        if chosen.compiled:
-            decide_once(chosen.entry, lived)
-        else:
-            chosen.decide(view)
+        decide(lived, chosen, arrange)
+        arrange(other)
         told(other, now, lived.journal.row[before : lived.journal.rows].copy())
         compare(lived, other)
         if not chosen.booked:  # nobody booked anything in a State without a policy

@@ -11,7 +11,7 @@ from backfill import policies
 from backfill.core.policy import Policy
 from backfill.core.queue import following, rewind
 from backfill.core.random import mix, pick
-from backfill.core.setup import new_state
+from backfill.core.setup import state_of
 from backfill.core.verbs import FIT, place, start
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
@@ -68,7 +68,7 @@ def test_every_seed_gives_a_schedule_of_its_own():
 
 
 none = np.zeros(0, np.int64)
-STATE = new_state(
+STATE = state_of(
     Jobs(job=none, submit=none, runtime=none, walltime=none),
     Platform.pool(1),
     policies.get("fcfs"),

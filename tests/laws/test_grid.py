@@ -12,9 +12,9 @@ from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME, REASONS
 from backfill.workloads.grid import POWERS, UNIFORM, grid
-from backfill.worlds.journal import feed_back
 from backfill.worlds.simulated import Options, simulate
 from tests.compiled import asked, policy
+from tests.living import feed_back
 from tests.reference import world
 from tests.reference.workloads import as_model, grid_cases
 

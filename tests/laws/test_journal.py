@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.core.journal import START
-from backfill.worlds.journal import feed_back
 from backfill.worlds.simulated import simulate
 from tests.compiled import asked, policy, runs_on
 from tests.differential.test_twins import every_pass
+from tests.living import feed_back
 from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
 
 

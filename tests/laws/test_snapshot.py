@@ -5,13 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.core.journal import DECIDE
-from backfill.core.loop import decide_once, take_in
 from backfill.core.snapshot import Snapshot
-from backfill.core.transitions import do_again
-from backfill.core.view import View
-from backfill.worlds.simulated import begin, simulate, sorter
+from backfill.worlds.simulated import begin, simulate
 from tests.compiled import asked, policy, runs_on
 from tests.differential.test_twins import every_pass
+from tests.living import feed, journal_of
 from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
 
 
@@ -23,29 +21,17 @@ def check(name, happening, chance):
     chosen, params = policy(name)
     journal = np.ascontiguousarray(simulate(workload, platform, chosen, params, asks, journal=True).journal)
     state = begin(workload, platform, chosen, params, asks, None, True).state
-    view, arrange = View(state, chosen.layout), sorter() if chosen.sorted_for_it else take_in
-
-    def live(rows):
-        for row in rows:
-            do_again(state, row)
-            if row[0] == DECIDE:
-                arrange(state)
-                if chosen.compiled:
-                    decide_once(chosen.entry, state)
-                else:
-                    chosen.decide(view)
-
     passes = np.flatnonzero(journal[:, 0] == DECIDE)
     if not len(passes):
         return
     middle = int(passes[int(chance * len(passes))]) + 1
-    live(journal[:middle])
+    feed(state, chosen, journal[:middle])
     aside = Snapshot(state)
-    live(journal[middle:])
-    first = state.journal.row[: state.journal.rows].copy()
+    feed(state, chosen, journal[middle:])
+    first = journal_of(state)
     aside.restore()
-    live(journal[middle:])
-    assert np.array_equal(state.journal.row[: state.journal.rows], first)
+    feed(state, chosen, journal[middle:])
+    assert np.array_equal(journal_of(state), first)
     assert np.array_equal(first, journal)
 
 

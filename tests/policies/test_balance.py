@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backfill.core.errors import NONE
-from backfill.core.setup import new_state
+from backfill.core.setup import state_of
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs
@@ -31,7 +31,7 @@ def scores(used, demands, capacity=10, fullness=True):
         nodes=("pool",), resources=names, capacity=np.full((1, k), capacity), speed=np.ones(1), site=np.zeros(1, int)
     )
     policy = get("bb").like("plain", compiled=False)
-    state = new_state(jobs, pool, policy, policy.values({}), estimate=jobs.walltime)
+    state = state_of(jobs, pool, policy, policy.values({}), estimate=jobs.walltime)
     share, there = np.array(used, float) / capacity, np.full(k, float(capacity))
     return [balance_score(state, there, share, job, fullness) for job in [*range(n), NONE]]
 

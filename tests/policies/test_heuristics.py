@@ -8,7 +8,7 @@ from numba import types
 
 from backfill.core.kernel import kernel
 from backfill.core.queue import take_in
-from backfill.core.setup import new_state
+from backfill.core.setup import state_of
 from backfill.core.state import PolicyT, StateT
 from backfill.core.transitions import release, submit, tick
 from backfill.model.platform import Platform
@@ -74,7 +74,7 @@ def waiting(asks, copies, **params):
         licences=tuple("abc"[: len(copies)]),
         copies=np.array(copies),
     )
-    state = new_state(jobs, platform, policy, policy.values(params), estimate=jobs.walltime)
+    state = state_of(jobs, platform, policy, policy.values(params), estimate=jobs.walltime)
     return state, jobs
 
 

@@ -12,6 +12,7 @@ from backfill.core.promises import NO_TIME
 from backfill.queue import feed, planner
 from backfill.queue.book import Event, Job
 from backfill.queue.estimates import Shown, accuracy, kept, widening
+from backfill.queue.feed import FACTS
 from backfill.queue.forecast import Arrivals, Coming, Links, RunTimes, links, live_on
 from backfill.queue.questions import answer
 from backfill.queue.rewind import Present
@@ -238,12 +239,12 @@ def test_jobs_come_in_the_future_as_they_came(tmp_path):
     arrivals = Arrivals.of(jobs, now, future)
     assert arrivals.many == len(jobs)
     coming = arrivals.coming(np.random.default_rng(1), now, 10 * arrivals.span)
-    assert len(coming.submit) == 1000  # no more are needed
-    assert (np.diff(coming.submit) >= 0).all()
-    assert coming.submit[0] > now
+    assert len(coming.jobs) == 1000  # no more are needed
+    assert (np.diff(coming.jobs.submit) >= 0).all()
+    assert coming.jobs.submit[0] > now
     cpus = sorted(job.need["cpus"] for job in jobs)
-    assert sorted(coming.need[: len(jobs), 0].tolist()) == cpus
-    assert sorted(set(coming.need[:, 0].tolist())) == sorted(set(cpus))
+    assert sorted(coming.jobs.demand[: len(jobs), 0].tolist()) == cpus
+    assert sorted(set(coming.jobs.demand[:, 0].tolist())) == sorted(set(cpus))
     assert Arrivals.of(jobs[:5], now, future) is None
 
 
@@ -257,9 +258,9 @@ def test_jobs_that_come_later_may_go_first_and_nothing_of_them_stays(tmp_path):
     row = future.rows[waiting]
     alone = live_on(future, walltime, Links(), queue.t)[row]
     present.restore()
-    one = np.array([queue.t + 50 * SECOND])
-    need, length = np.array([[4, 0, 0]]), np.array([60 * SECOND])
-    coming = Coming(one, need, length, length, np.zeros(1), np.zeros(1, np.int64))
+    facts = {**FACTS, "submit": queue.t + 50 * SECOND, "need": {"cpus": 4}, "walltime": 60 * SECOND}
+    jobs, machine, _ = future.translated([(1000, facts)])
+    coming = Coming(jobs, machine, jobs.walltime)
     starts = live_on(future, walltime, Links(), queue.t, coming=coming)
     assert len(starts) == future.jobs
     present.restore()

@@ -33,7 +33,7 @@ from backfill.core.search import ONLY, earliest_as_before, earliest_of_gang, ear
 from backfill.core.seating import POWER, seat_by_rule
 from backfill.core.wall import verb
 from backfill.model.platform import Platform
-from backfill.model.workload import Ints, Jobs
+from backfill.model.workload import Ints
 
 LEVELS = 16  # at most
 
@@ -68,20 +68,23 @@ PLAN = [
 Plan, PlanT = record("Plan", PLAN, globals())
 
 
-def new_plan(platform: Platform, jobs: Jobs, need: Ints, shapes: int) -> Any:
-    """All of a platform is free for ever. need: of whole jobs, of the first resource. shapes: how many there are."""
-    simple = platform.is_pool
+def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: int, need: Ints) -> Any:
+    """All of a platform is free for ever. There is room for so many jobs and shapes.
+
+    simple: whether it is a pool. copies: of licences and accounts, shape (l, 1). need: of whole jobs, of the first
+    resource, to choose levels by.
+    """
     levels = _levels(need) if simple else zeros(1)
     return Plan(
         nodes=new_profile(column(platform.capacity)),
-        licences=new_profile(column(platform.copies.reshape(-1, 1))),
+        licences=new_profile(copies),
         total=new_profile(column(platform.capacity.sum(axis=0, keepdims=True))),
         live=0,
         fits=0,
         hold_place=0,
         book_start=0,
-        first=zeros(1 if simple else len(jobs)),
-        many=np.zeros(1 if simple else len(jobs), np.int32),
+        first=zeros(1 if simple else jobs),
+        many=np.zeros(1 if simple else jobs, np.int32),
         pairs=zeros(SMALL, 2),
         pairs_used=0,
         grown=new_grown(1 if simple else len(platform.nodes), shapes),
@@ -90,10 +93,10 @@ def new_plan(platform: Platform, jobs: Jobs, need: Ints, shapes: int) -> Any:
         rooms=zeros(2, len(levels), BUCKETS),
         rooms_need=levels,
         rooms_since=zeros(len(levels)),
-        rooms_level=np.zeros(len(jobs), np.int8),
+        rooms_level=np.zeros(jobs, np.int8),
         rooms_low=0,
         rooms_high=len(levels) - 1,
-        rooms_origin=int(jobs.submit.min(initial=FUTURE)),
+        rooms_origin=int(FUTURE),
         rooms_shift=FINEST,
         rooms_last=FEW - 1,
     )

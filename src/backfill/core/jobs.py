@@ -8,13 +8,9 @@ from typing import Any
 
 import numpy as np
 from numba import float64, int8, int32, int64
-from numpy.typing import NDArray
 
-from backfill.core.placement import NODE
-from backfill.core.record import column, own_column, record
-from backfill.model.platform import Platform
+from backfill.core.record import SMALL, record, zeros
 from backfill.model.workload import Ints
-from backfill.model.workload import Jobs as Table
 
 JOBS = [
     ("rows", int64),  # that the arrays have room for
@@ -48,81 +44,32 @@ Jobs, JobsT = record("Jobs", JOBS, globals())
 LicenceItems = tuple[Ints, Ints, Any, Ints]
 
 
-def new_jobs(
-    jobs: Table, need: Ints, bound: Ints, estimate: Ints, licences: LicenceItems, shape: Ints, place: NDArray[np.int8]
-) -> Any:
-    """The table of a log, of which nothing is submitted yet. estimate: what policies see as the walltime.
-
-    What the book of the world, the checker and the metrics read is copied, so that no policy can write to theirs.
-    """
-    first, items, counts, limits = licences
+def new_jobs(rows: int, resources: int, pool: bool) -> Any:
+    """Room for so many jobs, of which none is known yet. Entry (entry.py) fills the rows."""
     return Jobs(
-        rows=len(jobs),
+        rows=rows,
         count=0,
-        submit=own_column(jobs.submit),
-        walltime=own_column(estimate),
-        tasks=own_column(jobs.tasks),
-        demand=own_column(jobs.demand),
-        need=need,
-        spread=own_column(jobs.spread, np.int8),
-        alone=((jobs.spread == NODE) | (jobs.tasks == 1)).astype(np.int8),
-        bound=column(bound, np.int32),
+        submit=zeros(rows),
+        walltime=zeros(rows),
+        tasks=zeros(rows),
+        demand=zeros(rows, resources),
+        need=zeros(rows, resources),
+        spread=np.zeros(rows, np.int8),
+        alone=np.zeros(rows, np.int8),
+        bound=np.zeros(rows, np.int32),
         sets=0,
-        shape=column(shape, np.int8),
-        place=place,
-        deadline=own_column(jobs.deadline),
-        priority=column(jobs.priority, np.float64),
-        admin_priority=column(jobs.admin_priority, np.float64),
-        user=own_column(by_appearance(jobs.user.codes), np.int32),
-        group=own_column(by_appearance(jobs.group.codes), np.int32),
-        project=own_column(by_appearance(jobs.project.codes), np.int32),
-        licence_first=first,
-        licence=items,
-        licence_count=counts,
-        after_first=column(jobs.after.first),
-        after=column(jobs.after.items),
-        limit_first=limits,
+        shape=np.zeros(0 if pool else rows, np.int8),
+        place=np.zeros(rows, np.int8),
+        deadline=zeros(rows),
+        priority=np.zeros(rows),
+        admin_priority=np.zeros(rows),
+        user=np.zeros(rows, np.int32),
+        group=np.zeros(rows, np.int32),
+        project=np.zeros(rows, np.int32),
+        licence_first=zeros(rows + 1),
+        licence=zeros(SMALL),
+        licence_count=zeros(SMALL, 1),
+        after_first=zeros(rows + 1),
+        after=zeros(SMALL),
+        limit_first=zeros(rows),
     )
-
-
-def allowed_nodes(jobs: Table, platform: Platform) -> tuple[Ints, NDArray[np.bool_]]:
-    """The set of nodes to which each job is bound by site, constraint and partition, -1 = all; and these, shape
-    (sets, m)."""
-    if not (jobs.site.names or jobs.constraint.names or platform.partitions):
-        return np.full(len(jobs), -1), np.zeros((0, len(platform.nodes)), np.bool_)
-    partition = jobs.partition.codes if platform.partitions else np.full(len(jobs), -1, np.int32)
-    keys = np.stack([jobs.site.codes, jobs.constraint.codes, partition])
-    pairs, found = np.unique(keys, axis=1, return_inverse=True)
-    sets = np.ones((pairs.shape[1], len(platform.nodes)), np.bool_)
-    for number, (site, constraint, named) in enumerate(pairs.T.tolist()):
-        if named >= 0:
-            sets[number] &= platform.nodes_of(jobs.partition.names[named])
-        if site >= 0:
-            sets[number] &= platform.site == site
-        if constraint >= 0:
-            sets[number] &= platform.allows(jobs.constraint.names[constraint])
-    found = found.ravel()  # its shape is not the same in all versions of numpy
-    given = np.where(pairs.max(axis=0)[found] < 0, -1, found)
-    bound, some = by_appearance(given), given >= 0
-    first = np.unique(bound[some], return_index=True)[1]
-    return bound, sets[given[some][first]]
-
-
-def by_appearance(codes: Any) -> Any:
-    """Codes numbered as they first come up, so that none tells of a job that is still to come; -1 stays."""
-    before = np.maximum.accumulate(np.append(-1, codes))[:-1]
-    if (codes <= before + 1).all():
-        return codes
-    known, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    number = np.full(len(known), -1)
-    some = known >= 0
-    number[some] = np.argsort(np.argsort(first[some]))
-    return number[inverse]
-
-
-def licence_items(jobs: Table, licences: int) -> LicenceItems:
-    """The licences of each job and their copies. licences: how many are such; those behind them are limits."""
-    asked = jobs.licences
-    real = np.bincount(asked.jobs[asked.items < licences], minlength=len(jobs))
-    counts = own_column(asked.counts.reshape(-1, 1))
-    return own_column(asked.first), own_column(asked.items), counts, column(asked.first[:-1] + real)

@@ -14,6 +14,7 @@ from backfill.core.kernel import apart
 from backfill.core.record import SMALL, column, record, zeros
 from backfill.core.shapes import ShapesT
 from backfill.model.platform import Platform
+from backfill.model.workload import Ints
 
 MACHINE = [
     ("nodes", int64),
@@ -31,6 +32,7 @@ MACHINE = [
     ("hosts", int8[:, ::1]),  # (m, l)
     ("copies", int64[::1]),  # (l,)
     ("licences", int64),  # of these; those behind them are accounts of limits
+    ("accounts", int64),  # of limits that count jobs which are known
     ("base_copies", int64[:, ::1]),  # (l, 1): what they are without the windows that are open
     ("window", int64[:, ::1]),  # (windows, 5): announced: node (-1 - licence), resource (-1 all), amount, begin, until
     ("windows", int64),  # that are not over
@@ -54,14 +56,14 @@ PLACED = [
 Placed, PlacedT = record("Placed", PLACED, globals())
 
 
-def new_machine(platform: Platform, allowed: NDArray[np.bool_], licences: int) -> Any:
-    """All of a platform. allowed: sets of nodes to which jobs are bound, shape (sets, m). licences: how many of its
-    licences are such; those behind them are accounts of limits."""
+def new_machine(platform: Platform, pool: bool, accounts: int) -> Any:
+    """All of a platform, with room for so many accounts of limits behind its licences."""
     nodes, k = platform.capacity.shape
+    copies = np.append(platform.copies, zeros(accounts))
     return Machine(
         nodes=nodes,
         resources=k,
-        pool=int(platform.is_pool),
+        pool=int(pool),
         capacity=platform.capacity.copy(),
         base=platform.capacity.copy(),
         offered=_offered(platform),
@@ -70,11 +72,12 @@ def new_machine(platform: Platform, allowed: NDArray[np.bool_], licences: int) -
         sites=column(list(dict.fromkeys(platform.site.tolist()))),
         site_first=np.searchsorted(np.sort(platform.site), np.arange(len(platform.sites) + 1)),
         site_node=np.argsort(platform.site, kind="stable"),
-        allowed=allowed.astype(np.int8),
-        hosts=np.ascontiguousarray(platform.hosts[:, :licences], np.int8),
-        copies=platform.copies.copy(),
-        licences=licences,
-        base_copies=platform.copies.reshape(-1, 1).copy(),
+        allowed=np.zeros((0, nodes), np.int8),
+        hosts=np.ascontiguousarray(platform.hosts, np.int8),
+        copies=copies,
+        licences=len(platform.licences),
+        accounts=0,
+        base_copies=copies.reshape(-1, 1).copy(),
         window=zeros(SMALL, 5),
         windows=0,
     )
@@ -86,13 +89,13 @@ def _offered(platform: Platform) -> NDArray[np.int8]:
     return found
 
 
-def new_free(platform: Platform, shapes: Any) -> Any:
-    """Everything is free."""
+def new_free(platform: Platform, copies: Ints, shapes: Any) -> Any:
+    """Everything is free. copies: of licences and accounts."""
     capacity = platform.capacity
     return Free(
         nodes=capacity.copy(),
         total=column(capacity.sum(axis=0)),
-        licences=platform.copies.copy(),
+        licences=copies.copy(),
         shapes=shapes,
     )
 

@@ -8,6 +8,8 @@ An amount is always (matrix, row, factor): `matrix[row, k] * factor` of resource
 Slow twin: tests/reference/lanes.py.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import int64
 
@@ -67,6 +69,14 @@ def new_profile(capacity: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> 
     )
     clear(profile, np.ascontiguousarray(capacity))
     return profile
+
+
+def fill_lanes(profile: Any, lanes: slice, amounts: Any) -> None:
+    """Let lanes of one resource, in which nothing was ever booked, have these amounts, shape (lanes,)."""
+    blocks = profile.lane[lanes, 0]
+    more = amounts - profile.room[0, blocks * BLOCK] - profile.lift[0, blocks]
+    for bounds in (profile.lift, profile.least, profile.most):
+        bounds[0, blocks] += more
 
 
 @apart(capacity=int64[:, ::1])

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from backfill.core.jobs import by_appearance
 from backfill.core.kernel import kernel
-from backfill.core.record import column, record, zeros
+from backfill.core.record import record, zeros
 
 PROJECTS = [
     ("count", int64),  # those of which a job was submitted
@@ -20,13 +19,11 @@ PROJECTS = [
 Projects, ProjectsT = record("Projects", PROJECTS, globals())
 
 
-def new_projects(codes: Any) -> Any:
-    """Nothing is submitted yet. codes: the project of each job in the order of the queue, -1 none."""
-    n = len(codes)
-    own = np.where(codes >= 0, codes.astype(np.int64), int(codes.max(initial=-1)) + 1 + np.arange(n))
+def new_projects(n: int) -> Any:
+    """Nothing is submitted yet. n: for how many jobs there is room."""
     return Projects(
         count=0,
-        of=column(by_appearance(own)),
+        of=zeros(n),
         submit=zeros(n),
         first=zeros(n),
         last=zeros(n),

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numba import int8, int32, int64
-from numpy.typing import NDArray
 
 from backfill.core.kernel import kernel
 from backfill.core.later import give_later
@@ -26,7 +25,6 @@ from backfill.core.record import (
     zeros,
 )
 from backfill.core.shapes import note_node
-from backfill.model.workload import Ints
 
 RUNNING = np.int8(-1)  # runs.how; else how it ended, an index into model.schedule.STATES
 
@@ -65,12 +63,10 @@ RUNS = [
 Runs, RunsT = record("Runs", RUNS, globals())
 
 
-def new_runs(
-    jobs: int, resources: int, pool: bool, preempts: bool, walltime: Ints, ready: NDArray[np.int8] | None
-) -> Any:
+def new_runs(jobs: int, resources: int, pool: bool, preempts: bool, dangles: bool) -> Any:
     """Nothing has run. Room for one run of each of so many jobs.
 
-    preempts: whether the policy may preempt. ready: which jobs come after none, where its runs may dangle.
+    preempts: whether the policy may preempt. dangles: whether its runs may dangle.
     """
     runs = max(jobs, 1)
     many = runs if preempts else 1
@@ -94,10 +90,10 @@ def new_runs(
         preempts=int(preempts),
         paused=np.zeros(many, np.int8),
         used=zeros(many),
-        whole=walltime.copy() if preempts else zeros(1),
-        dangles=int(ready is not None),
-        ready=np.zeros(1, np.int8) if ready is None else ready,
-        since=zeros(1 if ready is None else runs),
+        whole=zeros(many),
+        dangles=int(dangles),
+        ready=np.zeros(runs if dangles else 1, np.int8),
+        since=zeros(runs if dangles else 1),
     )
 
 

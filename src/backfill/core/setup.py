@@ -1,14 +1,15 @@
-"""A State at the beginning of time, from a workload and a platform."""
+"""A State at the beginning of time: of a platform, or of a whole log that is to be run on it."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backfill.core.batch import new_batch
 from backfill.core.bookings import new_bookings
+from backfill.core.entry import Entry, Room
 from backfill.core.future import new_plan
-from backfill.core.jobs import allowed_nodes, licence_items, new_jobs
+from backfill.core.jobs import new_jobs
 from backfill.core.journal import new_journal
 from backfill.core.later import new_later
 from backfill.core.machine import new_free, new_machine, new_placed
@@ -20,7 +21,6 @@ from backfill.core.promises import NO_TIME, new_promises
 from backfill.core.runs import new_runs
 from backfill.core.scratch import new_scratch
 from backfill.core.search import new_search
-from backfill.core.seating import CONTIGUOUS, PACK, POWER, SPREAD
 from backfill.core.shadow import new_shadow
 from backfill.core.shapes import new_shapes
 from backfill.core.state import State
@@ -30,48 +30,42 @@ from backfill.model.workload import Floats, Ints, Jobs
 
 
 def new_state(
-    jobs: Jobs,
     platform: Platform,
     policy: Policy,
     params: Floats,
+    room: Room,
     *,
-    estimate: Ints,
+    sizes: Ints,
     seed: int = 0,
     watched: int = -1,
     recorded: bool = False,
     journal: bool = False,
-    licences: int | None = None,
 ) -> Any:
-    """A State in which nothing has happened yet.
+    """A State that knows no job yet, and in which nothing has happened.
 
-    jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: what the
-    policy may count on as walltime. watched: the job whose promises are recorded; recorded: those of all are.
-    journal: whether one is kept. licences: how many of the platform's licences are such, and not accounts of limits;
-    None all.
+    room: for what an Entry will write; no accounts where no limit counts what runs. sizes: needs of the first resource
+    that jobs are expected to have, for speed alone. watched: the job whose promises are recorded; recorded: those of
+    all are. journal: whether one is kept.
     """
-    n, (nodes, k), counted = len(jobs), platform.capacity.shape, len(platform.licences)
-    licences = counted if licences is None else licences
-    need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
-    bound, allowed = allowed_nodes(jobs, platform)
-    items = licence_items(jobs, licences)
-    shape, shapes = new_shapes(jobs, platform, bound, need, items)
-    machine = new_machine(platform, allowed, licences)
+    n, (nodes, k), licences = room.rows, platform.capacity.shape, len(platform.licences)
+    counted, pool = licences + room.accounts, platform.is_pool and not room.accounts
+    shapes = 0 if pool else room.shapes
+    machine = new_machine(platform, pool, room.accounts)
     lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
-    ready = (np.diff(jobs.after.first) == 0).astype(np.int8) if policy.dangles else None
-    plan = new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count)
+    plan, *other = (new_plan(platform, pool, n, machine.base_copies, shapes, sizes) for _ in range(1 + policy.preempts))
     return State(
         now=NO_TIME,
-        jobs=new_jobs(jobs, need, bound, estimate, items, shape, _rules(jobs, platform, policy)),
+        jobs=new_jobs(n, k, pool),
         machine=machine,
-        free=new_free(platform, shapes),
-        runs=new_runs(n, k, platform.is_pool, policy.preempts, estimate, ready),
-        queue=new_queue(n, k, shapes.count, policy.orders, policy.index and not policy.dynamic, counted > licences),
+        free=new_free(platform, machine.copies, new_shapes(platform, shapes)),
+        runs=new_runs(n, k, pool, policy.preempts, policy.dangles),
+        queue=new_queue(n, k, shapes, policy.orders, policy.index and not policy.dynamic, room.accounts > 0),
         placed=new_placed(nodes),
         shadow=new_shadow(nodes, k, counted),
         later=new_later(nodes, k, counted, len(platform.sites)),
         plan=plan,
-        other=new_plan(platform, jobs, np.ascontiguousarray(need[:, 0]), shapes.count) if policy.preempts else plan,
-        projects=new_projects(jobs.project.codes),
+        other=other[0] if other else plan,
+        projects=new_projects(n),
         promises=new_promises(n, watched, recorded),
         bookings=new_bookings(n, k, policy.booked),
         batch=new_batch(),
@@ -83,9 +77,28 @@ def new_state(
     )
 
 
-def _rules(jobs: Jobs, platform: Platform, policy: Policy) -> NDArray[np.int8]:
-    """The rule by which each job is placed: that of its partition, else that of the policy."""
-    code = {"power": POWER, "pack": PACK, "spread": SPREAD, "contiguous": CONTIGUOUS, "exclusive": POWER}
-    rules = [code[each.place or policy.place] for each in platform.partitions]
-    some = jobs.partition.codes if rules else np.full(len(jobs), -1)
-    return np.array([*rules, code[policy.place]], np.int8)[some]
+def state_of(
+    jobs: Jobs,
+    platform: Platform,
+    policy: Policy,
+    params: Floats,
+    *,
+    estimate: Ints,
+    licences: int | None = None,
+    **more: Any,
+) -> Any:
+    """A State that has rows for a whole log, of which nothing is submitted yet.
+
+    jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: what the
+    policy may count on as walltime. licences: how many of the platform's licences are such, and not accounts of limits;
+    None all. more: see `new_state`.
+    """
+    n = len(platform.licences) if licences is None else licences
+    pool = platform.is_pool
+    alone = replace(platform, licences=platform.licences[:n], copies=platform.copies[:n], hosts=platform.hosts[:, :n])
+    entry = Entry(alone, policy, pool)
+    some = entry.take(jobs, platform, estimate)
+    sizes = np.ascontiguousarray(some.columns["need"][:, 0])
+    state = new_state(alone, policy, params, entry.room, sizes=sizes, **more)
+    entry.write(state, some)
+    return state

@@ -2,30 +2,24 @@
 
 A shape is what one task asks for (the whole job where it must sit on one node) and where it may sit. Jobs of a log have
 few. How many tasks of a shape fit is kept for each node, counted anew only on nodes that changed since it was last
-asked, so "does this job fit" is one comparison. Where jobs have more than MOST shapes, amounts are rounded down to
-fewer and fewer of those that jobs ask for: then a shape says no too seldom, and whoever places a job asks exactly.
+asked, so "does this job fit" is one comparison. Which shape a job has: see kinds.py. Where they are not exact, a shape
+says no too seldom, and whoever places a job asks exactly.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numba import int8, int64
 
 from backfill.core.gangs import may_run_on
-from backfill.core.jobs import LicenceItems, by_appearance
 from backfill.core.kernel import apart, kernel
-from backfill.core.placement import ANY, NODE, SITE, UNBOUNDED, holds, licences_free, tasks_that_fit, times
-from backfill.core.record import column, record, zeros
+from backfill.core.placement import UNBOUNDED, holds, licences_free, tasks_that_fit, times
+from backfill.core.record import record, zeros
 from backfill.core.seating import POWER, seat_by_rule
 from backfill.model.platform import Platform
-from backfill.model.workload import Ints, Jobs
 
-MOST = 127
 BLOCK = 16  # nodes whose tasks are summed
 MANY = np.int64(2**40)  # tasks of which any number fits; no job has more
-FINE = 4  # fewer amounts of each resource than this tell less than more amounts of two
-GRADES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # amounts of each resource, until there are few enough shapes
 
 SHAPES = [
     ("count", int64),
@@ -60,39 +54,27 @@ SHAPES = [
 Shapes, ShapesT = record("Shapes", SHAPES, globals())
 
 
-def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences: LicenceItems) -> tuple[Ints, Any]:
-    """The shape of each job, numbered as they first come up, and the shapes; none on a pool. Nothing is counted yet."""
-    alone, kind = (jobs.spread == NODE) & (jobs.tasks > 1), np.where(jobs.tasks > 1, jobs.spread, ANY)
-    codes, unit, exact, bounds = np.zeros(0, np.int64), jobs.demand, True, True
-    if not platform.is_pool:
-        unit = np.where(alone[:, None], need, unit)
-        codes, unit, exact, bounds = _find(kind, unit, bound, _numbered(licences), platform.capacity)
-    first = np.unique(codes, return_index=True)[1]
-    n, nodes, ring = len(first), len(platform.nodes), 16
+def new_shapes(platform: Platform, shapes: int) -> Any:
+    """Room for so many shapes, of which none is known yet."""
+    nodes, ring = len(platform.nodes), 16
     while ring < nodes:
         ring *= 2
-    alone, together = alone[first], kind[first] == SITE
-    anywhere = (bound[first] < 0) | (not bounds)
-    if exact:
-        anywhere &= licences[3][first] == licences[0][first]
-    below = (unit[first, None] <= unit[first]).all(axis=2) & anywhere[:, None]
-    below &= (alone[:, None] <= alone) & (together[:, None] <= together) & ~np.eye(n, dtype=np.bool_)
-    return codes, Shapes(
-        count=n,
-        exact=int(exact),
-        alone=alone.astype(np.int8),
-        together=together.astype(np.int8),
-        unit=column(unit[first]),
-        anywhere=anywhere.astype(np.int8),
-        first=column(first),
-        below=below.astype(np.int8),
-        counted=zeros(n),
-        order=np.argsort(below.sum(axis=0), kind="stable"),
-        units=zeros(n, nodes),
-        sums=zeros(n, -(-nodes // BLOCK)),
-        by_site=zeros(n, len(platform.sites)),
-        all=zeros(n),
-        seen=np.full(n, -1),
+    return Shapes(
+        count=0,
+        exact=1,
+        alone=np.zeros(shapes, np.int8),
+        together=np.zeros(shapes, np.int8),
+        unit=zeros(shapes, len(platform.resources)),
+        anywhere=np.zeros(shapes, np.int8),
+        first=zeros(shapes),
+        below=np.zeros((shapes, shapes), np.int8),
+        counted=zeros(shapes),
+        order=np.arange(shapes),
+        units=zeros(shapes, nodes),
+        sums=zeros(shapes, -(-nodes // BLOCK)),
+        by_site=zeros(shapes, len(platform.sites)),
+        all=zeros(shapes),
+        seen=np.full(shapes, -1),
         changes=0,
         node=zeros(ring),
         noted=np.full(nodes, -1),
@@ -101,61 +83,10 @@ def new_shapes(jobs: Jobs, platform: Platform, bound: Ints, need: Ints, licences
         bound=np.full_like(platform.capacity, UNBOUNDED),
         bounds=zeros(nodes),
         bounded=0,
-        spare=zeros(n, nodes),
-        spare_by_site=zeros(n, len(platform.sites)),
-        beside=zeros(n),
+        spare=zeros(shapes, nodes),
+        spare_by_site=zeros(shapes, len(platform.sites)),
+        beside=zeros(shapes),
     )
-
-
-def _numbered(licences: LicenceItems) -> Ints:
-    """Equal numbers for jobs that ask for the same licences."""
-    first, items, counts, limits = licences
-    numbers, found = {b"": 0}, np.zeros(len(first) - 1, np.int64)
-    for job in np.flatnonzero(limits > first[:-1]).tolist():
-        begin, end = first[job], limits[job]
-        found[job] = numbers.setdefault(items[begin:end].tobytes() + counts[begin:end].tobytes(), len(numbers))
-    return found
-
-
-def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> tuple[Ints, Ints, bool, bool]:
-    """The shape of each job; its unit (n, k) as the shape has it; whether the jobs of a shape ask for the same; whether
-    they are at least bound to the same nodes."""
-    for exact, bounds, columns in _coarser(kind, unit, bound, licences, capacity):
-        codes = np.zeros(len(kind), np.int64)
-        for values in columns:
-            found, inverse = np.unique(values, return_inverse=True)
-            codes = np.unique(codes * len(found) + inverse, return_inverse=True)[1]
-            if codes.max(initial=0) >= MOST:
-                break
-        else:
-            return by_appearance(codes), np.stack(columns[1 : 1 + unit.shape[1]], axis=1), exact, bounds
-    raise AssertionError("three kinds and nothing else are more than there is room for")
-
-
-def _coarser(
-    kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints
-) -> Iterator[tuple[bool, bool, list[Any]]]:
-    """What jobs are told apart by, finest first: kind, unit, then where they may sit; see `_find`."""
-    yield True, True, [kind, *unit.T, bound, licences]
-    yield False, True, [kind, *unit.T, bound]
-    wanted = np.argsort(-(unit.sum(axis=0, dtype=np.float64) / np.maximum(capacity.sum(axis=0), 1)), kind="stable")
-    # of the resources that are asked for most; the others count as not asked for
-    for bounds, resources in ((True, unit.shape[1]), (False, unit.shape[1]), (False, 2)):
-        if not bounds and resources == unit.shape[1]:
-            yield False, False, [kind, *unit.T]
-        for most in GRADES:
-            if most >= FINE or (resources <= 2 and not bounds):
-                columns = np.zeros_like(unit)
-                for k in wanted[:resources]:
-                    columns[:, k] = _rounded_down(unit[:, k], most)
-                yield False, bounds, [kind, *columns.T, *([bound] if bounds else [])]
-
-
-def _rounded_down(amounts: Ints, most: int) -> Ints:
-    """The amounts rounded down to so many of them at most, from each of which about equally many jobs are counted."""
-    kept = np.unique(np.sort(amounts)[np.arange(most) * len(amounts) // most])
-    found: Ints = kept[np.searchsorted(kept, amounts, side="right") - 1]
-    return found
 
 
 @kernel(inline=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from backfill.core.deep import lay_out
 from backfill.core.record import fields_of, replace_array
 
 
@@ -65,6 +66,9 @@ def move_into(old: Any, new: Any) -> None:
         at = np.cumsum([0, *(len(part) for part in parts)], dtype=np.int64)
         replace_array(new.own, f"at_{kind}", at)
     replace_array(new.bookings, "head", old.bookings.head.copy())
+    if new.queue.deep:  # it lies by shapes, of which there may be more
+        replace_array(new.queue, "size", np.zeros(0, np.int8))
+        lay_out(new, np.int64(new.queue.places), np.int64(1))
 
 
 def _at_least(value: Any, room: Any) -> Any:

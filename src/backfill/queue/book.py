@@ -40,9 +40,16 @@ class Job:
     spec: int = 0  # what to run, where, in which environment: a row of the store
     name: str = ""
     user: str = ""
+    group: str = ""
     project: str = ""
     priority: int = 0
-    need: dict[str, int] = field(default_factory=dict)
+    need: dict[str, int] = field(default_factory=dict)  # per task, but for floating licences
+    tasks: int = 1
+    spread: str = "any"  # over which nodes the tasks may be spread, see model.workload.SPREAD
+    site: str = ""
+    constraint: str = ""
+    partition: str = ""
+    qos: str = ""
     walltime: int = 0
     grace: int = 0  # between TERM and KILL at the walltime; policies count it in
     submit: int = 0

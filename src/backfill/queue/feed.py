@@ -23,13 +23,19 @@ from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIME
 
 Message = list[Any]
 # What a policy may know of a job, and what is usual.
-FACTS = {name: dict(USUAL)[name] for name in ("need", "walltime", "grace", "priority", "user", "project", "deadline")}
+FACTS = {
+    name: dict(USUAL)[name]
+    for name in (
+        "need", "walltime", "grace", "priority", "user", "group", "project", "deadline",
+        "tasks", "spread", "site", "constraint", "partition", "qos",
+    )
+}  # fmt: skip
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
 
 
 def told(facts: Facts) -> Facts:
-    """What a planner is told of a job, whose facts may be without what is usual."""
-    return {name: facts.get(name, usual) for name, usual in FACTS.items()}
+    """What a planner is told of a job: its facts, without what is usual."""
+    return {name: facts[name] for name, usual in FACTS.items() if facts.get(name, usual) != usual}
 
 
 def messages(event: Event) -> Iterator[Message]:

@@ -21,8 +21,8 @@ from backfill.core.random import FIRST, GOLDEN, SECOND
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.runs import RUNNING
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
-from backfill.model.units import NEVER
-from backfill.model.workload import Floats, Ints, Ragged
+from backfill.model.platform import Platform
+from backfill.model.workload import Floats, Ints, Jobs, Ragged
 from backfill.queue.book import Job, each_job
 from backfill.queue.planner import Planner
 from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
@@ -107,14 +107,11 @@ class RunTimes:
 
 @dataclass(frozen=True)
 class Coming:
-    """Jobs that come in one future, by their submits. need: shape (jobs, resources); user: codes of the planner."""
+    """Jobs that come in one future, by their submits, and how long they run."""
 
-    submit: Ints
-    need: Ints
-    walltime: Ints  # with its grace
+    jobs: Jobs
+    machine: Platform  # with the accounts of limits that count them
     runtime: Ints
-    priority: Floats
-    user: Ints
 
 
 @dataclass(frozen=True)
@@ -123,11 +120,9 @@ class Arrivals:
 
     span: int
     since: Ints
-    need: Ints
-    walltime: Ints
+    jobs: Jobs  # as the planner counts them
+    machine: Platform
     runtime: Ints  # what a job took; 0 where it is not known
-    priority: Floats
-    user: Ints
 
     @classmethod
     def of(cls, jobs: Sequence[Job], now: int, planner: Planner) -> "Arrivals | None":
@@ -139,16 +134,9 @@ class Arrivals:
         if len(some) < COMERS or now - begin < LEAST:
             return None
         ran = [job.end - job.start if job.end is not None and job.start is not None else 0 for job in some]
-        names = planner.platform.resources
-        return cls(
-            span=now - begin,
-            since=np.array([job.submit - begin for job in some]),
-            need=np.array([[job.need.get(name, 0) for name in names] for job in some], np.int64),
-            walltime=np.array([job.walltime + job.grace for job in some]),
-            runtime=np.array(ran),
-            priority=np.array([float(job.priority) for job in some]),
-            user=np.array([planner.users.setdefault(job.user, len(planner.users)) for job in some]),
-        )
+        facts = [(job.id, {**job.facts(), "project": "", "deadline": None}) for job in some]
+        those, machine, _ = planner.translated(facts)
+        return cls(now - begin, those.submit - begin, those, machine, np.array(ran))
 
     @property
     def many(self) -> int:
@@ -165,9 +153,9 @@ class Arrivals:
         at = (now + 1 + since[None, :] + self.span * np.arange(rounds)[:, None]).reshape(-1)
         at = at[at <= now + horizon][:MOST]
         some = np.tile(order, rounds)[: len(at)]
-        guessed = np.maximum((self.walltime[some] * random.random(len(some)) ** (1 / SHAPE)).astype(np.int64), 1)
-        runtime = np.where(self.runtime[some] > 0, self.runtime[some], guessed)
-        return Coming(at, self.need[some], self.walltime[some], runtime, self.priority[some], self.user[some])
+        jobs = self.jobs.take(some).replace(submit=at)
+        guessed = np.maximum((jobs.walltime * random.random(len(some)) ** (1 / SHAPE)).astype(np.int64), 1)
+        return Coming(jobs, self.machine, np.where(self.runtime[some] > 0, self.runtime[some], guessed))
 
 
 # ---------------------------------------------------------------------- one future
@@ -266,14 +254,14 @@ def live_on(
     end = time.process_time() + longest_s
     state, policy, platform = planner.state, planner.policy, planner.platform
     count, own = int(state.runs.count), planner.jobs
-    n = own + (0 if coming is None else len(coming.submit))
+    n = own + (0 if coming is None else len(coming.jobs))
     ends_early = coming is not None or wanted is not None
     if ends_early:
         waiting = state.queue.waits[:own] != 0
         waiting[linked.let_go] = True
         watched = np.flatnonzero(waiting) if wanted is None else wanted[waiting[wanted]]
     if coming is not None:
-        _foresee(state, own, coming, len(planner.projects))
+        planner.enter(coming.jobs, coming.machine)
         runtime = np.concatenate((runtime, coming.runtime))
     state.journal.kept = 0
     going = np.flatnonzero(state.runs.how[:count] == RUNNING)
@@ -371,15 +359,6 @@ def live_on(
     starts[runs.job[going]] = NO_TIME
     found: Ints = starts[:own]
     return found
-
-
-def _foresee(state: Any, row: int, coming: Coming, projects: int) -> None:
-    """Write down jobs to come behind those that are known; the world submits them."""
-    jobs, some = state.jobs, slice(row, row + len(coming.submit))
-    jobs.submit[some], jobs.walltime[some] = coming.submit, coming.walltime
-    jobs.demand[some], jobs.need[some] = coming.need, coming.need
-    jobs.priority[some], jobs.deadline[some], jobs.user[some] = coming.priority, NEVER, coming.user
-    state.projects.of[some] = projects + np.arange(len(coming.submit))
 
 
 def _padded(values: Any, room: int = SMALL) -> Ints:

@@ -3,29 +3,36 @@
 It simulates nothing: it does each transition as the message says, and asks the very policy that `simulate` runs. All
 that it knows follows from the messages since the epoch, so one that is made anew decides as the one before it did.
 
-The machine is one node; a licence is a resource of it, so every policy can be used.
+A job is told as facts: `need` per task, but for floating licences, which are for the whole job; `tasks`, `spread`,
+`constraint`, `site`, `partition`, `qos` and the rest as in a workload. What that means on the platform is worked out by
+the code that a simulation uses. The machine of one node, of which a licence is a resource, is such a platform.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from backfill.core.entry import Entry, Room
 from backfill.core.errors import OK, Misused, raise_misuse
 from backfill.core.journal import (
     ASK,
     BEGIN,
     CAPACITY,
     CHANGE,
+    COPIES,
     DECIDE,
     DROP,
     END,
     LEAVE,
     NUMBERS,
+    ON,
     PREEMPT,
+    PROMISED,
+    PUT,
     RELEASE,
     RESERVE,
     START,
@@ -48,13 +55,17 @@ from backfill.model.platform import Platform
 from backfill.model.promises import CAUSES
 from backfill.model.schedule import REASONS, STATES
 from backfill.model.units import NEVER
-from backfill.model.workload import Jobs
+from backfill.model.workload import SPREAD, Counted, Jobs, Labels, Workload
 from backfill.queue import feed
+from backfill.queue.book import Facts
 from backfill.queue.feed import Message
 from backfill.queue.watchdog import WATCHDOG
+from backfill.worlds.adapt import as_run
+from backfill.worlds.rules import WholeNodes
 from backfill.worlds.simulated import sorter
 
 ROOM = 256  # jobs for which the first State has room
+FEW = 8  # the same of shapes of jobs, and of accounts of limits
 PROGRESS_S = 0.5  # between two signs of life while a history is replayed
 MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
@@ -80,10 +91,12 @@ def platform_of(resources: dict[str, int]) -> Platform:
 class Planner:
     """A policy and its State since an epoch began."""
 
-    def __init__(self, text: str, epoch: dict[str, Any]) -> None:
-        self.policy, params = load_policy(text)
+    def __init__(self, text: str, epoch: dict[str, Any], platform: Platform | None = None) -> None:
+        self.platform = platform or platform_of(epoch["resources"])
+        self.policy, params = load_policy(text, self.platform)
         self._values = self.policy.values(params)
-        self.platform = platform_of(epoch["resources"])
+        self.entry = Entry(self.platform, self.policy, self.platform.is_pool and not self.platform.limits)
+        self.nodes = {name: place for place, name in enumerate(self.platform.nodes)}
         self._row = zeros(NUMBERS)  # the transition that is done
         self.late = 0  # passes that came later than the policy had asked for
         self.arrange = sorter() if self.policy.sorted_for_it else take_in
@@ -92,47 +105,61 @@ class Planner:
         self.rows: dict[int, int] = {}
         self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
-        self.users: dict[str, int] = {}
-        self.projects: dict[str, int] = {}
+        self._per_node: dict[int, int] = {}  # tasks on each node of a job that has whole nodes
         self._known = feed.begun(epoch["base"])
-        self._use(self._new_state(ROOM))
+        self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
+        self._use(self._new_state())
 
     def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
         """What the policy decides at an instant at which this has happened."""
         said = [*self._known, *messages]
         self._known = []
-        self.make_room(sum(message[0] == "submit" for message in said))
+        if some := [(job, facts) for kind, job, *facts in said if kind == "submit"]:
+            self._enter([(job, {**feed.FACTS, "submit": now, **facts}) for job, (facts,) in some])
         return self._decide(now, said)
 
     def make_room(self, more: int) -> None:
         """Have room for so many more jobs."""
-        needed, state = self.jobs + more, self.state
-        if needed > state.jobs.rows:
-            bigger = self._new_state(2 * needed)
-            move_into(state, bigger)
-            self._use(bigger)
+        self._grow(replace(self.entry.room, rows=self.jobs + more))
+
+    def enter(self, jobs: Jobs, machine: Platform) -> None:
+        """Let these jobs have the next rows. They are as `translated` returned them."""
+        some = self.entry.take(jobs, machine, jobs.walltime)
+        self._grow(self.entry.room)
+        self.entry.write(self.state, some)
+
+    def translated(self, some: Sequence[tuple[int, Facts]]) -> tuple[Jobs, Platform, WholeNodes]:
+        """The jobs with these numbers and facts as a run on the platform counts them; see worlds/adapt.py."""
+        jobs, machine, whole, _ = as_run(table(some, self.platform), self.platform, self.policy.place)
+        return jobs, machine, whole
 
     # ------------------------------------------------------------------
 
     def _use(self, state: Any) -> None:
         self.state, self.view = state, View(state, self.policy.layout)
 
-    def _new_state(self, room: int) -> Any:
-        """Return a State in which nothing has happened, with room for so many jobs."""
-        platform, k = self.platform, len(self.platform.resources)
-        cpus = int(platform.capacity[0, 0])
-        demand = zeros(room, k)
-        sizes = [1 << n for n in range(cpus.bit_length())]
-        demand[:, 0] = np.resize(np.array(sizes, np.int64), room)  # typical sizes, until there are jobs
+    def _new_state(self) -> Any:
+        """Return a State that knows no job."""
+        sizes = 1 << np.arange(int(self.platform.capacity[0, 0]).bit_length())
+        recorded = self.policy.booked
         return new_state(
-            Jobs(job=np.arange(room), submit=zeros(room), runtime=zeros(room), walltime=zeros(room), demand=demand),
-            platform,
-            self.policy,
-            self._values,
-            estimate=zeros(room),
-            recorded=self.policy.booked,
-            journal=True,
+            self.platform, self.policy, self._values, self.room, sizes=sizes, recorded=recorded, journal=True
         )
+
+    def _grow(self, needed: Room) -> None:
+        """Have room for what jobs need: let a larger State, if it takes one, be what this one is."""
+        if not self.room.holds(needed):
+            self.room = self.room.doubled_for(needed)
+            bigger = self._new_state()
+            move_into(self.state, bigger)
+            self._use(bigger)
+
+    def _enter(self, some: Sequence[tuple[int, Facts]]) -> None:
+        """Write down what the policy may know of jobs that are about to be submitted."""
+        jobs, machine, whole = self.translated(some)
+        per_node = whole.per_node
+        self._per_node.update((self.jobs + i, int(per_node[i])) for i in np.flatnonzero(per_node).tolist())
+        self.enter(jobs, machine)
 
     def _decide(self, now: int, messages: list[Message]) -> Decisions:
         state = self.state
@@ -165,23 +192,11 @@ class Planner:
     def _hear(self, kind: str, *about: Any) -> None:
         getattr(self, f"_hear_{kind}")(*about)
 
-    def _hear_submit(self, job: int, facts: dict[str, Any]) -> None:
-        state, row = self.state, self.jobs
-        jobs = state.jobs
-        jobs.submit[row] = facts.get("submit", state.now)
-        jobs.walltime[row] = facts["walltime"] + facts["grace"]
-        if state.runs.preempts:
-            state.runs.whole[row] = jobs.walltime[row]
-        need = [facts["need"].get(name, 0) for name in self.platform.resources]
-        jobs.demand[row], jobs.need[row] = need, need
-        jobs.priority[row] = facts["priority"]
-        jobs.deadline[row] = NEVER if facts["deadline"] is None else facts["deadline"]
-        jobs.user[row] = self.users.setdefault(facts["user"], len(self.users))
-        project = facts["project"] or f"\0{job}"  # a job without one is a project of its own
-        state.projects.of[row] = self.projects.setdefault(project, len(self.projects))
+    def _hear_submit(self, job: int, facts: Facts) -> None:
+        row = self.jobs
         self.jobs += 1
         self.ids.append(job)
-        self.rows[job], self._grace[job] = row, facts["grace"]
+        self.rows[job], self._grace[job] = row, facts.get("grace", 0)
         self._do(SUBMIT, row)
         self._do(ASK, row)
 
@@ -190,9 +205,22 @@ class Planner:
         if not self.state.queue.waits[row] and self._run_of(row) is None:
             self._do(RELEASE, row)
 
-    def _hear_began(self, job: int, since: int, why: str) -> None:
+    def _hear_began(self, job: int, since: int, why: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
         """A job runs that the policy did not start in this State."""
+        self._put(job, nodes)
         self._do(BEGIN, self.rows[job], since, REASONS.index(why) if why in REASONS else 0)
+
+    def _hear_promised(self, job: int, start: int, nodes: Sequence[Sequence[Any]] = ()) -> None:
+        """A job waits and holds a start that was promised to it before there was this State."""
+        self._put(job, nodes)
+        self._do(PROMISED, self.rows[job], start)
+
+    def _put(self, job: int, nodes: Sequence[Sequence[Any]]) -> None:
+        """Place tasks of a job on nodes; pairs of name and tasks."""
+        row = self.rows[job]
+        per_node = self._per_node.get(row)
+        for pair, (name, tasks) in enumerate(nodes):
+            self._do(PUT, row, pair, self.nodes[name], -(-tasks // per_node) if per_node else tasks)
 
     def _hear_gone(self, job: int, how: str) -> None:
         row = self.rows.get(job)
@@ -221,11 +249,15 @@ class Planner:
         numbers.view(np.float64)[4] = priority
         do_again(self.state, numbers)
 
-    def _hear_capacity(self, resources: dict[str, int]) -> None:
+    def _hear_capacity(self, resources: dict[str, int], node: str = "machine") -> None:
+        place = self.nodes[node]
         for k, name in enumerate(self.platform.resources):
             amount = resources.get(name, 0)
-            if amount != self.state.machine.capacity[0, k]:
-                self._do(CAPACITY, 0, k, amount, amount)
+            if amount != self.state.machine.capacity[place, k]:
+                self._do(CAPACITY, place, k, amount, amount)
+
+    def _hear_copies(self, licence: str, copies: int) -> None:
+        self._do(COPIES, self.platform.licences.index(licence), copies, copies)
 
     def _run_of(self, row: int) -> int | None:
         """The run of a job, if it runs."""
@@ -245,8 +277,10 @@ class Planner:
                     who = f"policy {self.policy.name} preempts job {self.ids[job]}"
                     raise PolicyError(f"{who} and keeps its progress; {ANEW}")
                 preempts.append([self.ids[job], 0])
+            elif code == ON:
+                starts[-1][2].append(self._told_node(self.rows[starts[-1][0]], job, a))
             elif code == START:
-                starts.append([self.ids[job], REASONS[a]])
+                starts.append([self.ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
                 for one in preempts[::-1]:  # those that left so that it has room
                     if one[1]:
                         break
@@ -263,6 +297,10 @@ class Planner:
         wake = int(state.batch.timers[0]) if state.batch.timed > 0 else None
         told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": [*plan.items()], "wake": wake}
         return told | {"anew": not self.policy.keeps}
+
+    def _told_node(self, row: int, node: int, tasks: int) -> list[Any]:
+        """The name of a node and how many tasks of a job it holds."""
+        return [self.platform.nodes[node], tasks]
 
     def _note_move(self, job: int, move: "Move") -> None:
         """Remember that a job has another start in the plan than before."""
@@ -282,14 +320,65 @@ class Move:
     gone: list[int]  # the first jobs that ended at that instant
 
 
-def load_policy(text: str) -> tuple[Policy, Any]:
-    """A policy that the queue can use. Raises UsageError, and PolicyError for a mistake in a file."""
+def table(some: Sequence[tuple[int, Facts]], platform: Platform) -> Workload:
+    """Jobs with these numbers and facts as a workload whose run times nobody knows yet."""
+
+    def column(name: str) -> list[Any]:
+        return [facts[name] for _, facts in some]
+
+    def labels(name: str) -> Labels:
+        return Labels.of(column(name))
+
+    n, needs = len(some), column("need")
+    submit = np.array(column("submit"), np.int64)
+    walltime = np.array(column("walltime"), np.int64) + np.array(column("grace"), np.int64)
+    demand = [[need.get(name, 0) for name in platform.resources] for need in needs]
+    asked = [
+        (row, licence, need[name])
+        for row, need in enumerate(needs)
+        for licence, name in enumerate(platform.licences)
+        if need.get(name)
+    ]
+    job, item, count = np.array(asked, np.int64).reshape(-1, 3).T
+    deadline = np.array([NEVER if due is None else due for due in column("deadline")], np.int64)
+    return Workload(
+        Jobs(
+            job=np.array([number for number, _ in some]),
+            submit=submit,
+            runtime=np.zeros(n, np.int64),
+            walltime=walltime,
+            tasks=np.array(column("tasks"), np.int64),
+            demand=np.array(demand, np.int64).reshape(n, -1),
+            spread=np.array([SPREAD.index(spread) for spread in column("spread")], np.int8),
+            licences=Counted.of_items(n, job, item, count),
+            deadline=np.maximum(deadline, submit),
+            priority=np.array(column("priority"), np.float64),
+            user=labels("user"),
+            group=labels("group"),
+            project=labels("project"),
+            partition=labels("partition"),
+            qos=labels("qos"),
+            site=labels("site"),
+            constraint=labels("constraint"),
+        ),
+        resources=platform.resources,
+        licences=platform.licences,
+    )
+
+
+def load_policy(text: str, platform: Platform | None = None) -> tuple[Policy, Any]:
+    """A policy that the queue can use on a platform, by default on a machine of one node.
+
+    Raises UsageError, and PolicyError for a mistake in a file.
+    """
     with WATCHDOG.policy():
         policy, params = load(text)
     if policy.preempts:
         _check_preempts(policy, params)
     if policy.processors:
         raise UsageError(f"policy {policy.name} schedules nodes of one cpu each; the queue has one node")
+    if policy.one_node and platform is not None and not platform.is_pool:
+        raise UsageError(f"policy {policy.name} schedules a single node; {platform.name} is different")
     return policy, params
 
 

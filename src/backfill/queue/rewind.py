@@ -3,6 +3,8 @@
 import copy
 from typing import Any
 
+from backfill.core.entry import Room
+from backfill.core.numbers import Remembers
 from backfill.core.snapshot import Snapshot
 from backfill.queue.planner import Planner
 
@@ -12,14 +14,19 @@ class Present:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
+        self._lived = {"state": planner.state, "view": planner.view}  # a larger State may take its place
         self._state = Snapshot(planner.state)
         self._values = _copies(vars(planner))
 
     def restore(self) -> None:
         """Bring the planner back to what it was."""
         self._state.restore()
-        vars(self._planner).update(_copies(self._values))
+        vars(self._planner).update(self._lived | _copies(self._values))
 
 
 def _copies(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: copy.copy(value) for name, value in values.items() if isinstance(value, dict | list | bool | int)}
+    return {
+        name: copy.copy(value)
+        for name, value in values.items()
+        if isinstance(value, dict | list | bool | int | Room | Remembers)
+    }

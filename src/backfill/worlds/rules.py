@@ -39,6 +39,8 @@ def apply_rules(jobs: Jobs, platform: Platform, causes: Any) -> Jobs:
     A job that names no partition is in the one that its queue names, else in the default one. To `causes` goes what a
     job breaks for ever: `partition` or `qos` where it names one that there is not, else as `max_walltime of short`.
     """
+    if not (jobs.partition.names or platform.partitions or platform.qos):
+        return jobs
     partition, qos = memberships(jobs, platform)
     tables: list[tuple[str, Ints, Sequence[Rules]]]
     tables = [("partition", partition, platform.partitions), ("qos", qos, platform.qos)]

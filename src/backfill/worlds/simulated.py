@@ -21,7 +21,7 @@ from backfill.core.loop import advance, count_pass, take_in
 from backfill.core.planned import use_plan
 from backfill.core.policy import Policy
 from backfill.core.record import SMALL, column, zeros
-from backfill.core.setup import new_state
+from backfill.core.setup import state_of
 from backfill.core.trace import LOOKS, PASSES
 from backfill.core.verbs import fit_empty
 from backfill.core.view import View
@@ -157,7 +157,7 @@ def begin(
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
-    state = new_state(
+    state = state_of(
         jobs,
         machine,
         policy,

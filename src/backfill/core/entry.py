@@ -1,0 +1,198 @@
+"""How jobs get into the rows of a State: what they ask for as numbers, from the platform and the jobs before.
+
+A simulation enters its whole log at once, a queue each job when it becomes known. What a job gets does not depend on
+the jobs behind it. The rows stay unknown to the policy until they are submitted (transitions.py).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.core.jobs import LicenceItems
+from backfill.core.kinds import Kinds
+from backfill.core.numbers import Numbers, Remembers
+from backfill.core.placement import NODE
+from backfill.core.policy import Policy
+from backfill.core.profile import fill_lanes
+from backfill.core.record import column, replace_array
+from backfill.core.seating import CONTIGUOUS, PACK, POWER, SPREAD
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints, Jobs
+
+RULES = {"power": POWER, "pack": PACK, "spread": SPREAD, "contiguous": CONTIGUOUS, "exclusive": POWER}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """For how much a State has room."""
+
+    rows: int
+    shapes: int  # that jobs have among nodes
+    accounts: int  # of limits on what runs
+
+    def holds(self, other: "Room") -> bool:
+        """Whether there is as much of all of it."""
+        return self.rows >= other.rows and self.shapes >= other.shapes and self.accounts >= other.accounts
+
+    def doubled_for(self, other: "Room") -> "Room":
+        """Return a room that holds the other one, and twice as much of what this one lacks for it."""
+        return Room(
+            self.rows if self.rows >= other.rows else 2 * other.rows,
+            self.shapes if self.shapes >= other.shapes else min(2 * other.shapes, 127),
+            self.accounts if self.accounts >= other.accounts else 2 * other.accounts,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entrants:
+    """Jobs whose numbers are known, and whose rows are not written yet."""
+
+    first: int  # row of the first of them
+    jobs: Jobs
+    columns: dict[str, Any]  # of the job table
+    items: LicenceItems
+    project: Ints  # where a job without one is a project of its own
+
+
+class Entry(Remembers):
+    """The numbers that jobs have been given so far, on one platform."""
+
+    def __init__(self, platform: Platform, policy: Policy, pool: bool) -> None:
+        """platform: with the licences that float, without accounts of limits. pool: whether it is one, see machine."""
+        self._platform, self._pool = platform, pool
+        self._rules = [RULES[each.place or policy.place] for each in platform.partitions] + [RULES[policy.place]]
+        self._kinds = Kinds(platform.capacity, pool)
+        self._users, self._groups, self._named, self._projects = Numbers(), Numbers(), Numbers(), Numbers()
+        self._constraints, self._sets, self._accounts = Numbers(), Numbers(), Numbers()
+        self._allowed = np.zeros((0, len(platform.nodes)), np.int8)
+        self._copies: list[int] = []  # of the accounts
+        self._rows = 0
+
+    @property
+    def room(self) -> Room:
+        """The room that a State needs for the jobs so far."""
+        return Room(self._rows, len(self._kinds), len(self._copies))
+
+    def take(self, jobs: Jobs, platform: Platform, estimate: Ints) -> Entrants:
+        """Give the next rows to these jobs.
+
+        jobs: in queue order (submit, then file order), resources and licences those of the platform; behind its
+        licences may be accounts of limits. estimate: what the policy may count on as walltime.
+        """
+        n, first = len(jobs), self._rows
+        need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
+        bound, items = self._bound(jobs), self._items(jobs, platform)
+        shape = self._kinds.of(first, jobs, need, bound, items)
+        partition = jobs.partition.codes if len(self._rules) > 1 else np.full(n, -1)
+        columns: dict[str, Any] = {
+            "submit": jobs.submit,
+            "walltime": estimate,
+            "tasks": jobs.tasks,
+            "demand": jobs.demand,
+            "need": need,
+            "spread": jobs.spread,
+            "alone": (jobs.spread == NODE) | (jobs.tasks == 1),
+            "bound": bound,
+            "place": np.array(self._rules, np.int8)[partition],
+            "deadline": jobs.deadline,
+            "priority": jobs.priority,
+            "admin_priority": jobs.admin_priority,
+            "user": self._users.of(jobs.user.codes, jobs.user.names),
+            "group": self._groups.of(jobs.group.codes, jobs.group.names),
+            "project": self._named.of(jobs.project.codes, jobs.project.names),
+        }
+        if not self._pool:
+            columns["shape"] = shape
+        self._rows += n
+        project = self._projects.of(jobs.project.codes, jobs.project.names, alone=True)
+        return Entrants(first, jobs, columns, items, project)
+
+    def write(self, state: Any, some: Entrants) -> None:
+        """Fill the rows of these jobs in a State that has room for them."""
+        table, n, first = state.jobs, len(some.jobs), some.first
+        rows = slice(first, first + n)
+        for name, values in some.columns.items():
+            getattr(table, name)[rows] = values
+        firsts, items, counts, limits = some.items
+        used = int(table.licence_first[first])
+        _append(table, "licence", used, items)
+        _append(table, "licence_count", used, counts)
+        table.licence_first[first + 1 : first + n + 1] = used + firsts[1:]
+        table.limit_first[rows] = used + limits
+        after, known = some.jobs.after, int(table.after_first[first])
+        _append(table, "after", known, after.items)
+        table.after_first[first + 1 : first + n + 1] = known + after.first[1:]
+        if state.runs.preempts:
+            state.runs.whole[rows] = some.columns["walltime"]
+        if state.runs.dangles:
+            state.runs.ready[rows] = np.diff(after.first) == 0
+        state.projects.of[rows] = some.project
+        for plan in (state.plan, state.other):
+            if n:
+                plan.rooms_origin = min(plan.rooms_origin, int(some.jobs.submit.min()))
+        if len(self._allowed) > len(state.machine.allowed):
+            replace_array(state.machine, "allowed", self._allowed.copy())
+        self._open_accounts(state)
+        if not state.machine.pool:
+            self._kinds.write(state.free.shapes)
+
+    def _bound(self, jobs: Jobs) -> Ints:
+        """The set of nodes to which each job is bound by site, constraint and partition, a row of machine.allowed; -1
+        for all nodes.
+        """
+        platform, n = self._platform, len(jobs)
+        partition = jobs.partition.codes if platform.partitions else np.full(n, -1)
+        if not (jobs.site.names or jobs.constraint.names or platform.partitions):
+            return np.full(n, -1)
+        constraint = self._constraints.of(jobs.constraint.codes, jobs.constraint.names)
+        keys = ((constraint + 1) << 40) + ((partition.astype(np.int64) + 1) << 20) + jobs.site.codes + 1
+        bound = self._sets.of(np.where(keys > 0, keys, -1))
+        new = [key for key, number in self._sets.known.items() if number >= len(self._allowed)]
+        for key in sorted(new, key=self._sets.known.__getitem__):
+            row = int(np.argmax(keys == key))
+            some = np.ones(len(platform.nodes), np.bool_)
+            if partition[row] >= 0:
+                some &= platform.nodes_of(jobs.partition.names[partition[row]])
+            if jobs.site.codes[row] >= 0:
+                some &= platform.site == jobs.site.codes[row]
+            if jobs.constraint.codes[row] >= 0:
+                some &= platform.allows(jobs.constraint[row])
+            self._allowed = np.vstack([self._allowed, some.astype(np.int8)])
+        return bound
+
+    def _items(self, jobs: Jobs, platform: Platform) -> LicenceItems:
+        """The licences of each job and their copies; behind the licences of a job the accounts that count it."""
+        asked, floating = jobs.licences, len(self._platform.licences)
+        items = asked.items.copy()
+        behind = items >= floating
+        if behind.any():
+            names = platform.licences[floating:]
+            items[behind] = floating + self._accounts.of(items[behind] - floating, names)
+            copies = dict(zip(names, platform.copies[floating:].tolist(), strict=True))
+            new = sorted((number, name) for name, number in self._accounts.known.items() if name in copies)
+            self._copies += [copies[name] for number, name in new if number >= len(self._copies)]
+        real = np.bincount(asked.jobs[asked.items < floating], minlength=len(jobs))
+        return column(asked.first), items, asked.counts.reshape(-1, 1), column(asked.first[:-1] + real)
+
+    def _open_accounts(self, state: Any) -> None:
+        """Let each account of a limit that no job has used before have its copies."""
+        machine, floating = state.machine, len(self._platform.licences)
+        copies = np.array(self._copies[machine.accounts :], np.int64)
+        new = slice(floating + machine.accounts, floating + len(self._copies))
+        machine.copies[new] = machine.base_copies[new, 0] = state.free.licences[new] = copies
+        for plan in (state.plan, state.other):
+            fill_lanes(plan.licences, new, copies)
+        machine.accounts = len(self._copies)
+
+
+def _append(record: Any, field: str, used: int, more: NDArray[Any]) -> None:
+    """Put rows behind those that are used of an array of a record, which grows where it is too short."""
+    array = getattr(record, field)
+    if used + len(more) > len(array):
+        longer = np.zeros((max(used + len(more), 2 * used), *array.shape[1:]), array.dtype)
+        longer[:used] = array[:used]
+        replace_array(record, field, longer)
+        array = longer
+    array[used : used + len(more)] = more

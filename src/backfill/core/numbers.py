@@ -1,0 +1,65 @@
+"""Numbers for names, given in the order in which the names first come up, so that none tells of a job still to come."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from backfill.model.workload import Ints
+
+
+class Remembers:
+    """What has been numbered so far. A copy goes on by itself."""
+
+    def __copy__(self) -> Self:
+        new = object.__new__(type(self))
+        vars(new).update({name: copy.copy(value) for name, value in vars(self).items()})
+        return new
+
+
+class Numbers(Remembers):
+    """The numbers that names have been given so far."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, int] = {}
+        self.count = 0
+
+    def of(self, codes: Any, names: Sequence[Any] | None = None, alone: bool = False) -> Ints:
+        """Return the number of each job's name. Names that are new get the next numbers.
+
+        codes: shape (jobs,), the place of each job's name in `names`, -1 for a job without one; without `names` they
+        are names themselves. alone: whether a job without a name gets a number of its own instead of -1.
+        """
+        own = len(names or ())
+        if names is not None and not own and not alone:
+            return np.full(len(codes), -1)
+        if alone:
+            codes = np.where(codes >= 0, codes.astype(np.int64), own + np.arange(len(codes)))
+        local = by_appearance(codes)
+        first = np.flatnonzero(local > np.maximum.accumulate(np.append(-1, local))[:-1])
+        number, new = np.empty(len(first), np.int64), np.ones(len(first), np.bool_)
+        told = codes[first].tolist()
+        some = [i for i, code in enumerate(told) if not alone or code < own]
+        for i in some:
+            code = told[i]
+            told[i] = names[code] if names is not None else code
+            if (known := self.known.get(told[i])) is not None:
+                number[i], new[i] = known, False
+        number[new] = self.count + np.arange(new.sum())
+        self.count += int(new.sum())
+        self.known.update((told[i], int(number[i])) for i in some)
+        found: Ints = np.append(number, -1)[local]
+        return found
+
+
+def by_appearance(codes: Any) -> Any:
+    """Codes numbered as they first come up; -1 stays."""
+    before = np.maximum.accumulate(np.append(-1, codes))[:-1]
+    if (codes <= before + 1).all():
+        return codes
+    known, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    number = np.full(len(known), -1)
+    some = known >= 0
+    number[some] = np.argsort(np.argsort(first[some]))
+    return number[inverse]
