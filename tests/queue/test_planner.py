@@ -11,12 +11,14 @@ from backfill.core.check import check
 from backfill.core.promises import NO_TIME
 from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
-from backfill.model.schedule import REASONS
-from backfill.model.workload import Jobs, Labels, Workload
+from backfill.model.platform import Platform
+from backfill.model.schedule import PREEMPTED, REASONS, REJECTED
+from backfill.model.units import NEVER
+from backfill.model.workload import SPREAD, Jobs, Labels, Workload
 from backfill.policies import TABLE
 from backfill.queue import planner as planner_module
-from backfill.queue.feed import decisions
-from backfill.queue.planner import Planner, answer, load_policy, platform_of
+from backfill.queue.feed import FACTS, decisions
+from backfill.queue.planner import Planner, answer, load_policy, platform_of, table
 from backfill.worlds.simulated import simulate
 
 SECOND = 1_000_000
@@ -41,8 +43,18 @@ def some_jobs(seed, count):
     return jobs
 
 
-def live(planner, jobs):
-    """Drive a planner through the life of these jobs on a virtual clock. Returns the starts of each, and the passes."""
+def end_of(schedule, number, run):
+    """The end of a run of a job, the first one 0; never, if it is to be preempted."""
+    runs = schedule.all_runs
+    end, how = (column[runs.job == number - 1][run] for column in (runs.end, runs.state))
+    return NEVER if how == PREEMPTED else int(end)
+
+
+def live(planner, jobs, schedule=None):
+    """Drive a planner through the life of these jobs on a virtual clock. Returns the starts of each, and the passes.
+
+    schedule: says when jobs end that run on nodes, of which some are faster than others.
+    """
     starts, ends, passes, todo = {}, {}, [], [*jobs]
     runtime = {number: length for number, _, length, _ in jobs}
     wake = None
@@ -61,9 +73,11 @@ def live(planner, jobs):
         for number, by in done["preempts"]:
             assert by != number
             del ends[number]
-        for number, why in done["starts"]:
+        for number, why, *nodes in done["starts"]:
             starts.setdefault(number, []).append((now, why))
             ends[number] = now + runtime[number]
+            if nodes:
+                ends[number] = end_of(schedule, number, len(starts[number]) - 1)
         if not (todo or ends) and len(starts) == len(jobs):
             break
     return starts, passes
@@ -101,6 +115,108 @@ def test_a_queue_on_a_virtual_clock_starts_every_job_when_the_simulation_does(na
             some = schedule.runs.job == row
             runs = zip(schedule.runs.start[some], schedule.runs.reason[some], strict=True)
         assert starts[number] == [(t, REASONS[why]) for t, why in runs], f"job {number}"
+
+
+CLUSTER = """
+[[node]]
+name = "n"
+count = 6
+cpus = 4
+memory = 8
+features = ["old"]
+
+[[node]]
+name = "m"
+count = 4
+speed = 1.5
+cpus = 8
+memory = 16
+site = "east"
+features = ["new", "fast"]
+node_licences = {abaqus = 2}
+
+[[node]]
+name = "g"
+count = 2
+speed = 2.0
+cpus = 8
+memory = 32
+gpus = 2
+gpu_type = "a100"
+
+[[licence]]
+name = "matlab"
+copies = 2
+
+[[partition]]
+name = "all"
+default = true
+
+[[partition]]
+name = "whole"
+nodes = ["m*"]
+place = "exclusive"
+priority = 5
+
+[[qos]]
+name = "urgent"
+priority = 2.5
+
+[[limit]]
+name = "each user"
+per = "user"
+running_jobs = 4
+running = {cpus = 24}
+
+[[limit]]
+name = "urgent jobs"
+qos = ["urgent"]
+running = {cpus = 12}
+"""
+
+
+def cluster(tmp_path):
+    (tmp_path / "cluster.toml").write_text(CLUSTER)
+    return Platform.read(tmp_path / "cluster.toml")
+
+
+def jobs_for_nodes(seed, count):
+    """The same as `some_jobs`, with all that a cluster lets jobs ask for."""
+    chance = random.Random(seed)
+    jobs = some_jobs(seed, count)
+    for _, _, _, facts in jobs:
+        cpus = chance.choice([1, 1, 2, 3, 4])
+        facts["need"] = {"cpus": cpus, "memory": chance.choice([0, 1, 2, 4]), "matlab": chance.choice([0, 0, 0, 1])}
+        facts |= {"tasks": chance.choice([1, 1, 1, 2, 3, 4]), "spread": chance.choice(SPREAD), "site": "",
+                  "qos": chance.choice(["", "", "", "urgent"]), "partition": chance.choice(["", "all", "whole"]),
+                  "group": "", "constraint": chance.choice(["", "", "", "old", "new&fast", "!old"])}  # fmt: skip
+        if chance.random() < 0.1:
+            facts |= {"tasks": 1, "partition": "", "constraint": "", "need": {"cpus": 1, "gpus": 1}}
+        elif facts["partition"] == "whole":
+            facts |= {"constraint": ""}
+    return jobs
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != URGENT and not load(name)[0].one_node])
+def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, tmp_path):
+    platform, (policy, params) = cluster(tmp_path), load(name)
+    jobs = jobs_for_nodes(name, 150)
+    workload = table([(number, {**FACTS, "submit": t, **facts}) for number, t, _, facts in jobs], platform)
+    workload = workload.with_jobs(workload.jobs.replace(runtime=np.array([length for _, _, length, _ in jobs])))
+    schedule = simulate(workload, platform, policy, params).schedule
+    possible = np.flatnonzero(schedule.state != REJECTED).tolist()
+    assert len(possible) > 100
+    starts, passes = live(Planner(name, {"base": []}, platform), [jobs[row] for row in possible], schedule)
+    for row in possible:
+        runs = [(schedule.start[row], schedule.reason[row])]
+        if schedule.runs is not None:
+            some = schedule.runs.job == row
+            runs = zip(schedule.runs.start[some], schedule.runs.reason[some], strict=True)
+        assert starts[row + 1] == [(t, REASONS[why]) for t, why in runs], f"job {row + 1}"
+    placed = {number: nodes for *_, done in passes for number, _, nodes in done["starts"]}
+    for row in possible:
+        held = schedule.held[row].reshape(-1, 2).tolist()
+        assert placed[row + 1] == [[platform.nodes[node], tasks] for node, tasks in held], f"job {row + 1}"
 
 
 def random_history(seed, planner, count=80, foreign=0.0):

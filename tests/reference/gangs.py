@@ -303,7 +303,7 @@ class Pass:
     def is_wide(self, gang: Gang) -> bool:
         job = gang.jobs[0]
         counts = [sum(self.suits(job, p) for p in self.grid.of_site(site)) for site in self.grid.sites]
-        may = job.tasks == 1 or job.spread == "any"
+        may = job.tasks == 1 or job.spread in ("any", "distinct")
         return may and (self.span or gang.size > max(counts))
 
     def takes(self, gang: Gang, p: int) -> bool:

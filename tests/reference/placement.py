@@ -51,7 +51,7 @@ def place_to_start(platform: Platform, job: Job, room: Room) -> Placement | None
         return place(platform, job, room)
     alone = job.tasks == 1 or job.spread == "node"
     for nodes in [[n for (n,) in groups(platform, job)]] if alone else groups(platform, job):
-        fit = {n: tasks_that_fit(job, [room[slot] for slot in node_slots(platform, n)], job.tasks) for n in nodes}
+        fit = {n: tasks_that_fit(job, [room[slot] for slot in node_slots(platform, n)], most(job)) for n in nodes}
         if alone:
             whole_gang = [n for n, tasks in fit.items() if tasks == job.tasks]
             return ((min(whole_gang, key=lambda n: (rank(platform, job, room, n), n)), job.tasks),)
@@ -90,7 +90,8 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
     """The first place in this room for the whole gang; None = it does not fit.
 
     node: the first node that can hold all tasks. site: the first site, in order of its first node, whose nodes
-    together can hold the gang. any: all nodes together. Nodes are filled in order, each with as many tasks as fit.
+    together can hold the gang. any: all nodes together; distinct: the same, with one task on each. Nodes are filled in
+    order, each with as many tasks as fit.
     A gang of one task sits on one node, whatever its spread.
     """
     if job.licences and any(room[licence_slot(platform, x)] < n for x, n in Counter(job.licences).items()):
@@ -99,13 +100,18 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
         placement, left = [], job.tasks
         for node in nodes:
             slots = node_slots(platform, node)
-            tasks = tasks_that_fit(job, room[slots.start : slots.stop], left)
+            tasks = tasks_that_fit(job, room[slots.start : slots.stop], min(left, most(job)))
             if tasks > 0:
                 placement.append((node, tasks))
                 left -= tasks
         if left == 0:
             return tuple(placement)
     return None
+
+
+def most(job: Job) -> int:
+    """How many tasks of the gang one node may hold."""
+    return 1 if job.spread == "distinct" else job.tasks
 
 
 @lru_cache(1024)

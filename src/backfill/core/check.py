@@ -139,13 +139,13 @@ def _count(state: Any, s: int, node: int, room: Any) -> int:
     shapes, jobs, machine = state.free.shapes, state.jobs, state.machine
     if not shapes.anywhere[s]:
         job = int(shapes.first[s])
-        licences = [licence for licence, _ in licences_of(state, job)]
+        licences = [licence for licence, _ in licences_of(state, job) if licence < machine.licences]
         allowed = jobs.bound[job] < 0 or machine.allowed[jobs.bound[job], node]
         if not allowed or not machine.hosts[node, licences].all():
             return 0
     asked = shapes.unit[s] > 0
     fit: list[int] = (np.maximum(room[asked], 0) // shapes.unit[s, asked]).tolist()
-    return min([1 if shapes.alone[s] else int(MANY), *fit])
+    return min([1 if shapes.single[s] else int(MANY), *fit])
 
 
 def _check_later(state: Any) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from backfill.core.jobs import LicenceItems
 from backfill.core.kinds import Kinds
 from backfill.core.numbers import Numbers, Remembers
-from backfill.core.placement import NODE
+from backfill.core.placement import DISTINCT, NODE
 from backfill.core.policy import Policy
 from backfill.core.profile import fill_lanes
 from backfill.core.record import column, replace_array
@@ -93,6 +93,7 @@ class Entry(Remembers):
             "demand": jobs.demand,
             "need": need,
             "spread": jobs.spread,
+            "most": np.where(jobs.spread == DISTINCT, 1, jobs.tasks),
             "alone": (jobs.spread == NODE) | (jobs.tasks == 1),
             "bound": bound,
             "place": np.array(self._rules, np.int8)[partition],

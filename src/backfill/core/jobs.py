@@ -20,7 +20,8 @@ JOBS = [
     ("tasks", int64[::1]),
     ("demand", int64[:, ::1]),  # (n, k) per task
     ("need", int64[:, ::1]),  # (n, k) of the whole job
-    ("spread", int8[::1]),  # 0 one node, 1 one site, 2 anywhere
+    ("spread", int8[::1]),  # 0 one node, 1 one site, 2 anywhere, 3 each task on a node of its own
+    ("most", int64[::1]),  # tasks of it that a node takes at most
     ("alone", int8[::1]),  # 1: all of it sits on one node
     ("bound", int32[::1]),  # which row of machine.allowed has the nodes that it may run on; -1 all of them
     ("sets", int64),  # rows of machine.allowed that jobs submitted so far are bound to
@@ -55,6 +56,7 @@ def new_jobs(rows: int, resources: int, pool: bool) -> Any:
         demand=zeros(rows, resources),
         need=zeros(rows, resources),
         spread=np.zeros(rows, np.int8),
+        most=zeros(rows),
         alone=np.zeros(rows, np.int8),
         bound=np.zeros(rows, np.int32),
         sets=0,

@@ -13,10 +13,10 @@ import numpy as np
 
 from backfill.core.jobs import LicenceItems
 from backfill.core.numbers import Numbers, Remembers, by_appearance
-from backfill.core.placement import ANY, NODE, SITE
+from backfill.core.placement import ANY, DISTINCT, NODE, SITE
 from backfill.model.workload import Ints, Jobs
 
-ROUGH = 3  # shapes that are kept for jobs of which nothing but the spread is heeded
+ROUGH = 4  # shapes that are kept for jobs of which nothing but the spread is heeded
 MOST = 127 - ROUGH  # codes are int8, and 127 is none
 EXACT = 64  # jobs that come one by one have exact shapes while there are no more than so many
 FINE = 4  # fewer amounts of each resource than this tell less than more amounts of two
@@ -84,10 +84,10 @@ class Kinds(Remembers):
         anywhere = bound < 0
         if self.exact:
             anywhere &= np.array(licences) == 0
-        alone, together = kind == NODE, kind == SITE
+        single, together = (kind == NODE) | (kind == DISTINCT), kind == SITE
         below = (unit[:, None] <= unit).all(axis=2) & anywhere[:, None]
-        below &= (alone[:, None] <= alone) & (together[:, None] <= together) & ~np.eye(n, dtype=np.bool_)
-        shapes.alone[:n], shapes.together[:n], shapes.unit[:n], shapes.anywhere[:n] = alone, together, unit, anywhere
+        below &= (single[:, None] <= single) & (together[:, None] <= together) & ~np.eye(n, dtype=np.bool_)
+        shapes.single[:n], shapes.together[:n], shapes.unit[:n], shapes.anywhere[:n] = single, together, unit, anywhere
         shapes.first[:n], shapes.below[:n, :n] = self._first, below
         shapes.order[:n] = np.argsort(below.sum(axis=0), kind="stable")
         if shapes.exact != self.exact:
@@ -123,7 +123,7 @@ def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) ->
                 break
         else:
             return by_appearance(codes), np.stack(columns[1 : 1 + unit.shape[1]], axis=1), exact, bounds
-    raise AssertionError("three kinds and nothing else are more than there is room for")
+    raise AssertionError("four kinds and nothing else are more than there is room for")
 
 
 def _coarser(

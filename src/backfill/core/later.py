@@ -75,7 +75,7 @@ def _at_most(state, run):
             unit = jobs.demand[later.job, k]
             if unit > 0:
                 here = max(here, times(runs.held[pair, 1] * jobs.demand[runs.job[run], k], unit))
-        found += jobs.tasks[later.job] if jobs.alone[later.job] else here + 1
+        found += jobs.tasks[later.job] if jobs.alone[later.job] else min(here + 1, jobs.most[later.job])
     return found
 
 
@@ -103,7 +103,7 @@ def _count_again(state, node):
         if jobs.alone[job]:
             fit = tasks if holds(later.nodes, node, jobs.demand, job, tasks) else np.int64(0)
         else:
-            fit = tasks_that_fit(later.nodes, node, jobs.demand, job, tasks)
+            fit = tasks_that_fit(later.nodes, node, jobs.demand, job, jobs.most[job])
     if fit == later.tasks[node]:
         return
     group = group_of(state, job, node)

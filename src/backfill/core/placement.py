@@ -9,7 +9,7 @@ import numpy as np
 
 from backfill.core.kernel import kernel
 
-NODE, SITE, ANY = 0, 1, 2
+NODE, SITE, ANY, DISTINCT = range(4)
 UNBOUNDED = np.int64(2**61)  # more of a resource than there is
 EXACT = np.int64(2**52)
 
@@ -64,11 +64,12 @@ def licences_free(room, licence, count, begin, end):
 
 
 @kernel()
-def place_gang(room, demand, job, tasks, spread, machine, bound, licence, begin, end, placed):
+def place_gang(room, demand, job, tasks, most, spread, machine, bound, licence, begin, end, placed):
     """Find nodes for all tasks of a job within `room` (m, k); write pairs (node, tasks) to `placed`.
 
     Returns the number of pairs, 0 where the gang does not fit. Nodes are tried in order of power; sites in order of
-    their first node. A gang of one task sits on one node, whatever its spread.
+    their first node. A gang of one task sits on one node, whatever its spread; of others a node takes `most` tasks at
+    most.
     """
     nodes = room.shape[0]
     if spread == NODE or tasks == 1:
@@ -88,7 +89,7 @@ def place_gang(room, demand, job, tasks, spread, machine, bound, licence, begin,
         for i in range(first, last):
             node = machine.site_node[i] if spread == SITE else i
             if may_use(node, bound, machine.allowed, machine.hosts, licence, begin, end):
-                fit = tasks_that_fit(room, node, demand, job, left)
+                fit = tasks_that_fit(room, node, demand, job, min(left, most))
                 if fit > 0:
                     placed[pairs, 0], placed[pairs, 1] = node, fit
                     pairs += 1

@@ -158,7 +158,7 @@ def _release_enough(state, job):
         t = search.time[0]
         node = _release_first(state)
         if node >= 0:
-            could = tasks_that_fit(machine.base, node, jobs.demand, job, jobs.tasks[job])
+            could = tasks_that_fit(machine.base, node, jobs.demand, job, jobs.most[job])
             lacking -= max(could - search.tasks[node], 0)
     return t
 
@@ -187,8 +187,8 @@ def _ask_node(state, job, node, t):
     search, jobs = state.search, state.jobs
     tasks, release = int64(0), FUTURE
     if may_run_on(state, job, node):
-        tasks, release = tasks_over(state.plan.nodes, node, t, t + span(state, job), jobs.demand, job, jobs.tasks[job])
-        if tasks == jobs.tasks[job]:
+        tasks, release = tasks_over(state.plan.nodes, node, t, t + span(state, job), jobs.demand, job, jobs.most[job])
+        if tasks == jobs.most[job]:
             release = FUTURE
     search.sums[group_of(state, job, node)] += tasks - search.tasks[node]
     search.tasks[node], search.release[node] = tasks, release

@@ -27,7 +27,7 @@ def seat_by_rule(state, job, room):
     fit, sums = np.zeros(machine.nodes, np.int64), np.zeros(len(machine.sites), np.int64)
     for node in range(machine.nodes):
         if may_run_on(state, job, node):
-            fit[node] = tasks_that_fit(room, node, jobs.demand, job, jobs.tasks[job])
+            fit[node] = tasks_that_fit(room, node, jobs.demand, job, jobs.most[job])
             sums[group_of(state, job, node)] += fit[node]
     group = first_enough(state, job, sums)
     if group < 0:

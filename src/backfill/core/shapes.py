@@ -24,7 +24,7 @@ MANY = np.int64(2**40)  # tasks of which any number fits; no job has more
 SHAPES = [
     ("count", int64),
     ("exact", int64),  # 1: the jobs of a shape ask for the same, licences included
-    ("alone", int8[::1]),  # (s,): 1: a unit is a whole job, of which a node takes one
+    ("single", int8[::1]),  # (s,): 1: a node takes one unit of a job at most; a unit may be a whole job
     ("together", int8[::1]),  # (s,): 1: all units sit on one site
     ("unit", int64[:, ::1]),  # (s, k)
     ("anywhere", int8[::1]),  # (s,): 1: any node may be asked for it
@@ -62,7 +62,7 @@ def new_shapes(platform: Platform, shapes: int) -> Any:
     return Shapes(
         count=0,
         exact=1,
-        alone=np.zeros(shapes, np.int8),
+        single=np.zeros(shapes, np.int8),
         together=np.zeros(shapes, np.int8),
         unit=zeros(shapes, len(platform.resources)),
         anywhere=np.zeros(shapes, np.int8),
@@ -108,7 +108,7 @@ def note_node(state, node, grown):
 
 
 @kernel(inline=True)
-def _count(unit, alone, room, node):
+def _count(unit, single, room, node):
     """How many units of a shape, one of which asks for `unit` (k,), fit in this room of a node."""
     units = MANY
     for k in range(len(unit)):
@@ -116,7 +116,7 @@ def _count(unit, alone, room, node):
             if room[node, k] < unit[k]:
                 return np.int64(0)
             units = min(units, times(room[node, k], unit[k]))
-    return min(units, 1) if alone else units
+    return min(units, 1) if single else units
 
 
 @kernel()
@@ -136,7 +136,7 @@ def _catch_up(state, s):
     ring, noted, grew, unit = shapes.node, shapes.noted, shapes.grew, shapes.unit[s]
     units, spare, sums = shapes.units[s], shapes.spare[s], shapes.sums[s]
     by_site, spare_by_site = shapes.by_site[s], shapes.spare_by_site[s]
-    seen, alone, anywhere = shapes.seen[s], shapes.alone[s] != 0, shapes.anywhere[s] != 0
+    seen, single, anywhere = shapes.seen[s], shapes.single[s] != 0, shapes.anywhere[s] != 0
     missed, mask = shapes.changes - seen, len(ring) - 1
     anew = seen < 0 or missed >= len(ring)
     free, beside = shapes.all[s], shapes.beside[s]
@@ -148,7 +148,7 @@ def _catch_up(state, s):
                 continue  # it comes once more
             if units[node] == 0 and grew[node] < seen:
                 continue  # there is still nothing
-        here = _count(unit, alone, room, node) if anywhere or _may_sit_there(state, s, node) else np.int64(0)
+        here = _count(unit, single, room, node) if anywhere or _may_sit_there(state, s, node) else np.int64(0)
         more = here - units[node]
         if more != 0:
             units[node] = here
@@ -156,7 +156,7 @@ def _catch_up(state, s):
             by_site[site[node]] += more
             free += more
         if here > 0 and bound[node, 0] < UNBOUNDED:
-            here = min(here, _count(unit, alone, bound, node))
+            here = min(here, _count(unit, single, bound, node))
         if here != spare[node]:
             beside += here - spare[node]
             spare_by_site[site[node]] += here - spare[node]
@@ -316,7 +316,7 @@ def _take_node(state, job, s, node, left, beside):
         if not holds(state.free.nodes, node, jobs.demand, job, left if jobs.alone[job] else np.int64(1)):
             return np.int64(0)
         if not jobs.alone[job]:
-            here = tasks_that_fit(state.free.nodes, node, jobs.demand, job, left)
+            here = tasks_that_fit(state.free.nodes, node, jobs.demand, job, min(left, jobs.most[job]))
     if beside and state.shadow.extra[node, 0] < UNBOUNDED:
         here = tasks_that_fit(state.shadow.extra, node, jobs.demand, job, here)
     if here == 0 or (jobs.alone[job] and here < left):

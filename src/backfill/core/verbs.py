@@ -84,6 +84,7 @@ def place_in(state, job, room, licence_room):
         state.jobs.demand,
         job,
         state.jobs.tasks[job],
+        state.jobs.most[job],
         state.jobs.spread[job],
         state.machine,
         state.jobs.bound[job],
@@ -176,6 +177,8 @@ def _fits_on_pairs(state, job):
         return False
     for pair in range(placed.count):
         node, tasks = placed.pairs[pair, 0], placed.pairs[pair, 1]
+        if tasks > state.jobs.most[job]:
+            return False
         if state.jobs.spread[job] == SITE and machine.site[node] != machine.site[placed.pairs[0, 0]]:
             return False
         if not may_run_on(state, job, node) or not holds(state.free.nodes, node, state.jobs.demand, job, tasks):

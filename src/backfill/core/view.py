@@ -41,8 +41,8 @@ class Named(NamedTuple):
 Layout = tuple[Named, ...]
 
 READABLE = {
-    "jobs": "count submit walltime tasks demand need spread alone bound deadline priority admin_priority user group "
-    "project licence_first licence licence_count limit_first",
+    "jobs": "count submit walltime tasks demand need spread most alone bound deadline priority admin_priority user "
+    "group project licence_first licence licence_count limit_first",
     "machine": "nodes resources pool capacity in_play site sites site_first site_node allowed hosts copies licences "
     "windows",
     "free": "nodes total licences",

@@ -16,7 +16,7 @@ from backfill.model.units import NEVER, TIME_MAX, counted, seconds_text, span_te
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SPREAD = ("node", "site", "any")  # where a gang may sit; Jobs.spread holds the index
+SPREAD = ("node", "site", "any", "distinct")  # where a gang may sit; Jobs.spread holds the index
 ANY = SPREAD.index("any")
 RESOURCES = ("cpus", "memory", "gpus")  # known in any file
 # Columns of Jobs that are Labels, in the order in which tables have them.

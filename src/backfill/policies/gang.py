@@ -349,7 +349,7 @@ def joins(state, job, other):
 @kernel()
 def is_wide(state, gang, which):
     """Whether a gang may use several sites: under gang-site one for which no site has enough processors."""
-    if state.jobs.tasks[gang] > 1 and state.jobs.spread[gang] != ANY:
+    if state.jobs.tasks[gang] > 1 and state.jobs.spread[gang] < ANY:
         return False
     if which == SPAN:
         return True

@@ -105,7 +105,8 @@ class Planner:
         self.rows: dict[int, int] = {}
         self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
-        self._per_node: dict[int, int] = {}  # tasks on each node of a job that has whole nodes
+        self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
+        self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
         self._known = feed.begun(epoch["base"])
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
         self._use(self._new_state())
@@ -157,8 +158,13 @@ class Planner:
     def _enter(self, some: Sequence[tuple[int, Facts]]) -> None:
         """Write down what the policy may know of jobs that are about to be submitted."""
         jobs, machine, whole = self.translated(some)
-        per_node = whole.per_node
-        self._per_node.update((self.jobs + i, int(per_node[i])) for i in np.flatnonzero(per_node).tolist())
+        per_node, tasks = whole.per_node, whole.tasks
+        self._whole.update(
+            (self.jobs + i, (int(per_node[i]), int(tasks[i]))) for i in np.flatnonzero(per_node).tolist()
+        )
+        if machine.partitions or machine.qos:
+            added = zip(jobs.priority.tolist(), some, strict=True)
+            self._raised.update((self.jobs + i, to - one[1]["priority"]) for i, (to, one) in enumerate(added))
         self.enter(jobs, machine)
 
     def _decide(self, now: int, messages: list[Message]) -> Decisions:
@@ -218,9 +224,8 @@ class Planner:
     def _put(self, job: int, nodes: Sequence[Sequence[Any]]) -> None:
         """Place tasks of a job on nodes; pairs of name and tasks."""
         row = self.rows[job]
-        per_node = self._per_node.get(row)
         for pair, (name, tasks) in enumerate(nodes):
-            self._do(PUT, row, pair, self.nodes[name], -(-tasks // per_node) if per_node else tasks)
+            self._do(PUT, row, pair, self.nodes[name], 1 if row in self._whole else tasks)
 
     def _hear_gone(self, job: int, how: str) -> None:
         row = self.rows.get(job)
@@ -241,7 +246,7 @@ class Planner:
         if "walltime" in to:
             self._change(row, WALLTIME, to["walltime"] + self._grace[job], 0.0)
         if "priority" in to:
-            self._change(row, PRIORITY, 0, float(to["priority"]))
+            self._change(row, PRIORITY, 0, to["priority"] + self._raised.get(row, 0.0))
 
     def _change(self, row: int, what: Any, walltime: int, priority: float) -> None:
         numbers = zeros(NUMBERS)
@@ -278,7 +283,10 @@ class Planner:
                     raise PolicyError(f"{who} and keeps its progress; {ANEW}")
                 preempts.append([self.ids[job], 0])
             elif code == ON:
-                starts[-1][2].append(self._told_node(self.rows[starts[-1][0]], job, a))
+                nodes = starts[-1][2]
+                if whole := self._whole.get(self.rows[starts[-1][0]]):
+                    a = min(whole[0], whole[1] - whole[0] * len(nodes))
+                nodes.append([self.platform.nodes[job], a])
             elif code == START:
                 starts.append([self.ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
                 for one in preempts[::-1]:  # those that left so that it has room
@@ -297,10 +305,6 @@ class Planner:
         wake = int(state.batch.timers[0]) if state.batch.timed > 0 else None
         told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": [*plan.items()], "wake": wake}
         return told | {"anew": not self.policy.keeps}
-
-    def _told_node(self, row: int, node: int, tasks: int) -> list[Any]:
-        """The name of a node and how many tasks of a job it holds."""
-        return [self.platform.nodes[node], tasks]
 
     def _note_move(self, job: int, move: "Move") -> None:
         """Remember that a job has another start in the plan than before."""

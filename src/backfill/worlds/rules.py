@@ -137,6 +137,7 @@ def on_whole_nodes(jobs: Jobs, platform: Platform, place: str) -> tuple[Jobs, Wh
             )
             raise PlatformError(f"{name}: {message}")
         fit = np.where(jobs.demand > 0, capacity[0] // np.maximum(jobs.demand, 1), jobs.tasks[:, None]).min(axis=1)
+        fit = np.where(jobs.spread == SPREAD.index("distinct"), np.minimum(fit, 1), fit)
         fitting = mine & (fit > 0) & ((fit >= jobs.tasks) | (jobs.spread != SPREAD.index("node")))
         per_node[fitting] = np.minimum(fit, jobs.tasks)[fitting]
         tasks[fitting] = -(-jobs.tasks[fitting] // per_node[fitting])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from backfill.model.platform import Platform
 from backfill.model.workload import SPREAD, Ints, Jobs, Workload
 
-NODE, SITE, ANY = range(len(SPREAD))
+NODE, SITE, ANY, DISTINCT = range(len(SPREAD))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +69,10 @@ class Asks:
         licences, _ = self.licences_of(row)
         allowed: NDArray[np.bool_] = self.bound(row) & self.platform.hosts[:, licences].all(axis=1)
         return allowed
+
+    def most(self, row: int) -> int:
+        """The number of tasks of a job that one node may hold."""
+        return 1 if self.jobs.spread[row] == DISTINCT else int(self.jobs.tasks[row])
 
     def spread(self, row: int) -> int:
         """The spread that the tasks of a job may have; a job of one task runs on one node."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backfill.analysis.explain.asks import ANY, NODE
+from backfill.analysis.explain.asks import NODE, SITE
 from backfill.analysis.explain.holding import in_force, reserved_by
 from backfill.analysis.explain.lacks import LICENCE, LIMIT
 from backfill.analysis.explain.room import Mask, Record, Room
@@ -204,7 +204,7 @@ def _would_fit(room: Room, start: Ints, owner: Ints, lane: Ints, amount: Ints, c
         fits = room.seats(fit)[place]
         fits[owner[without == room.tasks]] = True
     else:
-        site = room.record.asks.platform.site[room.nodes] if spread != ANY else np.zeros(len(room.nodes), np.int64)
+        site = room.record.asks.platform.site[room.nodes] if spread == SITE else np.zeros(len(room.nodes), np.int64)
         fits = np.zeros(len(start), np.bool_)
         for one in np.unique(site).tolist():
             mine = site[lane] == one

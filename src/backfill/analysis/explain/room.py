@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.analysis.explain.asks import ANY, NODE, Asks
+from backfill.analysis.explain.asks import NODE, SITE, Asks
 from backfill.analysis.outages import Holders, Outages, Replay
 from backfill.model.events import BoundEvents
 from backfill.model.schedule import CANCELLED, NO_TIME, PENDING, Runs, Schedule
@@ -208,10 +208,11 @@ class Room:
         return found.cumsum(axis=0)
 
     def tasks_at(self, free: Ints, demand: Ints) -> Ints:
-        """The number of tasks that fit into each row of `free`, shape (rows, k), at most those of the job."""
+        """The number of tasks that fit into each row of `free`, shape (rows, k), at most those that a node may hold."""
+        most = self.record.asks.most(self.row)
         if not len(demand):
-            return np.full(len(free), self.tasks)
-        found: Ints = np.clip((free // demand).min(axis=1), 0, self.tasks)
+            return np.full(len(free), most)
+        found: Ints = np.clip((free // demand).min(axis=1), 0, most)
         return found
 
     def seated(self, fit: Ints) -> Ints:
@@ -222,7 +223,7 @@ class Room:
         spread = self.record.asks.spread(self.row)
         if spread == NODE:
             return self.tasks * (self.total((fit == self.tasks).astype(np.int64)) > 0)
-        if spread == ANY:
+        if spread != SITE:
             return np.minimum(self.total(fit), self.tasks)
         site = self.record.asks.platform.site[self.nodes][self.lane]
         found = np.zeros(len(self.times), np.int64)
@@ -241,7 +242,7 @@ class Room:
         spread = self.record.asks.spread(self.row)
         if spread == NODE:
             return bool((fit == self.tasks).any())
-        if spread == ANY:
+        if spread != SITE:
             return int(fit.sum()) >= self.tasks
         site = self.record.asks.platform.site[self.nodes]
         return any(int(fit[site == one].sum()) >= self.tasks for one in np.unique(site))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backfill.analysis.explain.asks import NODE, SITE
+from backfill.analysis.explain.asks import DISTINCT, NODE, SITE
 from backfill.analysis.explain.holders import ELSEWHERE, WHY, Held, Passer
 from backfill.analysis.explain.holding import ORDER, RESERVATION, WINDOW
 from backfill.analysis.explain.lacks import LICENCE, LIMIT, OUTAGE, RESOURCE, SCATTERED
@@ -110,6 +110,8 @@ def _phrase(explained: "Explanation", cause: Cause, where: bool = True) -> str:
 
 def _together(explained: "Explanation") -> str:
     spread, tasks = explained.record.asks.spread(explained.row), explained.record.asks.jobs.tasks[explained.row]
+    if spread == DISTINCT:
+        return f"on {tasks:,} nodes at once"
     return "on one node" if spread == NODE else "on one site" if spread == SITE else f"for all {tasks:,} tasks at once"
 
 
@@ -171,7 +173,8 @@ def _needs(explained: "Explanation", cause: Cause) -> str:
         left = f"{_at_most(lacks[0].name, lacks[0].free_most)} of {lacks[0].there:,}"
         return f"It needs {needed}, and {left} were left at that time."
     if cause.seated >= 0 and spread != NODE:
-        tasks, site = f"{asks.jobs.tasks[row]:,} equal tasks", " on one site" if spread == SITE else ""
+        tasks = f"{asks.jobs.tasks[row]:,} equal tasks{' on different nodes' if spread == DISTINCT else ''}"
+        site = " on one site" if spread == SITE else ""
         return f"It needs {needed} in {tasks}, of which at most {cause.seated:,} had room at the same time{site}."
     if cause.seated >= 0:
         most = _listed([_much(lack, lack.on_one) for lack in lacks])

@@ -16,7 +16,7 @@
 | `cancel` | a job is CANCELLED exactly where an event cancels it: it ends then, and never starts after it |
 | `window` | no job starts that by its walltime would hold what a window takes that was known by then |
 | `node` | the nodes exist, and the tasks on them are all the job's tasks |
-| `spread` | a gang that must stay on one node, or on one site, does |
+| `spread` | a gang that must stay on one node, on one site, or on nodes of their own for its tasks, does |
 | `site` | a job pinned to a site sits there |
 | `constraint` | a job sits only on nodes with the features that it asks for |
 | `partition` | a job sits on nodes of its partition, and breaks no rule of it, of its quality of service, of a limit |

@@ -210,6 +210,8 @@ class _Alone:
             room[[platform.sites[s] != site for s in platform.site]] = 0
         if constraint:
             room[~np.array(meets(platform, constraint))] = 0
+        if SPREAD[spread] == "distinct":
+            return int((room > 0).sum()) >= tasks
         if SPREAD[spread] == "node":
             return bool(room.max() >= tasks)
         if SPREAD[spread] == "site":

@@ -128,6 +128,7 @@ def on_whole_nodes(case: Case, members: Membership) -> Case:
     node = np.array([int(members.nodes(row).argmax()) for row in rows.tolist()], np.int64)  # they are all alike
     asked, there = demand_of(workload, platform)[rows], platform.capacity[node]
     fit = np.where(asked > 0, there // np.maximum(asked, 1), workload.jobs.tasks[rows, None]).min(axis=1, initial=NEVER)
+    fit = np.where(workload.jobs.spread[rows] == SPREAD.index("distinct"), np.minimum(fit, 1), fit)
     one_node = workload.jobs.spread[rows] == SPREAD.index("node")
     able = (fit > 0) & ((fit >= workload.jobs.tasks[rows]) | ~one_node)
     rows, fit, there = rows[able], fit[able], there[able]
