@@ -20,12 +20,13 @@ from backfill.core.promises import NO_TIME
 from backfill.core.random import FIRST, GOLDEN, SECOND
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.runs import RUNNING
-from backfill.core.world import NOT_YET, World, close_instant, open_instant
+from backfill.core.world import close_instant, open_instant
 from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs, Ragged
 from backfill.queue.book import Job, each_job
 from backfill.queue.planner import Planner
 from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
+from backfill.worlds.virtual import new_world
 
 ENOUGH = 5  # ended jobs, so that they stand for others
 LEARNED = 2_000  # ended jobs that are looked at
@@ -274,27 +275,20 @@ def live_on(
         before[row] = many
     followers = linked.followers(n)
     times = sorted(linked.times)
-    dangles = bool(policy.dangles)
-    preempted = n if policy.preempts else 1
-    world = World(
-        stepping=0,
-        overrun=0,
-        requeue=1,
-        jobs=n,
-        row=np.arange(n),
+    world = new_world(
+        n,
+        platform,
+        policy,
         submit=state.jobs.submit,
         runtime=column(runtime),
         kill=state.jobs.walltime[:n].copy(),
-        need=state.jobs.need,
+        need=state.jobs.need if state.machine.pool else zeros(0, 1),
         tasks=state.jobs.tasks,
         demand=state.jobs.demand,
         licence_first=state.jobs.licence_first,
         licence=state.jobs.licence,
         copies=state.jobs.licence_count.reshape(-1),
-        speed=column(platform.speed, np.float64),
-        coallocation=np.ones(1),
-        outcome=np.full(n, NOT_YET, np.int8),
-        linked=int(bool(linked.before) and not dangles),
+        linked=int(bool(linked.before) and not policy.dangles),
         before=before,
         think=zeros(n),
         thought_time=_padded([t for t, _ in times]),
@@ -303,39 +297,14 @@ def live_on(
         after_first=followers.first,
         after_item=followers.items,
         eligible=zeros(n),
-        unknown=zeros(n if dangles else 1),
-        known=np.zeros(n if dangles else 1, np.int8),
-        quota_first=zeros(n + 1),
-        quota_item=zeros(0),
-        quota_left=zeros(0),
-        refused_for=np.full(n, -1),
-        queued=np.zeros(n, np.int8),
         due=due,
         cut=np.zeros(len(due), np.int8),
-        gone=np.zeros(1, np.int8),
-        done=zeros(preempted),
-        owed=zeros(preempted),
-        anew=np.full(preempted, -1),
         kept=zeros(len(due) if policy.preempts else 1),
         end_time=_padded(due[order], rooms),
         end_run=_padded(order, rooms),
         ends=len(order),
-        over_time=zeros(SMALL),
-        over_run=zeros(SMALL),
-        overs=0,
-        act=zeros(0, 8),
-        act_priority=np.zeros(0),
-        do_act=0,
-        acts=0,
-        acts_left=0,
-        base=platform.capacity.copy(),
-        less=np.zeros_like(platform.capacity),
-        base_copies=zeros(0, 1),
-        less_copies=zeros(0),
-        shut=zeros(1),
-        down=np.zeros(1, np.int8),
         book=state.free.nodes.copy(),
-        book_licences=zeros(0),
+        book_licences=state.free.licences.copy(),
     )
     with suppress(Misused):  # it is told below
         if policy.compiled:

@@ -20,12 +20,12 @@ from backfill.core.far import address_of
 from backfill.core.loop import advance, count_pass, take_in
 from backfill.core.planned import use_plan
 from backfill.core.policy import Policy
-from backfill.core.record import SMALL, column, zeros
+from backfill.core.record import column, zeros
 from backfill.core.setup import state_of
 from backfill.core.trace import LOOKS, PASSES
 from backfill.core.verbs import fit_empty
 from backfill.core.view import View
-from backfill.core.world import NOT_YET, World, close_instant, open_instant
+from backfill.core.world import NOT_YET, close_instant, open_instant
 from backfill.model.clock import Clock, exact_text, zone_text
 from backfill.model.errors import PolicyError, UsageError, at
 from backfill.model.events import BoundEvents
@@ -40,13 +40,13 @@ from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
 from backfill.worlds.admission import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
+from backfill.worlds.virtual import new_world
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
 MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
 NOT_THE_POLICY = ("numba", "bdb", "pdb", "pydevd", "_pydevd_bundle")  # while a pass waits for these it may last
 ANSWER_S = 0.2  # between two looks at whether Ctrl-C was pressed
 PATIENCE_S = 0.1  # so that an interrupt is answered and the bar moves, however slow a pass is
-NO_ACTS = (zeros(0, 8), np.zeros(0))
 Progress = Callable[[int], None]  # is told how many jobs were submitted so far
 
 
@@ -85,7 +85,7 @@ def simulate(
     options = options or Options()
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
     jobs, state, clock = begun.jobs, begun.state, workload.calendar
-    world, platform = _new_world(begun, options, policy.preempts, policy.dangles), begun.platform
+    world, platform = _world_of(begun, options, policy), begun.platform
     decide = policy.entry if policy.compiled else policy.decide
     run = _run_compiled if policy.compiled else _run_stepping
     start = time.perf_counter()
@@ -355,21 +355,32 @@ def sorter() -> Any:
     return sort_before_pass
 
 
-def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) -> Any:
+def _world_of(begun: Begun, options: Options, policy: Policy) -> Any:
+    """The World of a log."""
     jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
-    stated = len(platform.resources) - (PRESENCE in platform.resources)
-    steps, priorities = NO_ACTS if begun.bound is None else acts(begun.bound, stated, begun.place, jobs)
-    n = len(jobs)
-    after = followers(jobs.after) if len(jobs.after.items) else Ragged.empty(n)
-    nodes, runs = len(platform.nodes), max(n, 1)
-    linked = len(after.items) > 0
-    think = np.where(np.diff(jobs.after.first) > 0, jobs.think, 0) if linked else zeros(1)
-    many, limited = runs if preempts else 1, n if len(quotas.most) else 1
-    return World(
+    n, more = len(jobs), {}
+    if len(jobs.after.items):
+        after, think = followers(jobs.after), np.where(np.diff(jobs.after.first) > 0, jobs.think, 0)
+        before = np.diff(jobs.after.first) + (think > 0)
+        more = {"linked": 1, "before": before, "think": think, "after_first": after.first, "after_item": after.items}
+    if policy.dangles:
+        more["unknown"] = np.diff(jobs.after.first)
+    if len(quotas.most):
+        more |= {"quota_first": quotas.asked.first, "quota_item": quotas.asked.items, "quota_left": quotas.most.copy()}
+        more |= {"refused_for": np.full(n, -1), "queued": np.zeros(n, np.int8)}
+    if options.ties == "step":
+        more["gone"] = np.zeros(max(n, 1), np.int8)
+    if begun.bound is not None:
+        stated = len(platform.resources) - (PRESENCE in platform.resources)
+        steps, priorities = acts(begun.bound, stated, begun.place, jobs)
+        more |= {"act": steps, "act_priority": priorities, "do_act": address_of(do_act), "acts_left": len(steps)}
+    return new_world(
+        n,
+        platform,
+        policy,
         stepping=int(options.ties == "step"),
         overrun=int(options.overrun == "extend"),
         requeue=int(options.lost == "requeue"),
-        jobs=n,
         row=column(rows),
         submit=column(jobs.submit),
         runtime=column(jobs.runtime),
@@ -380,51 +391,9 @@ def _new_world(begun: Begun, options: Options, preempts: bool, dangles: bool) ->
         licence_first=column(jobs.licences.first),
         licence=column(jobs.licences.items),
         copies=column(jobs.licences.counts),
-        speed=column(platform.speed, np.float64),
-        coallocation=np.array([1.0 + platform.coallocation_overhead]),
         outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
-        linked=int(linked),
-        before=np.diff(jobs.after.first) + (think > 0) if linked else zeros(1),
-        think=think,
-        thought_time=zeros(SMALL),
-        thought_job=zeros(SMALL),
-        thoughts=0,
-        after_first=after.first,
-        after_item=after.items,
         eligible=jobs.submit.copy(),
-        unknown=np.diff(jobs.after.first) if dangles else zeros(1),
-        known=np.zeros(n if dangles else 1, np.int8),
-        quota_first=quotas.asked.first,
-        quota_item=quotas.asked.items,
-        quota_left=quotas.most.copy(),
-        refused_for=np.full(limited, -1),
-        queued=np.zeros(limited, np.int8),
-        due=np.empty(runs, np.int64),
-        cut=np.empty(runs, np.int8),
-        gone=np.zeros(runs if options.ties == "step" else 1, np.int8),
-        done=zeros(many),
-        owed=zeros(many),
-        anew=np.full(many, -1),
-        kept=zeros(many),
-        end_time=zeros(SMALL),
-        end_run=zeros(SMALL),
-        ends=0,
-        over_time=zeros(SMALL),
-        over_run=zeros(SMALL),
-        overs=0,
-        act=steps,
-        act_priority=priorities,
-        do_act=0 if begun.bound is None else address_of(do_act),
-        acts=0,
-        acts_left=len(steps),
-        base=platform.capacity.copy(),
-        less=np.zeros_like(platform.capacity),
-        base_copies=platform.copies.reshape(-1, 1).copy(),
-        less_copies=np.zeros_like(platform.copies),
-        shut=zeros(nodes),
-        down=np.zeros(nodes, np.int8),
-        book=platform.capacity.copy(),
-        book_licences=platform.copies.copy(),
+        **more,
     )
 
 
