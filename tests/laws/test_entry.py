@@ -55,7 +55,7 @@ def lived(begun, chosen, params, journal, room=NOTHING, looked_at=False):
         if not room.holds(entry.room):
             room = room.doubled_for(entry.room)
             bigger = made()
-            move_into(state, bigger)
+            move_into(state, bigger, chosen)
             state = bigger
         entry.write(state, some)
         return state

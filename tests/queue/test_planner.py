@@ -219,10 +219,11 @@ def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, tmp_p
         assert placed[row + 1] == [[platform.nodes[node], tasks] for node, tasks in held], f"job {row + 1}"
 
 
-def random_history(seed, planner, count=80, foreign=0.0):
+def random_history(seed, planner, count=80, foreign=0.0, some_jobs=some_jobs, node="machine"):
     """A life with cancellations, lost runs, other walltimes, capacity that comes and goes, and late ends.
 
     foreign: the share of waiting jobs that somebody else starts before a pass, some of them beyond what is free.
+    some_jobs: what jobs ask for. node: whose capacity comes and goes.
     """
     chance = random.Random(seed)
     now, number, passes = 1_000 * SECOND, 0, []
@@ -242,9 +243,11 @@ def random_history(seed, planner, count=80, foreign=0.0):
                 if chance.random() < 0.2:
                     messages.append(["wait", job])
                     waiting.add(job)
+                else:
+                    messages.append(["over", job])
         for job in sorted(waiting):
             if chance.random() < 0.05:
-                messages.append(["gone", job, "CANCELLED"])
+                messages += [["gone", job, "CANCELLED"], ["over", job]]
                 waiting.discard(job)
             elif chance.random() < 0.05:
                 messages.append(["change", job, {"walltime": chance.choice([20, 500]) * SECOND}])
@@ -254,7 +257,8 @@ def random_history(seed, planner, count=80, foreign=0.0):
                 waiting.discard(job)
                 running[job] = now
         if chance.random() < 0.1:
-            messages.append(["capacity", RESOURCES | {"cpus": 8, "matlab": chance.choice([1, 2, 3, 4])}])
+            more = {"cpus": 8, "matlab": chance.choice([1, 2, 3, 4])} if node == "machine" else some_cpus(chance)
+            messages.append(["capacity", RESOURCES | more, node])
         done = planner.decide(now, messages)
         if foreign:
             check(planner.state, overbooked=True)
@@ -262,10 +266,15 @@ def random_history(seed, planner, count=80, foreign=0.0):
         for job, _ in done["preempts"]:
             waiting.add(job)
             del running[job]
-        for job, _ in done["starts"]:
+        for job, *_ in done["starts"]:
             waiting.discard(job)
             running[job] = now
     return passes, running
+
+
+def some_cpus(chance):
+    """What a node of kind m has on a good day or a bad one."""
+    return {"cpus": chance.choice([8, 8, 2, 0]), "memory": 16, "abaqus": 2}
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -358,6 +367,24 @@ def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(
     found, _ = random_history(5, planner, foreign=0.05)
     assert planner.state.jobs.rows > 64  # after several moves
     assert json.dumps(found) == json.dumps(expected)
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+@pytest.mark.parametrize("name", [name for name in POLICIES if load(name)[0].forgets != "no"])
+def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name, nodes, monkeypatch, tmp_path):
+    if nodes and load(name)[0].one_node:
+        return
+    platform = cluster(tmp_path) if nodes else None
+    how = {"some_jobs": jobs_for_nodes, "node": "m1"} if nodes else {"foreign": 0.05}
+    with monkeypatch.context() as patch:
+        patch.setattr(Planner, "_forget", lambda planner: None)
+        grown = Planner(name, EPOCH, platform)
+        expected, _ = random_history(5, grown, count=200, **how)
+    monkeypatch.setattr(planner_module, "ROOM", 1)
+    planner = Planner(name, EPOCH, platform)
+    found, _ = random_history(5, planner, count=200, **how)
+    assert json.dumps(found) == json.dumps(expected)
+    assert planner.jobs < grown.jobs
 
 
 @pytest.mark.parametrize("name", POLICIES)

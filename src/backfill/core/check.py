@@ -203,7 +203,7 @@ def _check_order(state: Any, slot: int) -> None:
         need = jobs.need[job] if state.machine.pool else [_units(state, job)]
         _same(f"queue.need of job {job}", queue.need[:, place], need)
         if order not in DYNAMIC and order != FCFS:
-            since = int(jobs.submit[job] - jobs.submit[0])
+            since = int(jobs.submit[job] - jobs.origin)
             need, priority = int(jobs.need[job, 0]), float(jobs.priority[job])
             key = score(order, 0, int(jobs.walltime[job]), need, since, priority)
             _same(f"queue.key of job {job}", queue.key[place], key)

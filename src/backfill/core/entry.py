@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.core.compact import Kept
 from backfill.core.jobs import LicenceItems
 from backfill.core.kinds import Kinds
 from backfill.core.numbers import Numbers, Remembers
@@ -68,12 +69,18 @@ class Entry(Remembers):
         self._constraints, self._sets, self._accounts = Numbers(), Numbers(), Numbers()
         self._allowed = np.zeros((0, len(platform.nodes)), np.int8)
         self._copies: list[int] = []  # of the accounts
-        self._rows = 0
+        self._rows, self._began = 0, False
 
     @property
     def room(self) -> Room:
         """The room that a State needs for the jobs so far."""
         return Room(self._rows, len(self._kinds), len(self._copies))
+
+    def forget(self, kept: Kept) -> None:
+        """Go on with the jobs that stay."""
+        self._rows = len(kept.jobs)
+        self._projects.forget(kept.projects)
+        self._kinds.forget(kept.jobs)
 
     def take(self, jobs: Jobs, platform: Platform, estimate: Ints) -> Entrants:
         """Give the next rows to these jobs.
@@ -114,6 +121,8 @@ class Entry(Remembers):
         """Fill the rows of these jobs in a State that has room for them."""
         table, n, first = state.jobs, len(some.jobs), some.first
         rows = slice(first, first + n)
+        if n and not self._began:
+            self._began, table.origin = True, int(some.jobs.submit[0])
         for name, values in some.columns.items():
             getattr(table, name)[rows] = values
         firsts, items, counts, limits = some.items

@@ -15,6 +15,7 @@ from backfill.model.workload import Ints
 JOBS = [
     ("rows", int64),  # that the arrays have room for
     ("count", int64),  # submitted so far; rows from here on are not known
+    ("origin", int64),  # submit of the first job that there was
     ("submit", int64[::1]),
     ("walltime", int64[::1]),  # what the policy may count on; see --estimates
     ("tasks", int64[::1]),
@@ -50,6 +51,7 @@ def new_jobs(rows: int, resources: int, pool: bool) -> Any:
     return Jobs(
         rows=rows,
         count=0,
+        origin=0,
         submit=zeros(rows),
         walltime=zeros(rows),
         tasks=zeros(rows),

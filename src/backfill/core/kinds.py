@@ -56,6 +56,10 @@ class Kinds(Remembers):
             self._add(row + i, (int(kind[i]), tuple(unit[i].tolist()), there, int(items[i]) if self.exact else 0))
         return codes
 
+    def forget(self, kept: Ints) -> None:
+        """The rows of jobs are others now; the first of each shape stays."""
+        self._first = np.searchsorted(kept, self._first).tolist()
+
     def _one(self, row: int, asked: Asked) -> int:
         """The shape of one more job."""
         if self.exact and (asked in self._codes or len(self) < EXACT):

@@ -52,6 +52,12 @@ class Numbers(Remembers):
         found: Ints = np.append(number, -1)[local]
         return found
 
+    def forget(self, kept: Ints) -> None:
+        """Number anew those that stay, ascending, and know the others no more."""
+        place = {number: i for i, number in enumerate(kept.tolist())}
+        self.known = {name: place[number] for name, number in self.known.items() if number in place}
+        self.count = len(kept)
+
 
 def by_appearance(codes: Any) -> Any:
     """Codes numbered as they first come up; -1 stays."""

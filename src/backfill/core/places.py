@@ -110,7 +110,7 @@ def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], i
 def key_of(state, slot, job):
     """What a job is ordered by; where the order is dynamic, until it is sorted, by submit."""
     order = state.queue.order[slot]
-    since = state.jobs.submit[job] - state.jobs.submit[0]
+    since = state.jobs.submit[job] - state.jobs.origin
     if order == FCFS or rank_changes(order):
         return float(since)
     return score_now(state, order, job, since)

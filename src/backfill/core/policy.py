@@ -27,6 +27,7 @@ ANSWERS = ("order", "tried", "place")  # those that can be given, as texts
 Synonyms = Mapping[str, Mapping[str, tuple[str, str]]]
 
 OURS_S = 3_600.0
+FORGETS = ("no", "alone", "all")
 SIZES = ("jobs", "licences", "nodes", "sites")  # what memory can have one number for each of
 
 
@@ -128,6 +129,9 @@ class Policy:
     dangles: bool = False  # jobs wait, and may start, before what they come after is over: then they make no progress
     index: bool = True  # may search a deep queue by its tree
     booked: bool = False  # the bookings of waiting jobs are found by time, and all promises are recorded
+    # of which jobs that are over it never asks again, so that a queue uses their rows for others: of "all"; of those
+    # that are "alone", without a project; of "no" job
+    forgets: str = "no"
     projects: bool = False  # it promises the departure of whole projects
     one_node: bool = False  # it knows but one node without floating licences
     processors: bool = False  # it knows nodes of one cpu each, without floating licences
@@ -145,6 +149,8 @@ class Policy:
                 raise PolicyError(f"policy {self.name}: parameter {name} is {param!r}; expected Param(default, ...)")
             if not param.allows(param.default):
                 raise PolicyError(f"policy {self.name}: the default of {name} lies outside its bounds")
+        if self.forgets not in FORGETS:
+            raise PolicyError(f"policy {self.name}: forgets is {self.forgets!r}; expected {' or '.join(FORGETS)}")
         if self.dangles and self.preempts:
             raise PolicyError(f"policy {self.name}: a policy either dangles or preempts; expected one of them at most")
         if not (isinstance(self.patience, int | float) and self.patience > 0):

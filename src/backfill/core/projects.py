@@ -39,6 +39,6 @@ def join_project(state, job):
     if project == projects.count:
         projects.count += 1
         projects.submit[project], projects.first[project] = state.jobs.submit[job], job
-    else:
+    elif projects.last[project] >= 0:  # else nobody asks for those before it
         projects.next[projects.last[project]] = job
     projects.last[project] = job

@@ -268,7 +268,7 @@ def arrange(state):
             keys = np.empty(q.back[slot] - front)
             for i in range(len(keys)):
                 job = q.line[front + i]
-                since = state.jobs.submit[job] - state.jobs.submit[0]
+                since = state.jobs.submit[job] - state.jobs.origin
                 keys[i] = score_now(state, q.order[slot], job, since)
             _mend(state, slot, keys)
 

@@ -1,4 +1,4 @@
-"""A State put aside and brought back, and a State of which the job table has more rows.
+"""A State put aside and brought back, and a State of which the job table has more rows, or fewer.
 
 Both work on the fields of its records (record.py) and know nothing of their meaning. Records hold numbers, arrays and
 other records; one record may be reached in two ways (State.plan and State.other).
@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from backfill.core.compact import Kept
 from backfill.core.deep import lay_out
+from backfill.core.policy import Policy
 from backfill.core.record import fields_of, replace_array
 
 
@@ -43,29 +45,36 @@ class Snapshot:
             array[...] = stood
 
 
-def move_into(old: Any, new: Any) -> None:
-    """Let a new State, of which the job table has at least as many rows, be what the old one is. Use the old no more.
+def move_into(old: Any, new: Any, policy: Policy, kept: Kept | None = None) -> None:
+    """Let a new State, which has room for what is entered, be what the old one is. The old one stays as it is.
 
     Each array of the new State gets what stood in that of the old one, at the same places, and at least its size; the
     memory of the policy and the heads of bookings, which have places of their own, are moved by their owners.
+    kept: what stays, if not everything does.
     """
     rows = new.jobs.rows
     memories = [(kind, _parts(old, kind), _parts(new, kind)) for kind in ("int", "float")]
     for here, there in _pairs(old, new):
         for field in fields_of(here):
             value = getattr(here, field)
+            if kept is not None and (isinstance(value, np.ndarray) or _is_number(value)):
+                value = kept.field(here, field, value)
             if isinstance(value, np.ndarray):
                 replace_array(there, field, _at_least(value, getattr(there, field)))
             elif _is_number(value):
                 setattr(there, field, value)
     new.jobs.rows = rows
-    for kind, before, after in memories:
+    for (kind, before, after), sizes in zip(memories, (policy.memory, policy.memory_f), strict=True):
+        if kept is not None:
+            several = zip(before, sizes.values(), strict=True)
+            before = [part[kept.jobs] if size == "jobs" else part for part, size in several]
         parts = [_at_least(part, room) for part, room in zip(before, after, strict=True)]
         memory = getattr(new.own, f"memory_{kind}")
         replace_array(new.own, f"memory_{kind}", np.concatenate([memory[:0], *parts]))
         at = np.cumsum([0, *(len(part) for part in parts)], dtype=np.int64)
         replace_array(new.own, f"at_{kind}", at)
-    replace_array(new.bookings, "head", old.bookings.head.copy())
+    head = old.bookings.head
+    replace_array(new.bookings, "head", head.copy() if kept is None else kept.field(old.bookings, "head", head))
     if new.queue.deep:  # it lies by shapes, of which there may be more
         replace_array(new.queue, "size", np.zeros(0, np.int8))
         lay_out(new, np.int64(new.queue.places), np.int64(1))

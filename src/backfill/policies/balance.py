@@ -126,6 +126,7 @@ def start_by_least(state, lowest, per_event):
     params={
         "per_event": Param.choice("1", "until_empty", meaning="how many jobs may go ahead of the head in one pass")
     },
+    forgets="all",
 )
 def bb(state):
     """Backfill Balanced: start the candidate whose start leaves the resources used most evenly, or most fully.
@@ -142,6 +143,7 @@ def bb(state):
     fill="the job that cannot delay the head and asks for most of the resource used least",
     source=SOURCE,
     binds=True,
+    forgets="all",
 )
 def backfill_lowest(state):
     """Backfill Lowest: start the candidate that asks for most of the resource that is used least, again and again.
@@ -166,6 +168,7 @@ def backfill_lowest(state):
             "true", "false", meaning="whether it is compared with the utilization after each start"
         ),
     },
+    forgets="all",
 )
 def ibb(state):
     """Improved Backfill Balanced: in one traversal start every candidate that does not worsen the balance.
@@ -196,6 +199,7 @@ def ibb(state):
     fill="jobs that fit, in order, or the job that leaves the fewest cpus idle",
     source="HTCondor's dedicated scheduler, as Liu, Luan, Wang and Qian, NPC 2016, describe it; large jobs may starve",
     params={"fit": Param.choice("first", "tightest", meaning="in order, or the largest that fits, again and again")},
+    forgets="all",
 )
 def best_fit(state):
     """Start what fits, past the job that does not; nobody is promised anything.

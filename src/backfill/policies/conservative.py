@@ -37,6 +37,7 @@ from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_beca
     keeps=True,
     index=False,
     memory={"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs", "unpromised": 1},
+    forgets="all",
 )
 def conservative(state):
     """Give each job the earliest start beside all promises; at every end let each, in queue order, move up.

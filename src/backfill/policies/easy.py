@@ -26,6 +26,7 @@ SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"
     source=SOURCE,
     binds=True,
     settable=("order", "tried"),
+    forgets="all",
 )
 def easy(state):
     """Start the head while it fits, then whatever cannot delay the next head.
@@ -108,6 +109,7 @@ def start_beside(state, job, span):
     fill="jobs that fit, in order",
     source="algorithm without reservations; large jobs may starve",
     settable=("order",),
+    forgets="all",
 )
 def first_fit(state):
     """Start every job that fits, in order; nobody is promised anything.
@@ -146,6 +148,7 @@ def start_all_that_fit(state):
             whole=True,
         )
     },
+    forgets="all",
 )
 def k_reservations(state):
     """Like EASY, with reservations for the first k jobs of the order, each at its earliest start beside the others.

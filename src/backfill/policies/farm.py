@@ -90,6 +90,7 @@ def prioritise(state):
 
 @policy(
     "bf-mod",
+    forgets="all",
     order="-P, the sum of the farm's heuristics",
     reserve="the job of the highest priority, at its shadow time; another one as soon as its priority is higher",
     fill="jobs that cannot delay it, by priority",

@@ -7,7 +7,7 @@ from backfill.core.policy import Policy, policy
 from backfill.core.verbs import start_heads
 
 
-@policy("fcfs", source="the rule that every backfilling policy is measured against")
+@policy("fcfs", forgets="all", source="the rule that every backfilling policy is measured against")
 def fcfs(state):
     """Start jobs in submit order; the first that does not fit blocks the rest.
 

@@ -69,6 +69,7 @@ def count_bypasses(state):
     },
     memory={"bypassed": "jobs"},
     memory_f={"score": "jobs"},
+    forgets="all",
 )
 def flexible(state):
     """EASY over the queue sorted by a weighted sum of three priorities, computed anew at every pass.

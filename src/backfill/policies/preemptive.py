@@ -46,6 +46,7 @@ SECOND = 1e6
         "overhead": Param(60, 0, 1e9, "s", "time that a checkpoint adds to the remaining run time and walltime"),
     },
     memory={"preemptible": "jobs"},
+    forgets="all",
 )
 def preemptive(state):
     """Start whatever fits; a head that does not fit preempts the fewest jobs that were backfilled in its way.

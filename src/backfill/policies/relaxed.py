@@ -33,6 +33,7 @@ SHADOW = {"known": "jobs", "shadow": "jobs"}  # whether a job was the head, and 
         "base": Param.choice("wait", "walltime", meaning="the wait of the head until its shadow time, or its walltime"),
     },
     memory=SHADOW,
+    forgets="all",
 )
 def relaxed(state):
     """EASY with a reservation that may slip: by omega times the wait that the head is told, or its walltime.
@@ -83,6 +84,7 @@ def at_most(begin, delay):
         "gain": Param(0.1, 0, 1, "machines", "share of all processors that a job must fill for that"),
     },
     memory={**SHADOW, "cpus": 1},
+    forgets="all",
 )
 def dynamic(state):
     """EASY, and a reservation may be overruled: by a slight delay, for a job that fills much of the machine now.

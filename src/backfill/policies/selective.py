@@ -47,6 +47,7 @@ ADAPTIVE, FIXED, DIFFERENTIAL = range(3)
         ),
     },
     memory={**conservative.memory, "slowdown": 4, "ended": 4},
+    forgets="all",
 )
 def selective(state):
     """Backfill without reservations until a job's expansion factor, (wait + walltime) / walltime, reaches a threshold.

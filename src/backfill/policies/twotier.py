@@ -62,6 +62,7 @@ MAKE_WAY = f"{RESERVE}, at the first start for which others can make way within 
     projects=True,
     params={"compress": COMPRESS},
     memory=MEMORY,
+    forgets="alone",
 )
 def two_tier_sb(state):
     """Promise each job of a project, one after the other, its earliest start beside all promises, and keep them.
@@ -89,6 +90,7 @@ def two_tier_sb(state):
     one_node=True,
     params=MOVES,
     memory=MEMORY,
+    forgets="alone",
 )
 def two_tier_fb(state):
     """Like 2tsb, but a job may move others, as long as no project ends later than it was promised.
@@ -117,6 +119,7 @@ def two_tier_fb(state):
     one_node=True,
     params={**SLACK, **MOVES},
     memory=MEMORY,
+    forgets="alone",
 )
 def two_tier_fb_sf(state):
     """Like 2tfb, but the departure of a project may be moved by sf times its turn-around time, too.
@@ -149,6 +152,7 @@ def two_tier_fb_sf(state):
         **MOVES,
     },
     memory=MEMORY,
+    forgets="alone",
 )
 def two_tier_pb(state):
     """Like 2tfb-sf, but projects of a low priority move nobody, and the slack of a project is 1 - priority of its own.

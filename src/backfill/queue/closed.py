@@ -75,6 +75,8 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
             if kind == "capacity":
                 machine.append(step)
                 continue
+            if kind == "over":
+                continue
             if kind == "submit":
                 found[message[1]] = Life(message[2])
             life = found[message[1]]

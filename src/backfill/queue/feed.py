@@ -7,6 +7,7 @@ submit job facts       a job is known
 wait job               it is in the queue of the policy from now on
 began job since why    it runs since then, and another planner or somebody else started it
 gone job how           it is in the queue no more, or runs no more
+over job               it is never told of again
 change job facts       its walltime or priority is another one; one that needs something else is submitted anew
 capacity resources     what the machine has
 
@@ -55,6 +56,7 @@ def messages(event: Event) -> Iterator[Message]:
         yield ["gone", job, NODE_FAIL]
     elif kind == "end":
         yield ["gone", job, SEEN.get(data["state"], COMPLETED)]
+        yield ["over", job]
     elif kind == "edit":
         if data.get("leaves") or "told" in data:
             yield ["gone", job, CANCELLED]

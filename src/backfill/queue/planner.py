@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from backfill.core.compact import Kept
 from backfill.core.entry import Entry, Room
 from backfill.core.errors import OK, Misused, raise_misuse
 from backfill.core.journal import (
@@ -105,6 +106,7 @@ class Planner:
         self.rows: dict[int, int] = {}
         self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
+        self._over: list[int] = []  # rows of jobs that are over
         self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
         self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
         self._known = feed.begun(epoch["base"])
@@ -115,6 +117,8 @@ class Planner:
         """What the policy decides at an instant at which this has happened."""
         said = [*self._known, *messages]
         self._known = []
+        if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
+            self._forget()
         if some := [(job, facts) for kind, job, *facts in said if kind == "submit"]:
             self._enter([(job, {**feed.FACTS, "submit": now, **facts}) for job, (facts,) in some])
         return self._decide(now, said)
@@ -152,8 +156,26 @@ class Planner:
         if not self.room.holds(needed):
             self.room = self.room.doubled_for(needed)
             bigger = self._new_state()
-            move_into(self.state, bigger)
+            move_into(self.state, bigger, self.policy)
             self._use(bigger)
+
+    def _forget(self) -> None:
+        """Use the rows of jobs that are over again."""
+        kept = Kept.of(self.state, self.policy, np.array(self._over, np.int64))
+        self.entry.forget(kept)
+        rows = kept.jobs.tolist()
+        self.room = replace(self.room, rows=max(ROOM, 2 * len(rows)))
+        smaller = self._new_state()
+        move_into(self.state, smaller, self.policy, kept)
+        self._use(smaller)
+        over = {*self._over}
+        place = {row: i for i, row in enumerate(rows)}
+        self.ids = [self.ids[row] for row in rows]
+        self.rows = {job: place[row] for job, row in self.rows.items() if row in place and row not in over}
+        self._whole = {place[row]: whole for row, whole in self._whole.items() if row in place}
+        self._raised = {place[row]: more for row, more in self._raised.items() if row in place}
+        self._grace = {job: grace for job, grace in self._grace.items() if job in self.rows}
+        self.jobs, self._over = len(rows), [place[row] for row in self._over if row in place]
 
     def _enter(self, some: Sequence[tuple[int, Facts]]) -> None:
         """Write down what the policy may know of jobs that are about to be submitted."""
@@ -199,6 +221,8 @@ class Planner:
         getattr(self, f"_hear_{kind}")(*about)
 
     def _hear_submit(self, job: int, facts: Facts) -> None:
+        if job in self.rows:  # it needs something else than before
+            self._over.append(self.rows[job])
         row = self.jobs
         self.jobs += 1
         self.ids.append(job)
@@ -240,6 +264,10 @@ class Planner:
             self._do(END, run, STATES.index(how))
         else:
             self._do(DROP, row)
+
+    def _hear_over(self, job: int) -> None:
+        if (row := self.rows.get(job)) is not None:
+            self._over.append(row)
 
     def _hear_change(self, job: int, to: dict[str, int]) -> None:
         row = self.rows[job]

@@ -1,0 +1,190 @@
+"""What is left of a State when the rows of jobs and runs that nobody asks for are used again.
+
+What stays keeps its order, so every comparison of two numbers keeps its outcome. This is the one place that knows which
+fields hold numbers of jobs and runs; a field that is not listed here is carried over as it is.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backfill.core.errors import NONE
+from backfill.core.policy import Policy
+from backfill.core.promises import NO_TIME
+from backfill.core.runs import RUNNING
+from backfill.model.workload import Ints
+
+# Fields with an entry for each job, by record; where such an array is shorter, the policy does not use it.
+PER_JOB = {
+    "Jobs": "submit walltime tasks demand need spread most alone bound shape place deadline priority admin_priority "
+    "user group project limit_first",
+    "Runs": "last paused used whole ready",
+    "Queue": "waits aside block",
+    "Plan": "first many rooms_level",
+    "Projects": "of next",
+    "Promises": "reserved first",
+    "Bookings": "begin length latest next before due soonest since",
+}
+PER_RUN = {"Runs": "job start limit end reason how many since"}
+PER_PROJECT = {"Projects": "submit first last"}
+# Fields whose values are jobs, or stand between two jobs of an order; then runs.
+JOBS = {
+    "Runs": "job",
+    "Queue": "holder aside fresh line",
+    "Shadow": "job booked",
+    "Later": "job",
+    "Placed": "job",
+    "Projects": "next first last",
+    "Promises": "watched",
+    "Bookings": "next before head",
+    "Shapes": "first",
+}
+BETWEEN = {"Queue": "passed_job least_job"}
+RUNS = {"Runs": "last by_limit"}
+EMPTY = {
+    "Batch": "arrivals ends leaves drops begins starts preemptions",
+    "Bookings": "moves tries",
+    "Promises": "rows",
+    "Journal": "rows",
+}
+
+
+def _has(table: dict[str, str], record: str, field: str) -> bool:
+    return field in table.get(record, "").split()
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The numbers of the jobs, runs and projects that stay, ascending."""
+
+    old: Any  # the State
+    jobs: Ints
+    runs: Ints
+    projects: Ints
+
+    @classmethod
+    def of(cls, state: Any, policy: Policy, over: Ints) -> "Kept":
+        """over: rows of jobs of which nothing will ever be said again."""
+        shapes, count = state.free.shapes, int(state.runs.count)
+        kept = np.ones(int(state.jobs.count), np.bool_)
+        kept[over] = False
+        kept[shapes.first[: shapes.count]] = True  # what a shape is, its first job tells
+        if policy.forgets == "alone":
+            kept |= state.jobs.project[: len(kept)] >= 0
+        last, going = state.runs.last[: len(kept)][kept], state.runs.how[:count] == RUNNING
+        going[last[last >= 0]] = True
+        return cls(state, np.flatnonzero(kept), np.flatnonzero(going), np.unique(state.projects.of[: len(kept)][kept]))
+
+    def field(self, record: Any, field: str, value: Any) -> Any:
+        """What stays of a field of a record of the old State."""
+        name = type(record).__name__
+        if _has(EMPTY, name, field):
+            return 0
+        for table, some in ((PER_JOB, self.jobs), (PER_RUN, self.runs), (PER_PROJECT, self.projects)):
+            axis = int(field == "block")  # which has a row for each order
+            if _has(table, name, field) and value.shape[axis] > some.max(initial=0):
+                value = value.take(some, axis)
+        if _has(JOBS, name, field):
+            value = _renumbered(value, self.jobs)
+        elif _has(BETWEEN, name, field):
+            value = np.searchsorted(self.jobs, value, side="right") - 1
+        elif _has(RUNS, name, field):
+            value = _renumbered(value, self.runs)
+        own = getattr(self, f"_{name}_{field}".lower(), None)
+        return value if own is None else own(value)
+
+    def _jobs_count(self, value: int) -> int:
+        return len(self.jobs)
+
+    def _runs_count(self, value: int) -> int:
+        return len(self.runs)
+
+    def _projects_count(self, value: int) -> int:
+        return len(self.projects)
+
+    def _projects_of(self, value: Ints) -> Ints:
+        found: Ints = np.searchsorted(self.projects, value)
+        return found
+
+    def _queue_limited(self, value: Ints) -> Ints:
+        return np.full_like(value, NONE)
+
+    # the lists of items of jobs, and of nodes of runs, close up
+
+    def _jobs_licence_first(self, value: Ints) -> Ints:
+        return _begins(value, self.jobs)
+
+    def _jobs_limit_first(self, value: Ints) -> Ints:
+        first = self.old.jobs.licence_first
+        found: Ints = value - first[self.jobs] + _begins(first, self.jobs)[:-1]
+        return found
+
+    def _jobs_licence(self, value: Any) -> Any:
+        return value[_items(self.old.jobs.licence_first, self.jobs)]
+
+    _jobs_licence_count = _jobs_licence
+
+    def _jobs_after_first(self, value: Ints) -> Ints:
+        return _begins(value, self.jobs)
+
+    def _jobs_after(self, value: Ints) -> Any:
+        return _renumbered(value[_items(self.old.jobs.after_first, self.jobs)], self.jobs)
+
+    def _runs_first(self, value: Ints) -> Ints:
+        if self.old.machine.pool:
+            return value
+        found: Ints = np.append(0, np.cumsum(self.old.runs.many[self.runs]))[:-1]
+        return found
+
+    def _runs_held(self, value: Ints) -> Ints:
+        runs = self.old.runs
+        if self.old.machine.pool:
+            return value
+        return value[_stretches(runs.first[self.runs], runs.many[self.runs])]
+
+    def _runs_held_used(self, value: int) -> int:
+        return 0 if self.old.machine.pool else int(self.old.runs.many[self.runs].sum())
+
+    # the heap of begins loses those that are not that of their job any more
+
+    def _bookings_dues(self, value: int) -> int:
+        return len(self._due()[0])
+
+    def _bookings_due_time(self, value: Ints) -> Ints:
+        return self._due()[0]
+
+    def _bookings_due_job(self, value: Ints) -> Any:
+        return _renumbered(self._due()[1], self.jobs)
+
+    def _due(self) -> tuple[Ints, Ints]:
+        bookings = self.old.bookings
+        time, job = bookings.due_time[: bookings.dues], bookings.due_job[: bookings.dues]
+        true = (bookings.begin[job] == time) & (bookings.due[job] == 1) & (time != NO_TIME)
+        order = np.lexsort((job[true], time[true]))
+        return time[true][order], job[true][order]
+
+
+def _renumbered(value: Any, kept: Ints) -> Any:
+    """Numbers of what stays, and -1 for what does not."""
+    place = np.searchsorted(kept, value)
+    found = np.where(np.append(kept, NONE)[place] == value, place, NONE)
+    return int(found) if np.ndim(value) == 0 else found.astype(value.dtype)
+
+
+def _begins(first: Ints, rows: Ints) -> Ints:
+    """Where the items of these rows begin when they stand end to end, and where the last ones end."""
+    found: Ints = np.append(0, np.cumsum(first[rows + 1] - first[rows]))
+    return found
+
+
+def _items(first: Ints, rows: Ints) -> Ints:
+    """The places of all items of these rows."""
+    return _stretches(first[rows], first[rows + 1] - first[rows])
+
+
+def _stretches(begin: Ints, many: Ints) -> Ints:
+    """The places begin, begin + 1, ... of each stretch, end to end."""
+    ends = np.cumsum(many)
+    found: Ints = np.repeat(begin - (ends - many), many) + np.arange(int(many.sum()))
+    return found
