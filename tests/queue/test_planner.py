@@ -19,6 +19,8 @@ from backfill.policies import TABLE
 from backfill.queue import planner as planner_module
 from backfill.queue.feed import FACTS, decisions
 from backfill.queue.planner import Planner, answer, load_policy, platform_of, table
+from backfill.queue.rewind import load as load_planner
+from backfill.queue.rewind import save
 from backfill.worlds.simulated import simulate
 
 SECOND = 1_000_000
@@ -293,6 +295,25 @@ def test_a_planner_that_is_made_anew_decides_as_the_one_that_lived(name, seed):
 
 
 @pytest.mark.parametrize("name", POLICIES)
+def test_a_planner_from_the_disk_decides_as_the_one_that_lived(name, tmp_path):
+    epoch, file = EPOCH | {"policy": name}, tmp_path / "kept"
+    passes, _ = random_history(7, Planner(name, epoch))
+    lived, half = Planner(name, epoch), len(passes) // 2
+    for now, said, _ in passes[:half]:
+        lived.decide(now, said)
+    save(lived, file, {})
+    asked = {"do": "begin", "epoch": epoch, "history": [[now, said] for now, said, _ in passes[half:-1]]}
+    planner, told = answer(load_planner(file, epoch), json.loads(json.dumps(asked)))
+    assert told["passes"] == [decisions(done) for _, _, done in passes[half - 1 : -1]]
+    for now, said, _ in passes[half:-1]:
+        lived.decide(now, said)
+    if lived.policy.keeps:
+        assert {job: t for job, t in told["plan"] if t is not None} == lived.reserved()
+    now, said, done = passes[-1]
+    assert json.dumps(planner.decide(now, said)) == json.dumps(done)
+
+
+@pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("seed", range(3))
 def test_jobs_that_somebody_else_starts_are_runs_like_others(name, seed):
     planner = Planner(name, EPOCH)
@@ -363,6 +384,7 @@ def test_a_job_that_needs_all_of_a_machine_that_shrinks_is_promised_nothing():
 def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(name, monkeypatch):
     expected, _ = random_history(5, Planner(name, EPOCH), foreign=0.05)
     monkeypatch.setattr(planner_module, "ROOM", 1)
+    monkeypatch.setattr(Planner, "_forget", lambda planner: None)
     planner = Planner(name, EPOCH)
     found, _ = random_history(5, planner, foreign=0.05)
     assert planner.state.jobs.rows > 64  # after several moves

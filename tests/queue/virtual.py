@@ -66,7 +66,10 @@ class Virtual:
     def notify(self, job, spec):
         pass
 
-    def begin(self, epoch, history):
+    def kept(self, epoch_seq, program):
+        return 0
+
+    def begin(self, epoch, history, since):
         asked = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
         self.planner, self._answer = answer(None, json.loads(json.dumps(asked)))
 

@@ -274,7 +274,10 @@ class Link:
         self.world = world
         self.answer = None
 
-    def begin(self, epoch, history):
+    def kept(self, epoch_seq, program):
+        return 0
+
+    def begin(self, epoch, history, since):
         self.planner = Planner(self.world.preempts)
         self.planner.capacity = dict(epoch["resources"])
         for job, facts, start in json.loads(json.dumps(epoch["base"])):

@@ -45,6 +45,24 @@ class Snapshot:
             array[...] = stood
 
 
+def values_of(state: Any) -> list[Any]:
+    """All that a State is, in the order of its records and fields: numbers, and copies of arrays."""
+    values = [getattr(record, field) for record, _ in _pairs(state, state) for field in fields_of(record)]
+    return [value.copy() if isinstance(value, np.ndarray) else value for value in values if _is_plain(value)]
+
+
+def fill(state: Any, values: list[Any]) -> None:
+    """Let a new State, made alike, be one of which these are the values."""
+    left = iter(values)
+    for record, _ in _pairs(state, state):
+        for field in fields_of(record):
+            value = getattr(record, field)
+            if isinstance(value, np.ndarray):
+                replace_array(record, field, next(left))
+            elif _is_number(value):
+                setattr(record, field, int(next(left)))
+
+
 def move_into(old: Any, new: Any, policy: Policy, kept: Kept | None = None) -> None:
     """Let a new State, which has room for what is entered, be what the old one is. The old one stays as it is.
 
@@ -57,7 +75,7 @@ def move_into(old: Any, new: Any, policy: Policy, kept: Kept | None = None) -> N
     for here, there in _pairs(old, new):
         for field in fields_of(here):
             value = getattr(here, field)
-            if kept is not None and (isinstance(value, np.ndarray) or _is_number(value)):
+            if kept is not None and _is_plain(value):
                 value = kept.field(here, field, value)
             if isinstance(value, np.ndarray):
                 replace_array(there, field, _at_least(value, getattr(there, field)))
@@ -95,6 +113,10 @@ def _parts(state: Any, kind: str) -> list[Any]:
     return [memory[begin:end].copy() for begin, end in pairwise(at)]
 
 
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or _is_number(value)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | np.integer)
 
@@ -111,5 +133,5 @@ def _pairs(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
         yield here, there
         for field in fields_of(here):
             value = getattr(here, field, None)
-            if value is not None and not isinstance(value, np.ndarray) and not _is_number(value):
+            if value is not None and not _is_plain(value):
                 todo.append((value, getattr(there, field)))

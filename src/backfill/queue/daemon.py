@@ -667,7 +667,7 @@ def main() -> int:
         async def run() -> None:
             config = Config(folder)
             log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            link = PlannerLink(log)
+            link = PlannerLink(log, folder / "planner.kept")
             await link.warm(config.policy)
             await Daemon(folder, config, link, lock).work()
 

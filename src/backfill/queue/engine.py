@@ -85,8 +85,11 @@ class Launcher(Protocol):
 class Link(Protocol):
     """A planner; it answers by `Engine.begun`, `Engine.decided` or `Engine.failed`."""
 
-    def begin(self, epoch: Facts, history: list[feed.Pass]) -> None:
-        """Be made anew."""
+    def kept(self, epoch_seq: int, program: str) -> int:
+        """The place in the log of the last pass that a planner knew which was put aside; 0 if there is none."""
+
+    def begin(self, epoch: Facts, history: list[feed.Pass], since: int) -> None:
+        """Be made anew: since the epoch, or from the one that was put aside, whose last pass is the first of these."""
 
     def ask(self, now: int, messages: list[feed.Message]) -> None:
         """Decide."""
@@ -147,7 +150,7 @@ class Engine:
         self._backlog: deque[int] = deque()  # jobs to be looked at, that were too many for one flush
         self._waiters: dict[int, dict[Waiter, None]] = {}
         self._wanted: Facts | None = None  # an epoch that is to begin
-        self.last_pass = 0
+        self.last_pass = self.pass_seq = 0  # its instant, and its place in the log
         self._slept = clock.slept()
 
     # ------------------------------------------------------------------ what comes in
@@ -552,6 +555,8 @@ class Engine:
         for event in self._events:
             if event.kind == "epoch":
                 book.epoch_seq = event.seq
+            elif event.kind == "pass":
+                self.pass_seq = event.seq
         over = list(book.over.values())
         book.settle()
         acts, self._acts = self._acts, []
@@ -713,13 +718,14 @@ class Engine:
         """Let a planner be made that knows all since the epoch."""
         book = self.book
         self._wanted = None
-        self._history, self.said = feed.passes(self.store.events(book.epoch_seq))
+        since = self.link.kept(book.epoch_seq, book.epoch["program"])
+        self._history, self.said = feed.passes(self.store.events(since or book.epoch_seq), bool(since))
         self._stirred = any(message[0] != "submit" for message in self.said)
         self.last_pass = max([self.last_pass, *(one.now for one in self._history[-1:])])
         self._disturbed.clear()
         self.plan.clear()
         self.asked = -1
-        self.link.begin(book.epoch, self._history)
+        self.link.begin(book.epoch, self._history, since)
 
     def _take_plan(self, answer: Facts) -> None:
         if answer["anew"]:

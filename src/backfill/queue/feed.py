@@ -105,9 +105,12 @@ def decisions(answer: Facts) -> list[list[Any]]:
     return [*([job, PREEMPT, by] for job, by in answer["preempts"]), *answer["starts"]]
 
 
-def passes(events: Iterable[Event]) -> tuple[list[Pass], list[Message]]:
-    """The passes since an `epoch`, from the events behind it; and what the next one will be told."""
-    found: list[Pass] = []
+def passes(events: Iterable[Event], behind: bool = False) -> tuple[list[Pass], list[Message]]:
+    """The passes since an `epoch`, from the events behind it; and what the next one will be told.
+
+    behind: the events are those behind a pass, which is the first then, without what was said before it.
+    """
+    found = [Pass(0, [])] if behind else []
     said: list[Message] = []
     for event in events:
         if event.kind == "pass":

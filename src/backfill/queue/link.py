@@ -54,8 +54,9 @@ class PlannerLink:
     engine: Any
     told: Any
 
-    def __init__(self, log: int) -> None:
-        self.log = log
+    def __init__(self, log: int, file: Path = Path(os.devnull)) -> None:
+        """log: a descriptor. file: where planners put themselves aside."""
+        self.log, self.file = log, file
         self.kind = ""  # of the planner that is asked
         self.policy = ""
         self._made: dict[str, Process] = {}
@@ -94,12 +95,22 @@ class PlannerLink:
             return  # `begin` tries again
         self._spawn(self._await(kind, made))
 
-    def begin(self, epoch: Facts, history: list[feed.Pass]) -> None:
+    def kept(self, epoch_seq: int, program: str) -> int:
+        """See engine.Link. The file that a planner wrote begins with a line that says what it is; see rewind.py."""
+        with suppress(OSError, ValueError, KeyError), self.file.open("rb") as found:
+            header = json.loads(found.readline(1000))
+            if (header["epoch_seq"], header["program"]) == (epoch_seq, program):
+                return int(header["seq"])
+        return 0
+
+    def begin(self, epoch: Facts, history: list[feed.Pass], since: int) -> None:
         """Let a planner be made that knows this."""
         if epoch["policy"] != self.policy:
             self.close()
             self.policy, self._blamed = epoch["policy"], False
-        self._todo = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
+        told = [[one.now, one.messages] for one in history[bool(since) :]]
+        self._todo = {"do": "begin", "epoch": epoch, "history": told}
+        self._todo |= {"since": since, "file": str(self.file), "epoch_seq": self.engine.book.epoch_seq}
         if self._busy is not None:
             self._busy.cancel()
             self._drop(self.kind)
@@ -111,7 +122,7 @@ class PlannerLink:
 
     def ask(self, now: int, messages: list[feed.Message]) -> None:
         """Ask the planner for its decisions."""
-        self._send({"do": "ask", "now": now, "messages": messages})
+        self._send({"do": "ask", "now": now, "messages": messages, "seq": self.engine.pass_seq})
 
     def question(self, folder: Path, what: Facts, reply: Callable[[Facts], None]) -> Callable[[], object]:
         """Have a copy of the planner answer a question of a client; decisions do not wait for that.

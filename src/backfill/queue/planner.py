@@ -44,10 +44,11 @@ from backfill.core.journal import (
 )
 from backfill.core.loop import decide_once, take_in
 from backfill.core.policy import Policy
+from backfill.core.promises import NO_TIME
 from backfill.core.record import zeros
 from backfill.core.runs import REQUEUE, RUNNING
 from backfill.core.setup import new_state
-from backfill.core.snapshot import move_into
+from backfill.core.snapshot import fill, move_into
 from backfill.core.transitions import PRIORITY, WALLTIME, do_again
 from backfill.core.view import View
 from backfill.loading import load
@@ -106,6 +107,7 @@ class Planner:
         self.rows: dict[int, int] = {}
         self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
+        self.last: list[list[Any]] = []  # what it decided last
         self._over: list[int] = []  # rows of jobs that are over
         self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
         self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
@@ -121,11 +123,20 @@ class Planner:
             self._forget()
         if some := [(job, facts) for kind, job, *facts in said if kind == "submit"]:
             self._enter([(job, {**feed.FACTS, "submit": now, **facts}) for job, (facts,) in some])
-        return self._decide(now, said)
+        done = self._decide(now, said)
+        self.last = feed.decisions(done)
+        return done
 
     def make_room(self, more: int) -> None:
         """Have room for so many more jobs."""
         self._grow(replace(self.entry.room, rows=self.jobs + more))
+
+    def go_on(self, values: dict[str, Any], state: list[Any]) -> None:
+        """Be what another planner of this policy and platform was: what it kept in Python, and its State."""
+        vars(self).update(values)
+        new = self._new_state()
+        fill(new, state)
+        self._use(new)
 
     def enter(self, jobs: Jobs, machine: Platform) -> None:
         """Let these jobs have the next rows. They are as `translated` returned them."""
@@ -330,9 +341,21 @@ class Planner:
             elif code in (WITHDRAW, LEAVE):
                 plan[self.ids[job]] = None
         state.journal.rows = 0
-        wake = int(state.batch.timers[0]) if state.batch.timed > 0 else None
-        told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": [*plan.items()], "wake": wake}
+        told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": [*plan.items()]}
+        told["wake"] = self.wake
         return told | {"anew": not self.policy.keeps}
+
+    @property
+    def wake(self) -> int | None:
+        """When the policy wants to be asked again."""
+        return int(self.state.batch.timers[0]) if self.state.batch.timed > 0 else None
+
+    def reserved(self) -> dict[int, int]:
+        """The starts that the policy keeps for jobs that wait."""
+        state = self.state
+        some = np.flatnonzero((state.queue.waits != 0) & (state.promises.reserved != NO_TIME))
+        starts = state.promises.reserved[some].tolist()
+        return {self.ids[row]: t for row, t in zip(some.tolist(), starts, strict=True)} if self.policy.keeps else {}
 
     def _note_move(self, job: int, move: "Move") -> None:
         """Remember that a job has another start in the plan than before."""
@@ -426,15 +449,19 @@ def _check_preempts(policy: Policy, params: Any) -> None:
 def answer(
     planner: Planner | None, asked: dict[str, Any], progress: Callable[[], None] = lambda: None
 ) -> tuple[Planner, Decisions]:
-    """Answer a request of the daemon. progress: is called now and then while a long history is replayed."""
+    """Answer a request of the daemon.
+
+    planner: who is asked; for a history, the one that it continues, or None. progress: is called now and then while a
+    long history is replayed.
+    """
     if asked["do"] == "ask":
         assert planner is not None
         return planner, planner.decide(asked["now"], asked["messages"])
-    planner = Planner(asked["epoch"]["policy"], asked["epoch"])
-    planner.make_room(sum(message[0] == "submit" for _, messages in asked["history"] for message in messages))
-    passes: list[Any] = []
-    plan: dict[int, int | None] = {}
-    wake = None
+    passes: list[Any] = [] if planner is None else [planner.last]
+    if planner is None:
+        planner = Planner(asked["epoch"]["policy"], asked["epoch"])
+    plan: dict[int, int | None] = {**planner.reserved()}
+    wake = planner.wake
     spoke = time.monotonic()
     for now, messages in asked["history"]:
         if time.monotonic() - spoke > PROGRESS_S:

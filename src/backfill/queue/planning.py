@@ -6,10 +6,15 @@ It says when it compiles, also before it has loaded anything else, so that the d
 import json
 import os
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from backfill.model.errors import BackfillError
 from backfill.queue.watchdog import WATCHDOG
+
+SAVED_S = 0.5  # of processor time, after which the planner is put on the disk again
 
 
 def serve(text: str, cpu_s: float) -> None:
@@ -26,6 +31,7 @@ def serve(text: str, cpu_s: float) -> None:
 
     WATCHDOG.told = lambda compiles: say({"compiles": compiles})
     from backfill.queue.planner import answer, load_policy  # which may compile the core
+    from backfill.queue.rewind import load, save
 
     planner, WATCHDOG.cpu_s = None, cpu_s
     try:
@@ -42,8 +48,17 @@ def serve(text: str, cpu_s: float) -> None:
                 say({"asked": aside(planner, asked)})
                 continue
             WATCHDOG.cpu_s = asked["cpu_s"]
+            if asked["do"] == "begin":
+                planner, header = None, {"epoch_seq": asked["epoch_seq"], "program": asked["epoch"].get("program", "")}
+                if asked["since"]:
+                    planner = load(Path(asked["file"]), asked["epoch"])
+                file, saved = Path(asked["file"]), time.process_time()
             planner, told = answer(planner, asked, lambda: say({"progress": True}))
             say(told)
+            if asked["do"] == "ask" and time.process_time() > saved + SAVED_S:
+                with suppress(OSError):  # a full disk: the log has it all
+                    save(planner, file, {**header, "seq": asked["seq"]})
+                saved = time.process_time()
     except BackfillError as error:
         say({"error": str(error)})
     except (Exception, SystemExit) as error:
