@@ -25,6 +25,7 @@ class Live:
         # A machine of two cpus, whatever this one has; short sleeps let several jobs share them.
         (self.folder / "config.toml").write_text('cpus = 4\ngrace = "1s"\npolicy = "easy"\n')
         self.env = {**os.environ, "BACKFILL_HOME": str(self.folder), "NUMBA_DISABLE_JIT": "1"}
+        self.env["BACKFILL_KEPT_S"] = "0.01"  # so that planners are made anew from the disk
 
     def configure(self, policy, grace="1s"):
         """Settings of a queue that has not begun."""

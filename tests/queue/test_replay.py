@@ -27,7 +27,10 @@ class Link:
     def __init__(self):
         self.todo, self.planner = None, None
 
-    def begin(self, epoch, history):
+    def kept(self, epoch_seq, program):
+        return 0, 0
+
+    def begin(self, epoch, history, since):
         self.todo = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
 
     def ask(self, now, messages):

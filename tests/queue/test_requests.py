@@ -97,7 +97,10 @@ class Idle:
     def instant(self, record):
         return None
 
-    def begin(self, epoch, history):
+    def kept(self, epoch_seq, program):
+        return 0, 0
+
+    def begin(self, epoch, history, since):
         pass
 
     def ask(self, now, messages):

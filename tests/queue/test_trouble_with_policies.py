@@ -239,3 +239,29 @@ def test_a_policy_that_is_not_there_is_told_by_the_first_command(live, name):
         assert told.count("\n") == 1
     live.configure("easy")
     live.run("wait", live.submit("--", "true"))
+
+
+def test_a_planner_goes_on_from_the_disk_and_from_the_log_if_that_is_not_to_be_read(live):
+    live.configure("conservative")
+    for _ in range(8):
+        live.submit("-t", "1", "--wrap", "true")
+    live.submit("-t", "10", "-c", "4", "--wrap", "while [ ! -e go ]; do sleep 0.1; done")
+    waits = live.submit("-t", "10", "-c", "4", "--wrap", "true")
+    kept = live.folder / "planner.kept"
+    live.until(lambda: kept.exists() and live.job(waits)["promise_s"])
+    promise = live.job(waits)["promise_s"]
+    for damage in (None, lambda: kept.write_bytes(kept.read_bytes()[:-50]), lambda: kept.write_bytes(b"{}")):
+        if damage:
+            damage()
+        live.kill(*planner(live))
+        later = live.submit("-t", "1", "-c", "4", "--wrap", "true")  # at which its death is noticed
+        assert live.until(lambda later=later: live.job(later)["promise_s"]) > promise
+        assert live.request("queue")["policy"] == "conservative"
+        assert live.job(waits)["promise_s"] == promise
+    live.run("serve", "--stop")
+    (live.folder / "go").touch()
+    live.run("wait", waits)
+    log = (live.folder / "daemon.log").read_text()
+    assert "other decisions" not in log
+    assert "planner.kept cannot be read" in log
+    live.run("replay", live.folder, "--check")

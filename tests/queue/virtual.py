@@ -67,7 +67,7 @@ class Virtual:
         pass
 
     def kept(self, epoch_seq, program):
-        return 0
+        return 0, 0
 
     def begin(self, epoch, history, since):
         asked = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}

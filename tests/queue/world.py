@@ -252,6 +252,9 @@ class Planner:
         assert job not in self.runs
         self.waits.add(job)
 
+    def over(self, job):
+        assert job not in self.waits | self.runs
+
     def gone(self, job, how):
         self.waits.discard(job)
         self.runs.discard(job)
@@ -275,7 +278,7 @@ class Link:
         self.answer = None
 
     def kept(self, epoch_seq, program):
-        return 0
+        return 0, 0
 
     def begin(self, epoch, history, since):
         self.planner = Planner(self.world.preempts)

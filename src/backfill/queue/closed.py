@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backfill.queue.book import PREEMPT, Facts
-from backfill.queue.feed import Message, Pass
+from backfill.queue.feed import FACTS, Message, Pass
 from backfill.queue.planner import Planner
 from backfill.queue.states import CANCELLED
 
@@ -64,7 +64,7 @@ class Life:
 
 def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, Life], list[Step]]:
     """The jobs of an epoch, and what the policy was told of the machine."""
-    found = {job: Life(facts, starts=[] if start is None else [start]) for job, facts, start in base}
+    found = {job: Life({**FACTS, **facts}, starts=[] if start is None else [start]) for job, facts, start in base}
     machine: list[Step] = []
     place = 0
     for then in passes:
@@ -78,7 +78,7 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
             if kind == "over":
                 continue
             if kind == "submit":
-                found[message[1]] = Life(message[2])
+                found[message[1]] = Life({**FACTS, **message[2]})
             life = found[message[1]]
             life.steps.append(step)
             if kind == "wait":

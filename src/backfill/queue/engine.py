@@ -85,8 +85,8 @@ class Launcher(Protocol):
 class Link(Protocol):
     """A planner; it answers by `Engine.begun`, `Engine.decided` or `Engine.failed`."""
 
-    def kept(self, epoch_seq: int, program: str) -> int:
-        """The place in the log of the last pass that a planner knew which was put aside; 0 if there is none."""
+    def kept(self, epoch_seq: int, program: str) -> tuple[int, int]:
+        """The place in the log, and the instant, of the last pass of a planner that was put aside; 0 for none."""
 
     def begin(self, epoch: Facts, history: list[feed.Pass], since: int) -> None:
         """Be made anew: since the epoch, or from the one that was put aside, whose last pass is the first of these."""
@@ -718,7 +718,10 @@ class Engine:
         """Let a planner be made that knows all since the epoch."""
         book = self.book
         self._wanted = None
-        since = self.link.kept(book.epoch_seq, book.epoch["program"])
+        since, now = self.link.kept(book.epoch_seq, book.epoch["program"])
+        there = next(self.store.events(since - 1), None) if since else None
+        if there is None or there.kind != "pass" or there.data["now"] != now:  # another log, as after a restore
+            since = 0
         self._history, self.said = feed.passes(self.store.events(since or book.epoch_seq), bool(since))
         self._stirred = any(message[0] != "submit" for message in self.said)
         self.last_pass = max([self.last_pass, *(one.now for one in self._history[-1:])])

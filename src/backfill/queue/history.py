@@ -1,7 +1,7 @@
 """The jobs of a queue that are over: listed, summed up, and as a workload that `simulate` takes."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from backfill.model.errors import InputError
 from backfill.model.events import Events
 from backfill.model.platform import Platform
 from backfill.model.units import seconds_text
-from backfill.model.workload import Jobs, Labels, Ragged, Workload
+from backfill.model.workload import Ragged, Workload
 from backfill.queue.book import Facts, Job, each_job, whole
 from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
@@ -155,7 +155,7 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
     the policy planned with. So `simulate --overrun extend` starts each when it started, if only submits, ends,
     dependencies on ends, cancelled or changed jobs and changes of capacity happened. Raises InputError.
     """
-    from backfill.queue.planner import platform_of  # which loads the core
+    from backfill.queue.planner import platform_of, table  # which load the core
 
     wanted = set(chosen)
     lives, capacity, policies = _lives(store, wanted)
@@ -197,20 +197,16 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
                     value = str(resources.get(name, 0))
                     steps.append({"time": seconds_text(t), "event": "capacity", "resource": name, "value": value})
             held = resources
-    jobs = Jobs(
+    facts = [(life.job, {**life.facts, "submit": t, "deadline": None}) for life, t in zip(some, submit, strict=True)]
+    log = table(facts, platform)
+    jobs = log.jobs.replace(
         job=np.array([str(life.job) for life in some]),
-        submit=np.array(submit, np.int64),
         runtime=np.array(runtime, np.int64),
-        walltime=np.array([life.facts["walltime"] + life.facts["grace"] for life in some], np.int64),
-        demand=np.array([[life.facts["need"].get(name, 0) for name in names] for life in some], np.int64),
-        priority=np.array([float(life.facts["priority"]) for life in some]),
-        user=Labels.of([life.facts["user"] for life in some]),
-        project=Labels.of([life.facts["project"] for life in some]),
         after=Ragged.of(after),
     )
     steps.sort(key=lambda step: float(step["time"]))
     left_out = {why: count for why, count in left_out.items() if count}
-    return Recorded(Workload(jobs, name="history", resources=names), platform, Events.of(steps), policies, left_out)
+    return Recorded(replace(log.with_jobs(jobs), name="history"), platform, Events.of(steps), policies, left_out)
 
 
 def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple[int, Facts]], list[str]]:

@@ -95,13 +95,13 @@ class PlannerLink:
             return  # `begin` tries again
         self._spawn(self._await(kind, made))
 
-    def kept(self, epoch_seq: int, program: str) -> int:
+    def kept(self, epoch_seq: int, program: str) -> tuple[int, int]:
         """See engine.Link. The file that a planner wrote begins with a line that says what it is; see rewind.py."""
         with suppress(OSError, ValueError, KeyError), self.file.open("rb") as found:
             header = json.loads(found.readline(1000))
             if (header["epoch_seq"], header["program"]) == (epoch_seq, program):
-                return int(header["seq"])
-        return 0
+                return int(header["seq"]), int(header["now"])
+        return 0, 0
 
     def begin(self, epoch: Facts, history: list[feed.Pass], since: int) -> None:
         """Let a planner be made that knows this."""

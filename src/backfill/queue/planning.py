@@ -14,7 +14,7 @@ from typing import Any
 from backfill.model.errors import BackfillError
 from backfill.queue.watchdog import WATCHDOG
 
-SAVED_S = 0.5  # of processor time, after which the planner is put on the disk again
+KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.5"))  # processor time until the planner is put on the disk again
 
 
 def serve(text: str, cpu_s: float) -> None:
@@ -50,14 +50,19 @@ def serve(text: str, cpu_s: float) -> None:
             WATCHDOG.cpu_s = asked["cpu_s"]
             if asked["do"] == "begin":
                 planner, header = None, {"epoch_seq": asked["epoch_seq"], "program": asked["epoch"].get("program", "")}
-                if asked["since"]:
-                    planner = load(Path(asked["file"]), asked["epoch"])
                 file, saved = Path(asked["file"]), time.process_time()
+                if asked["since"]:
+                    try:
+                        planner = load(file, asked["epoch"])
+                    except Exception as error:  # whatever somebody has made of it: the log has it all
+                        file.unlink(missing_ok=True)
+                        say({"killed": f"{file.name} cannot be read: {error!r:.200}"})
+                        continue
             planner, told = answer(planner, asked, lambda: say({"progress": True}))
             say(told)
-            if asked["do"] == "ask" and time.process_time() > saved + SAVED_S:
+            if asked["do"] == "ask" and time.process_time() > saved + KEPT_S:
                 with suppress(OSError):  # a full disk: the log has it all
-                    save(planner, file, {**header, "seq": asked["seq"]})
+                    save(planner, file, {**header, "seq": asked["seq"], "now": asked["now"]})
                 saved = time.process_time()
     except BackfillError as error:
         say({"error": str(error)})

@@ -5,18 +5,18 @@ start when the policy says so, run as long as they did, and must start at the ve
 nothing but submits and ends happened, `simulate` must say the same.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from backfill.model.errors import InputError
 from backfill.model.schedule import NO_TIME
-from backfill.model.workload import Jobs, Labels, Workload
+from backfill.model.workload import Workload
 from backfill.queue import feed
 from backfill.queue.book import PREEMPT, Event, Facts, each_job, whole
 from backfill.queue.closed import Away, Closed, Life, lives
-from backfill.queue.planner import Planner, load_policy, platform_of
+from backfill.queue.planner import Planner, load_policy, platform_of, table
 from backfill.queue.store import Store, StoreError
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import simulate
@@ -162,27 +162,10 @@ def workload(one: Epoch) -> tuple[Workload, dict[int, Life]]:
     found = {
         job: life for job, life in known.items() if life.waits and life.starts and len(life.ends) == len(life.starts)
     }
-    names = platform_of(one.facts["resources"]).resources
-    some = [*found.values()]
-    return (
-        Workload(
-            Jobs(
-                job=np.array([*found], np.int64),
-                submit=np.array([life.waits[0] for life in some], np.int64),
-                runtime=np.array([life.ends[-1] - life.starts[-1] for life in some], np.int64),
-                walltime=np.array([life.facts["walltime"] + life.facts["grace"] for life in some], np.int64),
-                demand=np.array(
-                    [[life.facts["need"].get(name, 0) for name in names] for life in some], np.int64
-                ).reshape(len(some), len(names)),
-                priority=np.array([float(life.facts["priority"]) for life in some]),
-                user=Labels.of([life.facts["user"] for life in some]),
-                project=Labels.of([life.facts["project"] for life in some]),
-            ),
-            name="queue",
-            resources=names,
-        ),
-        found,
-    )
+    facts = [(job, {**life.facts, "submit": life.waits[0]}) for job, life in found.items()]
+    log = table(facts, platform_of(one.facts["resources"]))
+    runtime = np.array([life.ends[-1] - life.starts[-1] for life in found.values()], np.int64)
+    return replace(log.with_jobs(log.jobs.replace(runtime=runtime)), name="queue"), found
 
 
 def _check_simulated(one: Epoch, number: int, result: Check) -> None:
