@@ -327,14 +327,14 @@ def test_the_capacity_of_a_policy_is_the_share_of_the_machine_that_is_busy_while
     assert capacity(counted(submit, 0 * wait, run), procs, 8) == 1
 
 
-def near_full(capacity: float):
-    """A policy under which jobs wait, on a machine of which `capacity` is busy meanwhile, and one that is better."""
+def near_full(capacity: float, better: float = 1.0):
+    """From a policy that makes `capacity` of the machine to one whose waits are 2/3 and that makes `better` of it."""
     submit = np.arange(4000) * DAY // 20
     b, a = (
         counted(submit, np.full(4000, wait * 1000 * SECOND) + submit % 7, submit * 0 + DAY // 20) for wait in (3, 2)
     )
     found = PairedLog.of(["b", "a"], [b, a], np.ones(4000, np.int64), 2)
-    return replace(found, capacities=[capacity, 1.0]).change(1, 0, "mean_wait_s")
+    return replace(found, capacities=[capacity, better]).change(1, 0, "mean_wait_s")
 
 
 def test_a_policy_whose_queue_nearly_grows_without_end_may_be_much_worse_than_the_log_shows():
@@ -343,6 +343,12 @@ def test_a_policy_whose_queue_nearly_grows_without_end_may_be_much_worse_than_th
     assert far.value == near.value == pytest.approx(math.log(2 / 3), rel=1e-3)
     assert near.below > far.below + 1
     assert near.above < far.above + 0.2  # at a higher load policies that differ differ more, hardly less
+
+
+def test_two_policies_that_nearly_fill_the_machine_may_differ_by_more_or_less_than_the_log_shows():
+    far, near = near_full(1.0), near_full(0.52, 0.52)
+    assert near.below - far.below == pytest.approx(near.above - far.above)
+    assert 0.1 < near.below - far.below < 0.2
 
 
 def test_a_difference_of_one_day_leaves_no_interval():
