@@ -5,7 +5,7 @@ For one log, the interval of the relative difference is that of the logarithm of
 others, and so another load (demand.py). For replications of a generated workload, which are independent, it is
 Student's t interval.
 
-How wide, and for which logs there is none: measured, see docs/decisions/0034-bursts-not-jobs.md.
+How wide, and for which logs there is none: measured, see docs/decisions/0037-the-load-that-a-policy-can-carry.md.
 """
 
 import math
