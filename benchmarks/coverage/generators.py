@@ -70,7 +70,7 @@ def flurries(share: float = 0.25, length: float = 100.0) -> Draw:
     """Single Poisson arrivals, and flurries: a user submits `length` jobs on average, a third of an interval apart."""
 
     def draw(random: Random, jobs: int) -> Stream:
-        singles = int(jobs * (1 - share) * 1.1) + int(5 * length)
+        singles = int(jobs * (1 - share) * 1.4) + int(5 * length)
         when = np.cumsum(random.standard_exponential(singles)) / (1 - share)
         begins = np.cumsum(random.standard_exponential(int(jobs * share / length * 3) + 10)) * length / share
         begins = begins[begins < when[-1]]

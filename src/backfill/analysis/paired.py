@@ -49,7 +49,7 @@ _UNEVEN = 6.0  # parts; from so many a difference is known half as well as from 
 _ALIKE = 0.02  # of the value: policies that differ less are told apart by less
 _OUTWARD = 4.0  # times the logarithm: at a higher load policies differ more
 _COMMON = 0.1  # of what a higher load adds to the logarithm of a wait
-_LEVEL = 7.0  # the same for the logarithm of a value, which at a higher load is higher
+_LEVEL = 5.0  # the same for the logarithm of a value, which at a higher load is higher
 _FARTHEST = 50.0  # of the logarithm of a ratio, so that every number stays finite
 Interval = tuple[float | None, float | None]
 NO_INTERVAL: Interval = (None, None)
@@ -272,7 +272,8 @@ class PairedLog:
         lesser = min(of_a, of_b, key=lambda value: value.value)
         low, high = self.blocks.interval(lesser.pull / lesser.value)
         least = lesser.value * _rounded(math.exp(max(-_FARTHEST, low)))
-        most = lesser.value * _rounded(math.exp(min(_FARTHEST, high + _LEVEL * self.demand.sway)))
+        higher = _LEVEL * (1 + _UNEVEN / effective(lesser.parts)) * self.demand.sway
+        most = lesser.value * _rounded(math.exp(min(_FARTHEST, high + higher)))
         lower, upper = (_rounded(-math.expm1(-each) if lesser is of_a else math.expm1(each)) for each in ratio)
         difference = (lower * (most if lower < 0 else least), upper * (most if upper > 0 else least))
         relative = [_rounded(math.expm1(each)) for each in ratio]
