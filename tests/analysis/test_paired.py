@@ -56,7 +56,8 @@ def test_the_interval_of_the_difference_is_the_lesser_value_times_that_of_the_ra
     (low, high), (relative_low, relative_high) = found.intervals(1, 0, "mean_wait_s")
     value = found.values[1]["mean_wait_s"]
     down, up = (math.exp(each) for each in found.blocks.interval(value.pull / value.value))
-    up *= math.exp(5 * (1 + 6 / effective(value.parts)) * found.demand.sway)
+    differ = effective(value.parts - found.values[0]["mean_wait_s"].parts)
+    up *= math.exp(5 * (1 + 6 / differ) * found.demand.sway)
     assert low == pytest.approx(value.value * up * (1 - 1 / (1 + relative_low)))
     assert high == pytest.approx(value.value * down * (1 - 1 / (1 + relative_high)))
     (turned_low, turned_high), _ = found.intervals(0, 1, "mean_wait_s")

@@ -272,7 +272,7 @@ class PairedLog:
         lesser = min(of_a, of_b, key=lambda value: value.value)
         low, high = self.blocks.interval(lesser.pull / lesser.value)
         least = lesser.value * _rounded(math.exp(max(-_FARTHEST, low)))
-        higher = _LEVEL * (1 + _UNEVEN / effective(lesser.parts)) * self.demand.sway
+        higher = _LEVEL * (1 + _UNEVEN / effective(of_a.parts - of_b.parts)) * self.demand.sway
         most = lesser.value * _rounded(math.exp(min(_FARTHEST, high + higher)))
         lower, upper = (_rounded(-math.expm1(-each) if lesser is of_a else math.expm1(each)) for each in ratio)
         difference = (lower * (most if lower < 0 else least), upper * (most if upper > 0 else least))
