@@ -70,7 +70,7 @@ def flurries(share: float = 0.25, length: float = 100.0) -> Draw:
     """Single Poisson arrivals, and flurries: a user submits `length` jobs on average, a third of an interval apart."""
 
     def draw(random: Random, jobs: int) -> Stream:
-        singles = int(jobs * (1 - share) * 1.1) + int(5 * length)
+        singles = int(jobs * (1 - share) * 1.4) + int(5 * length)
         when = np.cumsum(random.standard_exponential(singles)) / (1 - share)
         begins = np.cumsum(random.standard_exponential(int(jobs * share / length * 3) + 10)) * length / share
         begins = begins[begins < when[-1]]
@@ -213,6 +213,39 @@ def _campaigns(random: Random, jobs: int) -> Stream:
     return _in_order(when, _sizes(random, count)[of], run, of % 9, jobs)
 
 
+def _on_and_off(random: Random, jobs: int) -> Stream:
+    """30 users who submit for a while and pause for a while, both of a Pareto distribution: a long-range dependence."""
+    users, horizon = 30, jobs * 2.0
+    when, user = [], []
+    for each in range(users):
+        spans = 100 * (1 - random.random((2, int(horizon / 50)))) ** (-1 / 1.4)
+        begins = np.cumsum(spans.sum(axis=0)) - spans.sum(axis=0) - random.uniform(0, horizon)
+        submits = random.poisson(spans[0] / users * 2)
+        when.append(np.repeat(begins, submits) + np.repeat(spans[0], submits) * random.random(submits.sum()))
+        user.append(np.full(submits.sum(), each))
+    all_when, all_users = np.concatenate(when), np.concatenate(user)
+    kept = all_when >= 0
+    count = int(kept.sum())
+    return _in_order(all_when[kept], _sizes(random, count), _lognormal(random, count, 1.0), all_users[kept], jobs)
+
+
+def _serial_and_full(random: Random, jobs: int) -> Stream:
+    """Serial jobs in pairs, and one job in 60 of the full machine, with run times of two phases."""
+    when = np.cumsum(random.weibull(0.7, jobs))[np.arange(jobs) // 2 * 2] / 1.27
+    run = np.where(random.random(jobs) < 0.15, 20_000.0, 1500.0) * random.standard_exponential(jobs)
+    full = random.random(jobs) < 1 / 60
+    return Stream(when, np.where(full, CPUS, 1), np.where(full, 0.2 * run, run), random.integers(0, 9, jobs))
+
+
+def _deadlines(random: Random, jobs: int) -> Stream:
+    """Single jobs whose rate grows threefold over ten days towards a deadline, and falls again at once."""
+    cycle = 1000.0
+    full, rest = np.divmod(np.cumsum(random.standard_exponential(jobs)), cycle)
+    when = full * cycle + cycle * (np.sqrt(1 + 8 * rest / cycle) - 1) / 2
+    run = _lognormal(random, jobs, 1.1)
+    return Stream(when, _sizes(random, jobs), run, random.integers(0, 30, jobs))
+
+
 HELD_OUT: dict[str, Draw] = {
     "geometric batches": _geometric_batches,
     "two moods": _two_moods,
@@ -220,6 +253,9 @@ HELD_OUT: dict[str, Draw] = {
     "nightly": _nightly,
     "campaigns": _campaigns,
     "batches of 5, wider spread": batches(5, sigma=1.6, alike=0.5),
+    "on and off": _on_and_off,
+    "serial and full": _serial_and_full,
+    "deadlines": _deadlines,
 }
 
 

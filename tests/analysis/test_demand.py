@@ -67,14 +67,25 @@ def test_jobs_of_no_processor_count_alike():
     assert demand(even(4000), np.zeros(4000)).bursts == demand(even(4000), np.ones(4000)).bursts
 
 
-def test_the_headroom_is_what_a_load_of_one_standard_error_more_leaves_free():
-    found = Demand(bursts=100.0, tail=3.0, load=0.8)
-    assert found.error == pytest.approx(0.1)
-    assert found.headroom == pytest.approx(0.12)
-    assert found.sway == pytest.approx(0.1)
-    assert Demand(bursts=100.0, tail=3.0, load=0.86).sway == pytest.approx(0.1 * 0.1 / 0.054)
-    assert Demand(bursts=100.0, tail=2.0, load=0.8).sway == pytest.approx(0.1 * 2)
-    assert Demand(bursts=100.0, tail=3.0, load=1.2).sway == math.inf
+def test_a_heavy_tail_adds_to_the_error_of_the_load():
+    assert Demand(bursts=100.0, tail=3.0).sway == pytest.approx(0.1)
+    assert Demand(bursts=100.0, tail=2.0).sway == pytest.approx(0.1 * 1.5)
+
+
+def test_a_higher_load_makes_waits_longer_by_more_where_less_of_the_machine_can_be_used():
+    """The load is 0.6, and 0.72 two standard errors higher."""
+    found = Demand(bursts=100.0, tail=3.0, load=0.6).rises([1.0, 0.8])
+    assert found == [pytest.approx(math.log(0.4 / 0.28)), pytest.approx(math.log(0.2 / 0.08))]
+    assert Demand(bursts=100.0, tail=3.0, load=0.0).rises([1.0, 0.8]) == [0, 0]
+
+
+def test_a_queue_that_grows_without_end_at_the_higher_load_has_a_limit():
+    """Without the limit its wait would have none, nor would there be one for the other policy."""
+    assert Demand(bursts=100.0, tail=3.0, load=0.7).rises([1.0, 0.8]) == [
+        pytest.approx(math.log(0.3 / 0.208)),
+        pytest.approx(math.log(0.1 / 0.008)),
+    ]
+    assert Demand(bursts=100.0, tail=3.0, load=0.85).rises([1.0, 0.8]) == [0, 0]
 
 
 def test_the_load_is_that_of_the_span_of_the_submits():

@@ -1,12 +1,14 @@
 """Paired differences: what their intervals hold, what they are made of, and where there is none."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from backfill.analysis.blocks import effective
 from backfill.analysis.metrics import Counted
-from backfill.analysis.paired import PairedLog, longest_queue, pairs_of_log, pairs_of_replications
+from backfill.analysis.paired import PairedLog, capacity, longest_queue, pairs_of_log, pairs_of_replications
 from backfill.api import simulate
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Workload
@@ -54,7 +56,8 @@ def test_the_interval_of_the_difference_is_the_lesser_value_times_that_of_the_ra
     (low, high), (relative_low, relative_high) = found.intervals(1, 0, "mean_wait_s")
     value = found.values[1]["mean_wait_s"]
     down, up = (math.exp(each) for each in found.blocks.interval(value.pull / value.value))
-    up *= math.exp(5 * found.demand.sway)
+    differ = effective(value.parts - found.values[0]["mean_wait_s"].parts)
+    up *= math.exp(5 * (1 + 6 / differ) * found.demand.sway)
     assert low == pytest.approx(value.value * up * (1 - 1 / (1 + relative_low)))
     assert high == pytest.approx(value.value * down * (1 - 1 / (1 + relative_high)))
     (turned_low, turned_high), _ = found.intervals(0, 1, "mean_wait_s")
@@ -76,7 +79,7 @@ def test_a_ratio_is_widened_away_from_1_where_policies_differ_more_at_a_higher_l
     found = PairedLog.of(["b", "a"], [b, a], np.ones(len(b), np.int64), 0)
     less, more = (found.change(x, y, "mean_wait_s") for x, y in ((1, 0), (0, 1)))
     assert less.value == pytest.approx(math.log(a.wait.mean() / b.wait.mean()))
-    assert less.below - less.above == pytest.approx(3 * found.demand.sway * -less.value)
+    assert less.below - less.above == pytest.approx(4 * found.demand.sway * -less.value)
     assert (less.below, less.above) == (more.above, more.below)
 
 
@@ -290,24 +293,64 @@ def test_a_few_jobs_with_most_of_the_work_leave_no_interval():
     assert pair.method == ("no 95% interval: the work arrives as unevenly as in 5 independent bursts, fewer than 8")
 
 
-def test_run_times_with_a_heavy_tail_leave_no_interval():
+def test_run_times_with_a_heavy_tail_widen_the_interval():
+    """The work of a job is the same in both logs, and so are the bursts."""
     b, a = log(1)
-    run = (60 * SECOND / np.random.default_rng(3).random(len(b)) ** (1 / 1.1)).astype(np.int64)
-    b, a = (counted(each.submit, each.wait, run) for each in (b, a))
-    pair = pairs(["b", "a"], waits(b, a), [b, a], procs=np.full(len(b), 10**9) // run)[0]
-    why = "a few jobs run so much longer than all others that a longer log would have longer ones still"
-    assert pair.method == f"no 95% interval: {why}"
+    random = np.random.default_rng(3)
+    widths = []
+    for exponent in (3.0, 1.5):
+        run = (60 * SECOND / random.random(len(b)) ** (1 / exponent)).astype(np.int64)
+        two = [counted(each.submit, each.wait, run) for each in (b, a)]
+        pair = pairs(["b", "a"], waits(*two), two, procs=np.full(len(b), 10**9) // run)[0]
+        widths.append(pair.relative_high - pair.relative_low)
+    assert widths[1] > 1.2 * widths[0]
 
 
-def test_a_full_machine_leaves_no_interval():
-    b, a = log(1)
-    load = len(b) * 100 * SECOND / float(b.submit.max() - b.submit.min())
-    enough, full = (
-        pairs(["b", "a"], waits(b, a), [b, a], procs=np.full(len(b), 1000), cpus=round(1000 * load / share))[0]
-        for share in (0.6, 0.98)
+def test_a_difference_that_few_parts_of_the_log_make_has_a_wider_interval():
+    """The same difference of every job, on one day of two and on one day of 20."""
+    submit = np.arange(4000) * DAY // 20
+    below = []
+    for days in (2, 20):
+        b = counted(submit, np.full(4000, 1000 * SECOND), submit * 0 + SECOND)
+        a = counted(submit, b.wait - np.where(submit // DAY % days == 0, 10 * days * SECOND, 0), b.held)
+        found = PairedLog.of(["b", "a"], [b, a], np.ones(4000, np.int64), 0)
+        below.append(found.change(1, 0, "mean_wait_s").below)
+    assert below[1] > 1.5 * below[0]
+
+
+def test_the_capacity_of_a_policy_is_the_share_of_the_machine_that_is_busy_while_jobs_wait():
+    """Of 8 processors 6 are busy for 10 s and 2 for 20 s; one job waits for all of this, one for the last 20 s."""
+    submit = np.array([0, 0, 0, 10]) * SECOND
+    wait, run = np.array([0, 0, 30, 20]) * SECOND, np.array([10, 30, 5, 5]) * SECOND
+    each = counted(submit, wait, run)
+    procs = np.array([4, 2, 8, 2])
+    assert capacity(each, procs, 8) == pytest.approx((60 + 40 + 40) / (8 * (30 + 20)))
+    assert capacity(each, procs, 0) == 1
+    assert capacity(counted(submit, 0 * wait, run), procs, 8) == 1
+
+
+def near_full(capacity: float, better: float = 1.0):
+    """From a policy that makes `capacity` of the machine to one whose waits are 2/3 and that makes `better` of it."""
+    submit = np.arange(4000) * DAY // 20
+    b, a = (
+        counted(submit, np.full(4000, wait * 1000 * SECOND) + submit % 7, submit * 0 + DAY // 20) for wait in (3, 2)
     )
-    assert enough.low is not None
-    assert full.method.startswith("no 95% interval: the offered load, 0.96 with a standard error of 0.03, is too close")
+    found = PairedLog.of(["b", "a"], [b, a], np.ones(4000, np.int64), 2)
+    return replace(found, capacities=[capacity, better]).change(1, 0, "mean_wait_s")
+
+
+def test_a_policy_whose_queue_nearly_grows_without_end_may_be_much_worse_than_the_log_shows():
+    """The load is 0.50; at one that is two standard errors higher, waits become far longer with a capacity of 0.52."""
+    far, near = near_full(1.0), near_full(0.52)
+    assert far.value == near.value == pytest.approx(math.log(2 / 3), rel=1e-3)
+    assert near.below > far.below + 1
+    assert near.above < far.above + 0.2  # at a higher load policies that differ differ more, hardly less
+
+
+def test_two_policies_that_nearly_fill_the_machine_may_differ_by_more_or_less_than_the_log_shows():
+    far, near = near_full(1.0), near_full(0.52, 0.52)
+    assert near.below - far.below == pytest.approx(near.above - far.above)
+    assert 0.1 < near.below - far.below < 0.2
 
 
 def test_a_difference_of_one_day_leaves_no_interval():

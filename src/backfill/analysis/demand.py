@@ -2,10 +2,11 @@
 
 Jobs come in batches, sessions, days and campaigns, and a few of them ask for most of the work. What counts is the
 number of independent bursts, not of jobs: with n of them the load of another such log differs by a share of about
-1 / sqrt(n), and waits differ by far more.
+1 / sqrt(n), and waits differ by far more, the closer the load is to what a policy can make of the machine.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,11 @@ from backfill.model.workload import Floats, Ints
 _CUTS = (8, 16, 32, 64, 128)  # numbers of blocks, which show how work bunches over hours, days and weeks
 _PLACES = 4  # at which a block may begin
 _JOBS_PER_BLOCK = 4  # shorter blocks show nothing but single jobs
-_NEARLY_FULL = 0.1  # headroom
-_USUAL_TAIL, _HEAVIER = 2.5, 2.0
+_USUAL_TAIL = 2.5  # exponent
 _LONGEST, _VERY_LONGEST = 2.0, 0.5  # times the root of the number of jobs are looked at for the tail of run times
 _LIMIT = 3.0  # a greater exponent of the very longest means that run times have a limit, as that of a queue
+_HIGHER = 2.0  # standard errors of the load
+_FULL = 0.99  # of a capacity; at a higher load waits have no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +49,18 @@ class Demand:
         return 1 / math.sqrt(self.bursts)
 
     @property
-    def headroom(self) -> float:
-        """The share of the machine that is free at a load one standard error higher."""
-        return 1 - self.load * (1 + self.error)
-
-    @property
     def sway(self) -> float:
-        """The error, and more of it near a full machine, where the load moves waits by more, and with a heavy tail."""
-        near = max(1.0, _NEARLY_FULL / self.headroom) if self.headroom > 0 else math.inf
-        return self.error * near * (1 + _HEAVIER * max(0.0, _USUAL_TAIL - self.tail))
+        """The error, and more of it with a heavy tail, of which one log does not show the longest run times."""
+        return self.error * (1 + max(0.0, _USUAL_TAIL - self.tail))
+
+    def rises(self, capacities: Sequence[float]) -> list[float]:
+        """By how much the logarithm of the mean wait grows, for each of some capacities, at a load two errors higher.
+
+        A wait is about proportional to 1 / (capacity - load), as at a single server. The higher load ends just below
+        the least capacity. Source: Kingman 1962, J. R. Stat. Soc. B 24(2), 383-392.
+        """
+        higher = max(self.load, min(self.load * (1 + _HIGHER * self.error), _FULL * min(capacities)))
+        return [math.log((each - self.load) / (each - higher)) if higher > self.load else 0.0 for each in capacities]
 
 
 def _bursts(submit: Ints, amounts: Floats) -> float:

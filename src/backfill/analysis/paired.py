@@ -2,9 +2,10 @@
 
 For one log, the interval of the relative difference is that of the logarithm of the ratio, from long blocks
 (blocks.py), and wider by what the log cannot show: its work comes in bursts, and other logs of the same users have
-others (demand.py). For replications of a generated workload, which are independent, it is Student's t interval.
+others, and so another load (demand.py). For replications of a generated workload, which are independent, it is
+Student's t interval.
 
-How wide, and for which logs there is none: measured, see docs/decisions/0034-bursts-not-jobs.md.
+How wide, and for which logs there is none: measured, see docs/decisions/0037-the-load-that-a-policy-can-carry.md.
 """
 
 import math
@@ -18,6 +19,7 @@ from backfill.analysis.blocks import BLOCKS, NONE, Blocks, Value, bootstrap, dra
 from backfill.analysis.demand import Demand
 from backfill.analysis.metrics import Counted, Metrics
 from backfill.analysis.quantiles import student
+from backfill.analysis.series import Steps
 from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Floats, Ints
 
@@ -34,8 +36,6 @@ PAIRED = (
 )
 FEWEST_JOBS = 500
 FEWEST_BURSTS = 8.0  # of work; fewer say nothing of others
-LEAST_HEADROOM = 0.03  # of the machine, if the load is a standard error higher
-LIGHTEST_TAIL = 1.8  # of run times; with a smaller exponent the longest ones are in no log of this length
 FEWEST_PARTS = 2.0  # that make the difference
 LONGEST_QUEUE = 2 / 3  # of the log; a longer one grows all along, and its waits are those of no other log
 ONE_LONG_QUEUE = 1 / 2  # of the log, where the other policy's queue is not half as long
@@ -44,10 +44,11 @@ CLEAR = 1.25  # times as high in each block: so different are no two policies th
 FEWEST_IN_BLOCK = 10  # jobs
 
 # What the load of another log, which differs by Demand.sway, may add to the logarithm of a ratio. All measured.
-_BOTH_SIDES = 3.0
-_OUTWARD = 3.0  # times the logarithm: at a higher load policies differ more
+_BOTH_SIDES = 2.5
+_UNEVEN = 6.0  # parts; from so many a difference is known half as well as from very many
 _ALIKE = 0.02  # of the value: policies that differ less are told apart by less
-_UNEVEN = 3.0  # parts; a difference from fewer is known half as well
+_OUTWARD = 4.0  # times the logarithm: at a higher load policies differ more
+_COMMON = 0.1  # of what a higher load adds to the logarithm of a wait
 _LEVEL = 5.0  # the same for the logarithm of a value, which at a higher load is higher
 _FARTHEST = 50.0  # of the logarithm of a ratio, so that every number stays finite
 Interval = tuple[float | None, float | None]
@@ -81,14 +82,17 @@ class Change:
     above: float
 
     @classmethod
-    def of(cls, a: Value, b: Value, demand: Demand) -> "Change":
-        """From b to a, both above 0, of schedules that differ."""
+    def of(cls, a: Value, b: Value, demand: Demand, capacities: tuple[float, float]) -> "Change":
+        """From b to a, both above 0, of schedules that differ and policies that have these capacities."""
         value = math.log(a.value / b.value)
         differ = a.parts - b.parts
-        alike = ordered_sum(np.abs(differ)) / max(a.value, b.value)
-        both = _BOTH_SIDES * (min(1.0, alike / _ALIKE) + (_UNEVEN / effective(differ)) ** 2)
-        below, above = both + _OUTWARD * max(0.0, -value), both + _OUTWARD * max(0.0, value)
-        return cls(value, a.pull / a.value - b.pull / b.value, below * demand.sway, above * demand.sway)
+        alike = min(1.0, ordered_sum(np.abs(differ)) / max(a.value, b.value) / _ALIKE)
+        rises = demand.rises(capacities)
+        both = _BOTH_SIDES * (alike + _UNEVEN / effective(differ)) * demand.sway + _COMMON * alike * max(rises)
+        higher, lower = rises if value > 0 else reversed(rises)
+        farther = both + _OUTWARD * abs(value) * demand.sway + max(0.0, higher - lower)
+        pull = a.pull / a.value - b.pull / b.value
+        return cls(value, pull, farther if value < 0 else both, farther if value > 0 else both)
 
     def interval(self, blocks: Blocks) -> tuple[float, float]:
         """95 %, of the logarithm."""
@@ -117,6 +121,24 @@ def longest_queue(counted: Counted) -> int:
     came, gone = since[waits], np.maximum.accumulate(until[waits])
     first = np.flatnonzero(np.append(True, came[1:] > gone[:-1]))
     return int((gone[np.append(first[1:] - 1, len(gone) - 1)] - came[first]).max())
+
+
+def capacity(counted: Counted, procs: Ints, cpus: int) -> float:
+    """The share of the processors that are busy while a job waits, averaged over the waits of all jobs.
+
+    A policy does not make more of the machine, however many jobs wait. 1 where no job waits or cpus is 0, not known.
+    """
+    since, until = counted.waits
+    waited = ordered_sum((until - since).astype(np.float64))
+    if not waited or not cpus:
+        return 1.0
+    runs = counted.runs
+    busy = (
+        Steps.of(counted.start, counted.end, procs) if runs is None else Steps.of(runs.start, runs.end, procs[runs.job])
+    )
+    before = np.append(0.0, np.cumsum(busy.values[:-1] * np.diff(busy.times).astype(np.float64)))
+    used = np.interp(until, busy.times, before) - np.interp(since, busy.times, before)
+    return min(1.0, ordered_sum(used) / (waited * cpus))
 
 
 def values_of(blocks: Blocks, counted: Counted) -> dict[str, Value]:
@@ -175,6 +197,7 @@ class PairedLog:
     demand: Demand
     values: Sequence[Mapping[str, Value]]  # by metric
     queues: Sequence[int]  # the longest, microseconds
+    capacities: Sequence[float]  # shares of the processors
 
     @classmethod
     def of(
@@ -189,11 +212,16 @@ class PairedLog:
         run = counted[0].run.astype(np.float64)
         demand = Demand.of(counted[0].submit, procs * run, run, cpus)
         values = [values_of(blocks, each) for each in counted]
-        return cls(names, blocks, demand, values, [longest_queue(each) for each in counted])
+        queues, capacities = (
+            [longest_queue(each) for each in counted],
+            [capacity(each, procs, cpus) for each in counted],
+        )
+        return cls(names, blocks, demand, values, queues, capacities)
 
     def change(self, a: int, b: int, metric: str) -> Change:
         """From b to a, which have an interval."""
-        return Change.of(self.values[a][metric], self.values[b][metric], self.demand)
+        capacities = self.capacities[a], self.capacities[b]
+        return Change.of(self.values[a][metric], self.values[b][metric], self.demand, capacities)
 
     def why_none(self, a: int, b: int, metric: str) -> str:
         """The reason why two policies have no interval; empty if they have one."""
@@ -207,11 +235,6 @@ class PairedLog:
             bursts = max(1, math.floor(self.demand.bursts))
             only = f"{bursts} independent {'burst' if bursts == 1 else 'bursts'}"
             return f"the work arrives as unevenly as in {only}, fewer than {FEWEST_BURSTS:.0f}"
-        if self.demand.headroom < LEAST_HEADROOM:
-            load, error = self.demand.load, self.demand.load * self.demand.error
-            return f"the offered load, {load:.2f} with a standard error of {error:.2f}, is too close to a full machine"
-        if self.demand.tail < LIGHTEST_TAIL:
-            return "a few jobs run so much longer than all others that a longer log would have longer ones still"
         return ""
 
     def _too_long(self, a: int, b: int) -> str:
@@ -249,7 +272,8 @@ class PairedLog:
         lesser = min(of_a, of_b, key=lambda value: value.value)
         low, high = self.blocks.interval(lesser.pull / lesser.value)
         least = lesser.value * _rounded(math.exp(max(-_FARTHEST, low)))
-        most = lesser.value * _rounded(math.exp(min(_FARTHEST, high + _LEVEL * self.demand.sway)))
+        higher = _LEVEL * (1 + _UNEVEN / effective(of_a.parts - of_b.parts)) * self.demand.sway
+        most = lesser.value * _rounded(math.exp(min(_FARTHEST, high + higher)))
         lower, upper = (_rounded(-math.expm1(-each) if lesser is of_a else math.expm1(each)) for each in ratio)
         difference = (lower * (most if lower < 0 else least), upper * (most if upper > 0 else least))
         relative = [_rounded(math.expm1(each)) for each in ratio]
