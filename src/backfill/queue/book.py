@@ -544,7 +544,10 @@ class Book:
 
     def _decide(self, kind: str, on: int, met: bool) -> None:
         """What some jobs wait for has come, or never will."""
-        some = sorted(self.dependants.pop((kind, on), ()))
+        waiting = self.dependants.pop((kind, on), None)
+        if not waiting:
+            return
+        some = sorted(waiting)
         for other in some:
             self.decide_for(self.jobs[other], kind, on, met)
         self._note(some)

@@ -368,7 +368,7 @@ class Daemon:
             return
         try:
             if schema.check(message).changes:
-                self.engine.request(message, reply)
+                self.engine.meet(message, reply)
             else:
                 self._flush()  # what is shown is on the disk
                 self._look(message, reply)

@@ -199,11 +199,15 @@ class Engine:
         except Refused as error:
             self._answers.append((reply, error.answer(), ""))
             return
+        self.meet(message, reply)
+
+    def meet(self, message: Facts, reply: Reply) -> None:
+        """The same of a request that has been checked."""
         slices = commands.VERBS[message["do"]](message, self.context())
         try:
             self._go_on_with(Work(slices, reply, message.get("token", "")))
         except Busy:
-            self.defer(lambda: self.request(message, reply))
+            self.defer(lambda: self.meet(message, reply))
 
     def defer(self, action: Callable[[], None]) -> None:
         """Do something once no array is being entered any more."""

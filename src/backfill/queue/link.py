@@ -21,6 +21,7 @@ from backfill.queue import feed
 from backfill.queue.book import Facts
 from backfill.queue.home import python_path
 from backfill.queue.processes import begun, send, state
+from backfill.queue.store import encode
 
 LINE = 1 << 28  # the longest answer
 SLOW_S = 1.5  # a compiled planner that is not there by then has to compile first
@@ -34,6 +35,7 @@ RETRY_S = 30.0
 QUESTION_S = 600.0
 TURN_S = 5.0  # a question waits so long for a planner that is deciding
 OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # signals that are not the policy's doing
+TOLD = 500  # messages that a planner is told in one go
 PASSES = 200  # of which it is known how long they took
 QUESTIONS = 2  # at a time: one that somebody waits for, beside one in the background
 TRIALS = 4  # of other policies at a time, which wait for no question: a queue whose policy fails must get another one
@@ -160,9 +162,7 @@ class PlannerLink:
                     made = self._made.get(self.kind)
                     if made is None or made.stdin is None or not self.engine.ready:
                         raise _Starting
-                    asked = {"do": "question", "to": str(path), "question": {**what, "messages": self.engine.said}}
-                    made.stdin.write(json.dumps(asked).encode() + b"\n")
-                    await made.stdin.drain()
+                    await _tell(made.stdin, {"do": "question", "to": str(path), "question": what}, self.engine.said)
                     try:
                         told = await self._read(made)
                     except (TimeoutError, ValueError):
@@ -305,8 +305,8 @@ class PlannerLink:
             if made is None or made.stdin is None:
                 raise OSError("it is gone")
             async with self._turn:
-                made.stdin.write(json.dumps({**what, "cpu_s": self._cpu_s}).encode() + b"\n")
-                await made.stdin.drain()
+                messages = what.pop("messages", [])
+                await _tell(made.stdin, {**what, "cpu_s": self._cpu_s}, messages)
                 told = await self._read(made)
         except (_Killed, BrokenPipeError, ConnectionResetError) as error:
             told = {"killed": str(error) or "it is gone"}
@@ -382,6 +382,19 @@ class PlannerLink:
             with suppress(ProcessLookupError):
                 os.killpg(made.pid, signal.SIGKILL)  # its copies too; it leads a session of its own
             self._spawn(_reaped(made))
+
+
+async def _tell(to: asyncio.StreamWriter, what: Facts, messages: list[feed.Message]) -> None:
+    """Tell a planner something, with the messages that belong to it: of many a part at a time."""
+    head = encode(what)[:-1]
+    some, before = [*messages], f'{head},"messages":['
+    for first in range(0, len(some), TOLD):
+        to.write((before + encode(some[first : first + TOLD])[1:-1]).encode())
+        await to.drain()
+        await asyncio.sleep(0)  # a pipe that has room does not let others have their turn
+        before = ","
+    to.write((f"{before}]}}\n" if not some else "]}\n").encode())
+    await to.drain()
 
 
 async def _reaped(made: Process) -> None:
