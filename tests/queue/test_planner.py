@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,18 @@ def test_a_planner_that_is_made_anew_decides_as_the_one_that_lived(name, seed):
     for now, said, done in passes[half:]:
         planner, told = answer(planner, json.loads(json.dumps({"do": "ask", "now": now, "messages": said})))
         assert json.dumps(told) == json.dumps(done)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_planner_that_learns_something_early_decides_as_if_it_had_not(name):
+    """A question is asked between two passes, of a copy that knows all that has happened since."""
+    passes, _ = random_history(3, Planner(name, EPOCH))
+    planner, chance = Planner(name, EPOCH), random.Random(3)
+    for now, said, done in passes:
+        some = sorted(chance.randrange(len(said) + 1) for _ in range(2))
+        for first, last in pairwise([0, *some]):
+            planner.learn(said[first:last])
+        assert json.dumps(planner.decide(now, said[some[-1] :])) == json.dumps(done)
 
 
 @pytest.mark.parametrize("name", POLICIES)

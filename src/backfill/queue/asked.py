@@ -11,7 +11,7 @@ from backfill.core.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
 from backfill.queue.book import PREEMPT, Facts, Job
-from backfill.queue.estimates import kept, widening
+from backfill.queue.estimates import KINDS, kept, widening
 from backfill.queue.forecast import LEARNED, MOST, Arrivals, RunTimes, drawn, links, live_on
 from backfill.queue.planner import Planner
 from backfill.queue.rewind import Present
@@ -35,10 +35,12 @@ class Queue:
             self.on_clock(job)
         lately = store.jobs(limit=LEARNED)
         self.times = RunTimes(lately)
-        self.widened, self.held = widening(kept(store.latest(EVENTS))[0])  # the bounds, as those of late held so often
+        self.widened, self.held = widening(
+            kept(store.latest(EVENTS, KINDS))[0]
+        )  # the bounds, as those of late held so often
         self.store = store
-        if asked["messages"]:  # what it would have been told next
-            planner.decide(max(self.now, int(planner.state.now) + 1), asked["messages"])
+        if planner.knows_more:
+            planner.decide(max(self.now, int(planner.state.now) + 1), [])
         self.jobs = {number: job for number, job in self.jobs.items() if number in planner.rows}
         self.arrivals = Arrivals.of(lately, self.now, planner)
         planner.make_room(
@@ -114,7 +116,7 @@ class Queue:
                 coming = self.arrivals.coming(np.random.default_rng(done), self.now, horizon)
             found = live_on(planner, runtimes[done], self.links, self.now, BUDGET_S / FEWEST, coming, rows_wanted)
             rows.append(found)
-            self.present.restore()
+            self.present.restore(told=False)
         self.looked = len(rows)
         return np.array(rows)
 
@@ -123,7 +125,7 @@ class Queue:
         planner = self.planner
         walltime = planner.state.jobs.walltime[: planner.jobs].copy()
         found = live_on(planner, walltime, self.links, self.now)
-        self.present.restore()
+        self.present.restore(told=False)
         return found
 
 

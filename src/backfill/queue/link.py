@@ -155,18 +155,20 @@ class PlannerLink:
             transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), end)
             try:
                 try:
-                    await asyncio.wait_for(self._turn.acquire(), TURN_S)
+                    await asyncio.wait_for(self._take_turn(), TURN_S)
                 except TimeoutError:  # it is deciding, for longer than policies should
                     raise _Starting from None
                 try:
                     made = self._made.get(self.kind)
                     if made is None or made.stdin is None or not self.engine.ready:
                         raise _Starting
-                    await _tell(made.stdin, {"do": "question", "to": str(path), "question": what}, self.engine.said)
+                    said, self.engine.said = self.engine.said, []
                     try:
+                        await _tell(made.stdin, {"do": "question", "to": str(path), "question": what}, said)
                         told = await self._read(made)
-                    except (TimeoutError, ValueError):
-                        self._drop(self.kind)  # what it says later must not be taken for another answer
+                    except (TimeoutError, OSError, ValueError):
+                        # What it says later must not be taken for another answer, nor may it miss what it was to learn.
+                        self._drop(self.kind)
                         raise
                     if not told["asked"]:
                         raise OSError("the system has no room for another process")
@@ -181,6 +183,14 @@ class PlannerLink:
             raise OSError("its process was ended, as a policy that loops is; see daemon.log")
         found: Facts = json.loads(text)
         return found
+
+    async def _take_turn(self) -> None:
+        """Wait for a turn before which the planner has been told all that the engine has asked it."""
+        await self._turn.acquire()
+        while self._busy is not None and self.engine.ready:
+            self._turn.release()
+            await asyncio.sleep(0)
+            await self._turn.acquire()
 
     async def _answered(self, copy: int, reader: asyncio.StreamReader, gone: asyncio.Event) -> bytes:
         """Return what a copy of the planner answers; it is ended if it takes too long, or nobody waits any more."""

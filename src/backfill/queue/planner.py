@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby, takewhile
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,7 @@ class Planner:
         self.users: dict[str, int] = {}
         self.projects: dict[str, int] = {}
         self._known = feed.begun(epoch["base"])
+        self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
         self._use(self._new_state(ROOM))
 
     def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
@@ -103,6 +106,19 @@ class Planner:
         self._known = []
         self.make_room(sum(message[0] == "submit" for message in said))
         return self._decide(now, said)
+
+    def learn(self, messages: list[Message]) -> None:
+        """What has happened before the next pass, as far as it is known: `decide` is told the rest alone."""
+        submits = 0 if self._known else sum(1 for _ in takewhile(lambda message: message[0] == "submit", messages))
+        self.make_room(submits)
+        if submits:
+            self._hear_submits([message[1:] for message in messages[:submits]])
+        self._known += messages[submits:]
+
+    @property
+    def knows_more(self) -> bool:
+        """Whether it has learned of something since the last pass."""
+        return bool(self._known or self._undated)
 
     def make_room(self, more: int) -> None:
         """Have room for so many more jobs."""
@@ -142,8 +158,14 @@ class Planner:
         if late:  # what was reserved since then has passed: a change of the world, which no policy could foresee
             batch.changes = batch.changes + 1
             self.late += 1
-        for message in messages:
-            self._hear(*message)
+        self._date_submits()
+        for kind, some in groupby(messages, itemgetter(0)):
+            if kind == "submit":
+                self._hear_submits([message[1:] for message in some])
+                self._date_submits()
+            else:
+                for message in some:
+                    self._hear(*message)
         self._do(DECIDE)
         self.arrange(state)
         with WATCHDOG.policy(), suppress(Misused):  # it is told below
@@ -165,25 +187,44 @@ class Planner:
     def _hear(self, kind: str, *about: Any) -> None:
         getattr(self, f"_hear_{kind}")(*about)
 
-    def _hear_submit(self, job: int, facts: dict[str, Any]) -> None:
-        state, row = self.state, self.jobs
-        jobs = state.jobs
-        jobs.submit[row] = facts.get("submit", state.now)
-        jobs.walltime[row] = facts["walltime"] + facts["grace"]
+    def _hear_submits(self, some: list[Message]) -> None:
+        """Jobs that come one after the other."""
+        state, first = self.state, self.jobs
+        rows, jobs, projects = slice(first, first + len(some)), state.jobs, []
+        facts = [facts for _, facts in some]
+        self.ids += (job for job, _ in some)
+        self.rows.update((job, row) for row, (job, _) in enumerate(some, first))
+        self._grace.update((job, one["grace"]) for job, one in some)
+        for job, one in some:  # a job without a project is a project of its own
+            projects.append(self.projects.setdefault(one["project"] or f"\0{job}", len(self.projects)))
+        jobs.submit[rows] = [one.get("submit", 0) for one in facts]
+        self._undated += (row for row, one in enumerate(facts, first) if "submit" not in one)
+        jobs.walltime[rows] = [one["walltime"] + one["grace"] for one in facts]
         if state.runs.preempts:
-            state.runs.whole[row] = jobs.walltime[row]
-        need = [facts["need"].get(name, 0) for name in self.platform.resources]
-        jobs.demand[row], jobs.need[row] = need, need
-        jobs.priority[row] = facts["priority"]
-        jobs.deadline[row] = NEVER if facts["deadline"] is None else facts["deadline"]
-        jobs.user[row] = self.users.setdefault(facts["user"], len(self.users))
-        project = facts["project"] or f"\0{job}"  # a job without one is a project of its own
-        state.projects.of[row] = self.projects.setdefault(project, len(self.projects))
-        self.jobs += 1
-        self.ids.append(job)
-        self.rows[job], self._grace[job] = row, facts["grace"]
-        self._do(SUBMIT, row)
-        self._do(ASK, row)
+            state.runs.whole[rows] = jobs.walltime[rows]
+        need = [[one["need"].get(name, 0) for name in self.platform.resources] for one in facts]
+        jobs.demand[rows], jobs.need[rows] = need, need
+        jobs.priority[rows] = [one["priority"] for one in facts]
+        jobs.deadline[rows] = [NEVER if one["deadline"] is None else one["deadline"] for one in facts]
+        jobs.user[rows] = [self.users.setdefault(one["user"], len(self.users)) for one in facts]
+        state.projects.of[rows] = projects
+        for _ in some:
+            self._do(SUBMIT, self.jobs)
+            self.jobs += 1
+        asks = {
+            tuple(map(bool, one)): row for row, one in enumerate(need, first)
+        }  # a job for all that ask for the same
+        for row in asks.values():
+            self._do(ASK, row)
+
+    def _date_submits(self) -> None:
+        """A job is submitted at the instant of the pass that follows."""
+        if self._undated:
+            now, rows, projects = int(self.state.now), np.array(self._undated), self.state.projects
+            own = projects.of[rows]
+            self.state.jobs.submit[rows] = now
+            projects.submit[own[projects.first[own] == rows]] = now
+            self._undated = []
 
     def _hear_wait(self, job: int) -> None:
         row = self.rows[job]

@@ -75,7 +75,7 @@ def aside(planner: Planner | None, asked: Facts) -> int:
         os.nice(LEAST)
         os.set_blocking(pipe, True)
         with open(pipe, "w", encoding="utf-8") as out:
-            out.write(json.dumps(answer(planner, {**asked["question"], "messages": asked["messages"]})))
+            out.write(json.dumps(answer(planner, asked["question"])))
         code = 0
     except BaseException:
         traceback.print_exc()
