@@ -12,22 +12,23 @@ from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
 from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.estimates import KINDS, kept, widening
-from backfill.queue.forecast import LEARNED, MOST, Arrivals, RunTimes, drawn, links, live_on
+from backfill.queue.forecast import LEARNED, MOST, Arrivals, Links, RunTimes, drawn, links, live_on
 from backfill.queue.planner import Planner
 from backfill.queue.rewind import Present
 from backfill.queue.states import PENDING, STARTING
 from backfill.queue.store import Store
 
-BUDGET_S = 3.0  # of cpu time for the futures of one estimate
+BUDGET_S = 1.0  # of cpu time for one estimate, after which no more futures are looked at
+CUT_S = 0.4  # of cpu time for one future
 EVENTS = 20_000  # of the log, in which estimates are looked for that came true or did not
-SAMPLES, FEWEST = 64, 8  # futures; so many in any case, each cut short where it takes more than its part
+SAMPLES, FEWEST = 64, 8  # futures; so many in any case
 
 
 class Queue:
     """What a question is asked of: a planner that may be used up, the open jobs, and what is known of others."""
 
     def __init__(self, planner: Planner, asked: Facts) -> None:
-        self.planner, self.now = planner, asked["now"]
+        self.planner, self.now, self._begun = planner, asked["now"], time.process_time()
         store = Store(Path(asked["folder"]) / "store.db", readonly=True)
         self.jobs = {job.id: job for job in store.jobs("end_us IS NULL")}
         self.skew = asked["skew"]  # what the calendar is ahead of the queue clock
@@ -64,7 +65,14 @@ class Queue:
             if job.state == PENDING and run >= 0 and runs.how[run] == RUNNING:  # which the store does not know yet
                 job.state, job.waits, job.start = STARTING, False, int(runs.start[run])
         self.present = Present(planner)
-        self.links = links(self.jobs, planner.rows, self.now)
+        self._links: Links | None = None
+
+    @property
+    def links(self) -> Links:
+        """What the jobs wait for that the policy does not have in its queue."""
+        if self._links is None:
+            self._links = links(self.jobs, self.planner.rows, self.now)
+        return self._links
 
     @property
     def binds(self) -> bool:
@@ -107,14 +115,14 @@ class Queue:
         )
         known = self.by_walltimes()
         horizon = max(int(known.max(initial=self.now)) - self.now, 1)
-        rows, begun = [], time.process_time()
+        rows = []
         for done in range(SAMPLES):
-            if done >= FEWEST and time.process_time() - begun > BUDGET_S:
+            if done >= FEWEST and time.process_time() - self._begun > BUDGET_S:
                 break
             coming = None
             if self.arrivals is not None:
                 coming = self.arrivals.coming(np.random.default_rng(done), self.now, horizon)
-            found = live_on(planner, runtimes[done], self.links, self.now, BUDGET_S / FEWEST, coming, rows_wanted)
+            found = live_on(planner, runtimes[done], self.links, self.now, CUT_S, coming, rows_wanted)
             rows.append(found)
             self.present.restore(told=False)
         self.looked = len(rows)

@@ -213,9 +213,10 @@ class Store:
         found = [*self._read(f"SELECT facts FROM job WHERE {where}", (value,))]
         return Job(**json.loads(found[0][0])) if found else None
 
-    def jobs(self, where: str = "1", values: Iterable[Any] = (), limit: int = -1) -> list[Job]:
-        """Jobs in the order of their ids; with a limit the last ones."""
-        found = self._read(f"SELECT facts FROM job WHERE {where} ORDER BY id DESC LIMIT ?", (*values, limit))
+    def jobs(self, where: str = "1", values: Iterable[Any] = (), limit: int = -1, order: str = "id") -> list[Job]:
+        """Jobs in the order of their ids, or of other columns; with a limit the last ones."""
+        by = ", ".join(f"{column} DESC" for column in order.split(", "))
+        found = self._read(f"SELECT facts FROM job WHERE {where} ORDER BY {by} LIMIT ?", (*values, limit))
         some = json.loads(f"[{','.join([facts for (facts,) in found])}]")  # much faster than one by one
         return [Job(**facts) for facts in reversed(some)]
 
@@ -225,6 +226,11 @@ class Store:
             "SELECT id, task, state FROM job WHERE array_id = ? AND end_us IS NOT NULL ORDER BY id", (array,)
         )  # fmt: skip
         return [Task(number, array, index, state) for number, index, state in found]
+
+    def count(self, where: str, values: Iterable[Any]) -> int:
+        """How many jobs there are of this kind."""
+        ((found,),) = self._read(f"SELECT count(*) FROM job WHERE {where}", values)
+        return int(found)
 
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state, of those that are not over."""
