@@ -33,6 +33,7 @@ LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how o
 WITHDRAWALS = 20  # attempts in a row that never began, until a job is held
 COMPACT = 10_000  # passes after which an epoch may end when nobody waits
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
+PAUSE = SECOND // 10  # between two passes while a large request is met
 REVIEWED = 500  # jobs that are looked at in one flush
 
 
@@ -703,7 +704,7 @@ class Engine:
         if self.wake is not None and self.wake <= now:
             # A little late is on time: the pass counts for the instant that the policy asked for.
             now = self.wake if now - self.wake < SECOND else now
-        elif not self._stirred:
+        elif not self._stirred or (self._works and now - self.last_pass < PAUSE):
             return None
         now = max(now, last)
         self.wake, self.asked, self.last_pass = None, now, now
