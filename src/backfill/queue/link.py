@@ -63,6 +63,7 @@ class PlannerLink:
         self._made: dict[str, Process] = {}
         self._coming: set[str] = set()  # whose process is being started
         self._loaded: set[str] = set()
+        self._returned: set[str] = set()  # policies that were replaced while they were compiled, and got another try
         self._slow = False  # the compiled one has to compile first
         self._todo: dict[str, Any] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,8 +100,12 @@ class PlannerLink:
     def begin(self, epoch: Facts, history: list[feed.Pass]) -> None:
         """Let a planner be made that knows this."""
         if epoch["policy"] != self.policy:
+            replaced, compiling = self.policy, self._compiling(epoch)
             self.close()
             self.policy, self._blamed = epoch["policy"], False
+            if compiling is not None:
+                self._returned.add(replaced)
+                self._spawn(self._return(replaced, compiling))
         self._todo = {"do": "begin", "epoch": epoch, "history": [[one.now, one.messages] for one in history]}
         if self._busy is not None:
             self._busy.cancel()
@@ -110,6 +115,26 @@ class PlannerLink:
         if self._slow:
             self._bring("plain")
         self._go_on()
+
+    def _compiling(self, epoch: Facts) -> Process | None:
+        """Take the process that still compiles the policy in whose place another one begins, since it was too slow, or
+        looped, in plain Python; None if there is none, or the policy has returned before."""
+        took_its_place = epoch["asked"] == self.policy and self.kind == "plain" and self.policy not in self._returned
+        return self._made.pop("compiled", None) if took_its_place and "compiled" not in self._loaded else None
+
+    async def _return(self, policy: str, made: Process) -> None:
+        """Have a policy decide again as soon as it is compiled, if nobody wants another one by then."""
+        told: Facts = {}
+        try:
+            with suppress(TimeoutError, OSError, ValueError, _Killed):
+                told = await self._read(made)
+        finally:
+            self._end(made)
+        epoch = self.engine.book.epoch
+        if told.get("loaded") and epoch["asked"] == policy and epoch["policy"] != policy:
+            self.engine.notes.append(f"policy {policy} is compiled, and decides again")
+            self.engine.take_over(policy, epoch["program"])
+            self.told()
 
     def ask(self, now: int, messages: list[feed.Message]) -> None:
         """Ask the planner for its decisions."""
@@ -388,7 +413,11 @@ class PlannerLink:
     def _drop(self, kind: str) -> None:
         self._loaded.discard(kind)
         made = self._made.pop(kind, None)
-        if made is not None and made.returncode is None:
+        if made is not None:
+            self._end(made)
+
+    def _end(self, made: Process) -> None:
+        if made.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(made.pid, signal.SIGKILL)  # its copies too; it leads a session of its own
             self._spawn(_reaped(made))
