@@ -160,6 +160,7 @@ class Book:
     cpu_ids: list[int] = field(default_factory=list)  # those that jobs may have
     gpu_ids: list[int] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
+    holding: set[int] = field(default_factory=set)  # jobs whose attempts hold something
     busy_cpus: Counter[int] = field(default_factory=Counter)  # holders of each; two only after a restore
     busy_gpus: Counter[int] = field(default_factory=Counter)
     epoch: Facts = field(default_factory=dict)  # policy and platform since the last `epoch`
@@ -382,12 +383,14 @@ class Book:
         self.review.add(job.id)
 
     def _take(self, job: Job) -> None:
+        self.holding.add(job.id)
         for name, amount in job.need.items():
             self.held[name] = self.held.get(name, 0) + amount
         self.busy_cpus.update(job.cpu_ids)
         self.busy_gpus.update(job.gpu_ids)
 
     def _give_back(self, job: Job) -> None:
+        self.holding.discard(job.id)
         for name, amount in job.need.items():
             self.held[name] -= amount
         self.busy_cpus.subtract(job.cpu_ids)

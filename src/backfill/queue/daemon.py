@@ -286,7 +286,8 @@ class Daemon:
             except OSError as error:  # no descriptor is free, for instance: look again
                 note(f"{error.filename}: {error.strerror}")
             try:
-                some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
+                book = self.engine.book
+                some = [book.jobs[number] for number in sorted(book.holding)]
                 self.launcher.sweep(some)
                 for job in some:
                     self.launcher.guard(job)

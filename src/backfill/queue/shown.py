@@ -10,7 +10,7 @@ from typing import Any
 from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.engine import Engine
 from backfill.queue.launcher import files
-from backfill.queue.states import HOLDING, PENDING
+from backfill.queue.states import PENDING
 from backfill.queue.store import Store, encode
 from backfill.queue.words import WHOLE, folded_labels, numbers_text
 
@@ -88,7 +88,7 @@ def queue_rows(
     jobs: list[Job] = []
     if "after" not in asked:
         jobs = store.ended(asked.get("ended", 0)) if asked.get("ended") else []
-        jobs += sorted((job for job in book.jobs.values() if job.state in HOLDING), key=lambda job: job.id)
+        jobs += (book.jobs[number] for number in sorted(book.holding))
     yield
     pending = sorted(job.id for job in book.jobs.values() if job.state == PENDING and job.id > asked.get("after", 0))
     yield
