@@ -3,7 +3,7 @@
 Times are microseconds of the queue clock, memory is in bytes. Only jobs that are not over stay in the book.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -171,6 +171,7 @@ class Book:
     paused: bool = False  # nothing is started
     skew: int = 0  # what the calendar is ahead of the queue clock
     troubles: list[tuple[int, str]] = field(default_factory=list)  # what may break a promise, and when it happened
+    undecided: deque[tuple[str, int, bool, list[int]]] = field(default_factory=deque)  # see `decide_some`
     dependants: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # by what they wait for
     tasks: dict[int, set[int]] = field(default_factory=dict)  # of an array, those that are not over
     unbegun: dict[int, set[int]] = field(default_factory=dict)  # those of them that have never been started
@@ -301,6 +302,9 @@ class Book:
             self._enter(event)
             return
         job = self.jobs[event.job]
+        for waiting, on, met, _ in self.undecided:  # an end is that of a job that knows what was decided before
+            if [waiting, on] in job.after:
+                self.decide_for(job, waiting, on, met)
         job.state = after(job.state, kind, data.get("state", ""))
         self.touched.add(job.id)
         getattr(self, f"_{kind}")(job, event)
@@ -551,9 +555,29 @@ class Book:
         if not waiting:
             return
         some = sorted(waiting)
+        if len(some) > FEW:
+            self.undecided.append((kind, on, met, some[::-1]))
+            return
         for other in some:
             self.decide_for(self.jobs[other], kind, on, met)
         self._note(some)
+
+    def decide_some(self, most: int | None = None) -> None:
+        """Tell jobs of what many wait for that it has come, or never will; so many of them, or all.
+
+        Until then they wait. A crash in between leaves rows that are behind the log: see `mend`.
+        """
+        while self.undecided and most != 0:
+            kind, on, met, left = self.undecided[0]
+            some = left[: -most - 1 : -1] if most is not None else left[::-1]
+            del left[-len(some) :]
+            most = None if most is None else most - len(some)
+            there = [other for other in some if other in self.jobs and [kind, on] in self.jobs[other].after]
+            for other in there:
+                self.decide_for(self.jobs[other], kind, on, met)
+            self._note(there)
+            if not left:
+                self.undecided.popleft()
 
     def _note(self, some: Sequence[int]) -> None:
         """Have jobs written down whose dependencies are others now: at once, or little by little as they are reviewed.

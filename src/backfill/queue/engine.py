@@ -217,7 +217,7 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether `go_on` and `flush` are to be called at once, though nothing comes in."""
-        return bool(self._works or self._backlog or self.book.review)
+        return bool(self._works or self._backlog or self.book.review or self.book.undecided)
 
     def go_on(self) -> None:
         """Work out the next slice of what has been asked for, if anything has not been met yet."""
@@ -630,6 +630,7 @@ class Engine:
     def _review(self) -> None:
         """Jobs that may wait from now on do; those that never can are over."""
         book, backlog = self.book, self._backlog
+        book.decide_some(REVIEWED)
         if book.review or backlog:
             self.look_at_clock()  # before anything is found to have begun, or to be too late
         for _ in range(REVIEWED):  # in larger queues the rest is looked at in the next flushes

@@ -321,6 +321,7 @@ class Store:
         book, over = Book(), {}
         for event in self.events():
             book.apply([event])
+            book.decide_some()
             over.update(book.over)
             book.settle()
         return {**over, **book.jobs}
