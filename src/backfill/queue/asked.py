@@ -18,7 +18,8 @@ from backfill.queue.rewind import Present
 from backfill.queue.states import PENDING, STARTING
 from backfill.queue.store import Store
 
-BUDGET_S = 1.0  # of cpu time for one estimate, after which no more futures are looked at
+BUDGET_S, LARGE, LARGE_BUDGET_S = 3.0, 10_000, 1.0  # of cpu time, after which no more futures are looked at; with more
+# open jobs than LARGE, of which reading them takes the greater part
 CUT_S = 0.4  # of cpu time for one future
 EVENTS = 20_000  # of the log, in which estimates are looked for that came true or did not
 SAMPLES, FEWEST = 64, 8  # futures; so many in any case
@@ -113,11 +114,11 @@ class Queue:
         runtimes = drawn(
             planner, self.jobs, lambda job: self.times.of(job.user, job.name), self.links.stuck, SAMPLES, self.now
         )
-        known = self.by_walltimes()
+        known, budget = self.by_walltimes(), LARGE_BUDGET_S if len(self.jobs) > LARGE else BUDGET_S
         horizon = max(int(known.max(initial=self.now)) - self.now, 1)
         rows = []
         for done in range(SAMPLES):
-            if done >= FEWEST and time.process_time() - self._begun > BUDGET_S:
+            if done >= FEWEST and time.process_time() - self._begun > budget:
                 break
             coming = None
             if self.arrivals is not None:

@@ -496,8 +496,12 @@ class Daemon:
     def _look_switch(self, message: Facts, reply: Answer) -> Steps:
         """Tell what another policy would do with those who wait."""
         book, policy = self.engine.book, self._policy(message)
-        epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": feed.base(book)}
-        yield
+        base = []
+        for number in sorted(book.jobs):
+            if number in book.jobs:
+                base.append(feed.basis(book.jobs[number]))
+            yield
+        epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": base}
         asked = {"what": "switch", "policy": policy, "epoch": epoch}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None

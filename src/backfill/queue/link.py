@@ -12,8 +12,9 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ RETRY_S = 30.0
 QUESTION_S = 600.0
 TURN_S = 5.0  # a question waits so long for a planner that is deciding
 OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # signals that are not the policy's doing
-TOLD = 500  # messages that a planner is told in one go
+SLICE, TOLD = 500, 1 << 15  # messages that are encoded, and bytes that a planner is told, in one go
 PASSES = 200  # of which it is known how long they took
 QUESTIONS = 2  # at a time: one that somebody waits for, beside one in the background
 TRIALS = 4  # of other policies at a time, which wait for no question: a queue whose policy fails must get another one
@@ -189,7 +190,7 @@ class PlannerLink:
                         raise _Starting
                     said, self.engine.said = self.engine.said, []
                     try:
-                        await _tell(made.stdin, {"do": "question", "to": str(path), "question": what}, said)
+                        await _tell(made.stdin, {"do": "question", "to": str(path), "question": what, "messages": said})
                         told = await self._read(made)
                     except (TimeoutError, OSError, ValueError):
                         # What it says later must not be taken for another answer, nor may it miss what it was to learn.
@@ -340,8 +341,7 @@ class PlannerLink:
             if made is None or made.stdin is None:
                 raise OSError("it is gone")
             async with self._turn:
-                messages = what.pop("messages", [])
-                await _tell(made.stdin, {**what, "cpu_s": self._cpu_s}, messages)
+                await _tell(made.stdin, {**what, "cpu_s": self._cpu_s})
                 told = await self._read(made)
         except (_Killed, BrokenPipeError, ConnectionResetError) as error:
             told = {"killed": str(error) or "it is gone"}
@@ -423,17 +423,32 @@ class PlannerLink:
             self._spawn(_reaped(made))
 
 
-async def _tell(to: asyncio.StreamWriter, what: Facts, messages: list[feed.Message]) -> None:
-    """Tell a planner something, with the messages that belong to it: of many a part at a time."""
-    head = encode(what)[:-1]
-    some, before = [*messages], f'{head},"messages":['
-    for first in range(0, len(some), TOLD):
-        to.write((before + encode(some[first : first + TOLD])[1:-1]).encode())
-        await to.drain()
-        await asyncio.sleep(0)  # a pipe that has room does not let others have their turn
-        before = ","
-    to.write((f"{before}]}}\n" if not some else "]}\n").encode())
+async def _tell(to: asyncio.StreamWriter, what: Facts) -> None:
+    """Tell a planner something, a part at a time."""
+    size = 0
+    for part in chain(_parts(what), "\n"):
+        to.write(part.encode())
+        size += len(part)
+        if size > TOLD:
+            size = 0
+            await to.drain()
+            await asyncio.sleep(0)  # a pipe that has room does not let others have their turn
     await to.drain()
+
+
+def _parts(what: Any) -> Iterator[str]:
+    """Yield JSON in parts that are not long, but for lists in short lists."""
+    if isinstance(what, dict):
+        for place, (name, value) in enumerate(what.items()):
+            yield f"{',' if place else '{'}{encode(name)}:"
+            yield from _parts(value)
+        yield "}" if what else "{}"
+    elif isinstance(what, list) and len(what) > SLICE:
+        for first in range(0, len(what), SLICE):
+            yield f"{',' if first else '['}{encode(what[first : first + SLICE])[1:-1]}"
+        yield "]"
+    else:
+        yield encode(what)
 
 
 async def _reaped(made: Process) -> None:
