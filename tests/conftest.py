@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not CONTROLS or sys.platform != "linux":
         return
     workers = processes.children(os.getpid()) if session.config.getoption("numprocesses", None) else []
+    # What keeps track of memory that this process shares with others ends after this process.
+    tracker = resource_tracker._resource_tracker._pid
     end = time.monotonic() + PATIENCE_S
-    while left := {*processes.belonging(MARK)} - {*workers}:
+    while left := {*processes.belonging(MARK)} - {*workers, tracker}:
         if time.monotonic() > end:
             for pid in sorted(left):
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

@@ -2,13 +2,19 @@
 
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 
 from backfill.executors import Processes, carry_out, executor
 from backfill.model.errors import BackfillError, BadArgument, UsageError
+from tests.patience import PATIENCE_S, until
 
 
 @pytest.fixture(params=["here", "processes", "any executor"])
@@ -50,6 +56,64 @@ def divided(task):
     return 1 / task
 
 
+def sent_in_part(path):
+    """A result of which a half has been sent, when something is written to the path."""
+
+    def send(self, data):
+        os.write(self.fileno(), data[: len(data) // 2])
+        Path(path).touch()
+        time.sleep(PATIENCE_S)
+
+    Connection._send = send
+    return "x" * 100_000
+
+
+class Pressing:
+    """A lock that is interrupted as soon as the main thread has taken it for the n-th time: whoever wanted it never
+    learns that he has it."""
+
+    left = 0
+
+    def __init__(self):
+        self._lock = threading.RLock()
+        self._is_owned = self._lock._is_owned
+
+    def __enter__(self):
+        return self.acquire()
+
+    def __exit__(self, *_):
+        self.release()
+
+    def acquire(self, blocking=True):
+        got = self._lock.acquire(blocking)
+        if got and threading.current_thread() is threading.main_thread():
+            Pressing.left -= 1
+            if Pressing.left == 0:
+                signal.raise_signal(signal.SIGINT)
+        return got
+
+    def release(self):
+        self._lock.release()
+
+
+def pressed_with_a_lock(n):
+    """Ctrl-C, at the n-th time at which this thread takes the lock of a task."""
+    made = Future.__init__
+
+    def with_lock(self):
+        made(self)
+        self._condition = threading.Condition(Pressing())
+
+    Future.__init__, Pressing.left = with_lock, n
+    carry_out(square, range(3), Processes(2))
+
+
+def pressed_during_a_result(path):
+    """Ctrl-C, while a process sends a result."""
+    threading.Thread(target=lambda: (until(lambda: Path(path).exists()), os.kill(os.getpid(), signal.SIGINT))).start()
+    carry_out(sent_in_part, [path, path], Processes(2))
+
+
 def test_results_are_in_the_order_of_the_tasks(where):
     assert carry_out(square, range(5), where) == [0, 1, 4, 9, 16]
     assert carry_out(square, [], where) == []
@@ -86,6 +150,22 @@ def test_what_was_done_before_ctrl_c_is_there():
     with pytest.raises(KeyboardInterrupt):
         carry_out(interrupted, range(5), done=done)
     assert done == {0: 0, 1: 1}
+
+
+@pytest.mark.parametrize(
+    "how", [*(f"pressed_with_a_lock({n})" for n in (1, 2, 4, 6)), "pressed_during_a_result('part')"]
+)
+def test_ctrl_c_ends_all_processes_whenever_it_comes(tmp_path, how):
+    here = Path(__file__).parents[1]
+    code = f"import sys; sys.path.append({str(here)!r}); from tests import test_executors; test_executors.{how}"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True
+    ) as command:
+        try:
+            _, told = command.communicate(timeout=PATIENCE_S)  # which ends when nobody holds the pipe any more
+        finally:
+            os.killpg(command.pid, signal.SIGKILL) if command.poll() is None else None
+    assert "KeyboardInterrupt" in told.splitlines()[-1], told
 
 
 def test_a_process_that_dies_is_told():

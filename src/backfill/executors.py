@@ -7,12 +7,13 @@ import signal
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from backfill.model.errors import BackfillError, BadArgument, MissingExtra, UsageError
@@ -78,11 +79,24 @@ def carry_out(
     """
     results = {} if done is None else done
     waiting: dict[Future[Found], int] = {}
+    # Futures tell when they are done: to ask them takes locks that another thread needs as well, and a Ctrl-C between
+    # the taking of one and the next step would have that thread, and then this one, wait for ever.
+    ended: SimpleQueue[Future[Found]] = SimpleQueue()
+    hold: Callable[[], AbstractContextManager[list[int]]] = (
+        held_back if executor is not None else lambda: nullcontext([])
+    )
 
-    def take(ended: Iterable[Future[Found]]) -> None:
-        for future in ended:
+    def take(patience_s: float) -> None:
+        some = []
+        try:
+            some.append(ended.get(timeout=patience_s))
+            while True:
+                some.append(ended.get_nowait())
+        except Empty:
+            pass
+        for future in some:
             results[waiting.pop(future)] = future.result()
-        if progress is not None:
+        if progress is not None and (some or patience_s):
             progress(len(results) + sum(shares[place] for place in waiting.values()))
 
     def told_share(share: float) -> None:
@@ -92,12 +106,16 @@ def carry_out(
     try:
         with _opened(executor, run, len(tasks), tells, progress and told_share) as (submit, shares):
             for place, task in enumerate(tasks):
-                future = submit(place, task)
-                waiting[future] = place
-                if future.done():
-                    take([future])
+                # A process that has just started would be forgotten, and live on.
+                with hold() as pressed:
+                    future = submit(place, task)
+                    waiting[future] = place
+                    future.add_done_callback(ended.put)
+                if pressed:
+                    raise KeyboardInterrupt
+                take(0)
             while waiting:
-                take(wait(waiting, TICK_S, FIRST_COMPLETED).done)
+                take(TICK_S)
     except BrokenProcessPool:
         raise BackfillError("a worker process ended; memory may have run out: try fewer --workers") from None
     except CancelledError:
@@ -163,20 +181,16 @@ def _processes(
     context = get_context("spawn")
     shares: Any = context.Array("d", max(count, 1), lock=False)
     shared = (pickle.dumps(run), shares if tells else None)
-    pool = ProcessPoolExecutor(max(1, min(workers, count)), context, _begin, shared)
-
-    def submit(place: int, task: Any) -> "Future[Any]":
-        with held_back() as pressed:  # a process that has just started would be forgotten, and live on
-            future = pool.submit(_one, place, task)
-        if pressed:
-            raise KeyboardInterrupt
-        return future
+    pool: Any = ProcessPoolExecutor(max(1, min(workers, count)), context, _begin, shared)
 
     try:
-        yield submit, shares
+        yield lambda place, task: pool.submit(_one, place, task), shares
     except BaseException:
         for process in list((getattr(pool, "_processes", None) or {}).values()):
             process.terminate()  # their results are no longer needed
+        # One that is ended while it sends a result leaves a part of it; with this end open here, too, the rest would be
+        # waited for.
+        pool._result_queue._writer.close()
         raise
     finally:
         pool.shutdown(cancel_futures=True)

@@ -14,7 +14,7 @@ import pytest
 from backfill.queue import home
 from backfill.queue.link import PlannerLink
 from backfill.queue.printing import changed_text, unchanged_text
-from backfill.queue.shown import queue_rows
+from backfill.queue.shown import parts, queue_rows
 from tests.patience import PATIENCE_S, completed
 from tests.queue.conftest import PYTHON
 from tests.queue.virtual import SECOND, Virtual
@@ -240,6 +240,7 @@ def test_tasks_that_differ_are_not_folded_into_one_line(tmp_path):
         found = drained(
             queue_rows(queue.engine, queue.store, queue.t, {"fold": True, "states": ["PENDING"], **asked}, {})
         )
+        found = json.loads(b"".join(parts(found)))
         return [(row["label"], row["reason"], row["guaranteed_s"]) for row in found["jobs"]], found["more"]
 
     whole = [

@@ -29,11 +29,13 @@ class Queue:
             next(commands.submit(asked, given))
         except StopIteration as over:
             self.book.apply(over.value.events)
+            self.book.decide_some()
             return over.value.answer["id"]
 
     def end(self, number, state):
         start = {"attempt": 1, "start": 0, "why": "head", "cpu_ids": [], "gpu_ids": []}
         self.book.apply([Event("start", number, start), Event("end", number, {"state": state})])
+        self.book.decide_some()
         self.over |= self.book.over
 
 

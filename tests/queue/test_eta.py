@@ -29,12 +29,12 @@ def ask(queue, what, **more):
         "now": queue.t,
         "skew": 0,
         "folder": str(queue.folder),
-        "messages": [*queue.engine.said],
         **more,
     }
     pid = os.fork()
     if pid == 0:
         try:
+            queue.planner.learn(json.loads(json.dumps(queue.engine.said)))
             with os.fdopen(there, "w") as out:
                 out.write(json.dumps(answer(queue.planner, json.loads(json.dumps(asked)))))
         except BaseException:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -311,6 +312,18 @@ def test_a_planner_from_the_disk_decides_as_the_one_that_lived(name, tmp_path):
         assert {job: t for job, t in told["plan"] if t is not None} == lived.reserved()
     now, said, done = passes[-1]
     assert json.dumps(planner.decide(now, said)) == json.dumps(done)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_planner_that_learns_something_early_decides_as_if_it_had_not(name):
+    """A question is asked between two passes, of a copy that knows all that has happened since."""
+    passes, _ = random_history(3, Planner(name, EPOCH))
+    planner, chance = Planner(name, EPOCH), random.Random(3)
+    for now, said, done in passes:
+        some = sorted(chance.randrange(len(said) + 1) for _ in range(2))
+        for first, last in pairwise([0, *some]):
+            planner.learn(said[first:last])
+        assert json.dumps(planner.decide(now, said[some[-1] :])) == json.dumps(done)
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -163,6 +163,88 @@ def test_a_planner_that_compiles_may_be_silent_for_long(monkeypatch):
     assert heard(monkeypatch, {"progress": True}, 0.7, {"loaded": True}, blamed=True)[0].startswith("it did not")
 
 
+STUB = """
+import json, os, signal, sys, time
+from pathlib import Path
+kind, folder = sys.argv[1], Path(sys.argv[2])
+say = lambda **told: print(json.dumps(told), flush=True)
+if kind == "compiled":
+    say(compiles=True)
+    while not (folder / "done").exists():
+        time.sleep(0.01)
+say(loaded=True)
+for line in sys.stdin:
+    if json.loads(line)["do"] == "ask":
+        os.kill(os.getpid(), signal.SIGPROF)
+    say(passes=[], plan=[], wake=None, anew=True, binds=False)
+"""
+
+
+class Decides:
+    """What the link tells the engine: the policy is replaced at its first failure."""
+
+    ready, said = True, ()
+
+    def __init__(self, asks):
+        self.asks, self.book, self.notes, self.took_over = asks, self, [], []
+        self.begin("mine.py:mine")
+
+    def begin(self, policy):
+        self.epoch = {"policy": policy, "asked": "mine.py:mine", "program": "it"}
+        self.asks.begin(self.epoch, [])
+
+    def begun(self, answer):
+        if self.epoch["policy"] != "easy":
+            self.asks.ask(1, [])
+
+    def failed(self, why, blame):
+        assert blame
+        assert "cpu time" in why
+        self.begin("easy")
+
+    def take_over(self, policy, program):
+        self.took_over.append((policy, program))
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_policy_that_was_too_slow_in_plain_python_returns_when_it_is_compiled(tmp_path, monkeypatch, wanted):
+    monkeypatch.setattr(link, "ONLY_PLAIN", False)
+    monkeypatch.setattr(link, "SLOW_S", 0.01)
+
+    class Stubs(link.PlannerLink):
+        async def _start(self, kind):
+            pipe = asyncio.subprocess.PIPE
+            words = (sys.executable, "-c", STUB, kind, str(tmp_path if self.policy != "easy" else made))
+            return await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True)
+
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "done").touch()
+
+    async def work():
+        asks = Stubs(0)
+        asks.told = lambda: None
+        engine = asks.engine = Decides(asks)
+
+        async def so(what):
+            while not what():
+                await asyncio.sleep(0.01)
+
+        await so(lambda: engine.epoch["policy"] == "easy" and asks.kind == "compiled")
+        await asyncio.sleep(0.1)
+        assert not engine.took_over
+        if not wanted:
+            engine.epoch["asked"] = "fcfs"
+        (tmp_path / "done").touch()
+        await so(lambda: not wanted or engine.took_over)
+        await so(lambda: len(asks._tasks) == 0)  # the process that compiled it is gone
+        asks.close()
+        await asyncio.gather(*asks._tasks)
+        return engine.took_over
+
+    assert completed(work()) == ([("mine.py:mine", "it")] if wanted else [])
+
+
 def test_a_policy_of_the_table_may_think_for_longer_than_one_of_a_file():
     asks = link.PlannerLink(0)
     for policy, first, then in (("mine.py:mine", 6.0, 3.0), ("conservative", 60.0, 60.0)):

@@ -76,8 +76,8 @@ def history(
     if by is not None and workload is not None:
         raise UsageError("--by and --workload cannot be combined")
     store = opened(Path(home()))
-    jobs = ended(store, wanted)
-    shown = jobs if last is None and (as_json or workload or by) else jobs[-(last or LAST) :]
+    all_of_them = last is None and (as_json or workload or by)
+    shown, count = ended(store, wanted, None if all_of_them else last or LAST)
     if workload is not None:
         _write(store, [job.id for job in shown], wanted, workload)
     elif as_json:
@@ -100,8 +100,8 @@ def history(
             ])  # fmt: skip
         if len(lines) > 1:
             table(lines, right=(0, 4, 6, 7, 8, 9))
-        more = f", the last {len(shown):,} are shown" if len(shown) < len(jobs) else ""
-        print(f"{counted(len(jobs), 'job')} over{more}")
+        more = f", the last {len(shown):,} are shown" if len(shown) < count else ""
+        print(f"{counted(count, 'job')} over{more}")
     store.close()
 
 

@@ -30,6 +30,9 @@ planning   the process of a planner
 estimates  what people were told, and whether it came so
 foreseen   the estimates that the daemon has, and those that are being made
 link       the daemon's side of planners
+options    the options of the verbs
+sbatch     scripts of Slurm: what their options become, and the variables that they find
+variables  the environment of a job
 notices    commands that tell of the end of a job
 launcher   the daemon's side of the keeper
 licences   what the servers of licences say
@@ -40,8 +43,6 @@ door       the lock and the sockets of a daemon
 backups    copies of the store
 recovery   what happened while no daemon was there
 daemon     sockets, clock and processes around the engine
-options    the options of the verbs
-sbatch     scripts of Slurm: what their options become, and the variables that they find
 neighbours other queues on this machine
 client     the verbs
 printing   the queue and its jobs on a terminal

@@ -11,23 +11,25 @@ from backfill.core.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
 from backfill.queue.book import PREEMPT, Facts, Job
-from backfill.queue.estimates import kept, widening
-from backfill.queue.forecast import LEARNED, MOST, Arrivals, RunTimes, drawn, links, live_on
+from backfill.queue.estimates import KINDS, kept, widening
+from backfill.queue.forecast import LEARNED, MOST, Arrivals, Links, RunTimes, drawn, links, live_on
 from backfill.queue.planner import Planner
 from backfill.queue.rewind import Present
 from backfill.queue.states import PENDING, STARTING
 from backfill.queue.store import Store
 
-BUDGET_S = 3.0  # of cpu time for the futures of one estimate
+BUDGET_S, LARGE, LARGE_BUDGET_S = 3.0, 10_000, 1.0  # of cpu time, after which no more futures are looked at; with more
+# open jobs than LARGE, of which reading them takes the greater part
+CUT_S = 0.4  # of cpu time for one future
 EVENTS = 20_000  # of the log, in which estimates are looked for that came true or did not
-SAMPLES, FEWEST = 64, 8  # futures; so many in any case, each cut short where it takes more than its part
+SAMPLES, FEWEST = 64, 8  # futures; so many in any case
 
 
 class Queue:
     """What a question is asked of: a planner that may be used up, the open jobs, and what is known of others."""
 
     def __init__(self, planner: Planner, asked: Facts) -> None:
-        self.planner, self.now = planner, asked["now"]
+        self.planner, self.now, self._begun = planner, asked["now"], time.process_time()
         store = Store(Path(asked["folder"]) / "store.db", readonly=True)
         self.jobs = {job.id: job for job in store.jobs("end_us IS NULL")}
         self.skew = asked["skew"]  # what the calendar is ahead of the queue clock
@@ -35,10 +37,12 @@ class Queue:
             self.on_clock(job)
         lately = store.jobs(limit=LEARNED)
         self.times = RunTimes(lately)
-        self.widened, self.held = widening(kept(store.latest(EVENTS))[0])  # the bounds, as those of late held so often
+        self.widened, self.held = widening(
+            kept(store.latest(EVENTS, KINDS))[0]
+        )  # the bounds, as those of late held so often
         self.store = store
-        if asked["messages"]:  # what it would have been told next
-            planner.decide(max(self.now, int(planner.state.now) + 1), asked["messages"])
+        if planner.knows_more:
+            planner.decide(max(self.now, int(planner.state.now) + 1), [])
         self.jobs = {number: job for number, job in self.jobs.items() if number in planner.rows}
         self.arrivals = Arrivals.of(lately, self.now, planner)
         planner.make_room(
@@ -62,7 +66,14 @@ class Queue:
             if job.state == PENDING and run >= 0 and runs.how[run] == RUNNING:  # which the store does not know yet
                 job.state, job.waits, job.start = STARTING, False, int(runs.start[run])
         self.present = Present(planner)
-        self.links = links(self.jobs, planner.rows, self.now)
+        self._links: Links | None = None
+
+    @property
+    def links(self) -> Links:
+        """What the jobs wait for that the policy does not have in its queue."""
+        if self._links is None:
+            self._links = links(self.jobs, self.planner.rows, self.now)
+        return self._links
 
     @property
     def binds(self) -> bool:
@@ -103,18 +114,18 @@ class Queue:
         runtimes = drawn(
             planner, self.jobs, lambda job: self.times.of(job.user, job.name), self.links.stuck, SAMPLES, self.now
         )
-        known = self.by_walltimes()
+        known, budget = self.by_walltimes(), LARGE_BUDGET_S if len(self.jobs) > LARGE else BUDGET_S
         horizon = max(int(known.max(initial=self.now)) - self.now, 1)
-        rows, begun = [], time.process_time()
+        rows = []
         for done in range(SAMPLES):
-            if done >= FEWEST and time.process_time() - begun > BUDGET_S:
+            if done >= FEWEST and time.process_time() - self._begun > budget:
                 break
             coming = None
             if self.arrivals is not None:
                 coming = self.arrivals.coming(np.random.default_rng(done), self.now, horizon)
-            found = live_on(planner, runtimes[done], self.links, self.now, BUDGET_S / FEWEST, coming, rows_wanted)
+            found = live_on(planner, runtimes[done], self.links, self.now, CUT_S, coming, rows_wanted)
             rows.append(found)
-            self.present.restore()
+            self.present.restore(told=False)
         self.looked = len(rows)
         return np.array(rows)
 
@@ -123,7 +134,7 @@ class Queue:
         planner = self.planner
         walltime = planner.state.jobs.walltime[: planner.jobs].copy()
         found = live_on(planner, walltime, self.links, self.now)
-        self.present.restore()
+        self.present.restore(told=False)
         return found
 
 

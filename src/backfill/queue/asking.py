@@ -406,7 +406,7 @@ def _method(found: Facts) -> str:
 
 
 def _accuracy(as_json: bool) -> int:
-    from backfill.queue.estimates import accuracy, kept
+    from backfill.queue.estimates import KINDS, accuracy, kept
     from backfill.queue.store import Store, StoreError
 
     path = Path(home()) / "store.db"
@@ -414,7 +414,7 @@ def _accuracy(as_json: bool) -> int:
         raise Problem(f"{path}: no queue is recorded there", FAILED)
     try:
         store = Store(path, readonly=True)
-        shown, promises = kept(store.events())
+        shown, promises = kept(store.events(kinds=KINDS))
         store.close()
     except StoreError as error:
         raise Problem(str(error), FAILED) from None

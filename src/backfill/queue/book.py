@@ -3,7 +3,7 @@
 Times are microseconds of the queue clock, memory is in bytes. Only jobs that are not over stay in the book.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -167,6 +167,7 @@ class Book:
     cpu_ids: list[int] = field(default_factory=list)  # those that jobs may have
     gpu_ids: list[int] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
+    holding: set[int] = field(default_factory=set)  # jobs whose attempts hold something
     busy_cpus: Counter[int] = field(default_factory=Counter)  # holders of each; two only after a restore
     busy_gpus: Counter[int] = field(default_factory=Counter)
     epoch: Facts = field(default_factory=dict)  # policy and platform since the last `epoch`
@@ -177,6 +178,7 @@ class Book:
     paused: bool = False  # nothing is started
     skew: int = 0  # what the calendar is ahead of the queue clock
     troubles: list[tuple[int, str]] = field(default_factory=list)  # what may break a promise, and when it happened
+    undecided: deque[tuple[str, int, bool, list[int]]] = field(default_factory=deque)  # see `decide_some`
     dependants: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # by what they wait for
     tasks: dict[int, set[int]] = field(default_factory=dict)  # of an array, those that are not over
     unbegun: dict[int, set[int]] = field(default_factory=dict)  # those of them that have never been started
@@ -307,6 +309,9 @@ class Book:
             self._enter(event)
             return
         job = self.jobs[event.job]
+        for waiting, on, met, _ in self.undecided:  # an end is that of a job that knows what was decided before
+            if [waiting, on] in job.after:
+                self.decide_for(job, waiting, on, met)
         job.state = after(job.state, kind, data.get("state", ""))
         self.touched.add(job.id)
         getattr(self, f"_{kind}")(job, event)
@@ -389,12 +394,14 @@ class Book:
         self.review.add(job.id)
 
     def _take(self, job: Job) -> None:
+        self.holding.add(job.id)
         for name, amount in job.need.items():
             self.held[name] = self.held.get(name, 0) + amount
         self.busy_cpus.update(job.cpu_ids)
         self.busy_gpus.update(job.gpu_ids)
 
     def _give_back(self, job: Job) -> None:
+        self.holding.discard(job.id)
         for name, amount in job.need.items():
             self.held[name] -= amount
         self.busy_cpus.subtract(job.cpu_ids)
@@ -551,10 +558,33 @@ class Book:
 
     def _decide(self, kind: str, on: int, met: bool) -> None:
         """What some jobs wait for has come, or never will."""
-        some = sorted(self.dependants.pop((kind, on), ()))
+        waiting = self.dependants.pop((kind, on), None)
+        if not waiting:
+            return
+        some = sorted(waiting)
+        if len(some) > FEW:
+            self.undecided.append((kind, on, met, some[::-1]))
+            return
         for other in some:
             self.decide_for(self.jobs[other], kind, on, met)
         self._note(some)
+
+    def decide_some(self, most: int | None = None) -> None:
+        """Tell jobs of what many wait for that it has come, or never will; so many of them, or all.
+
+        Until then they wait. A crash in between leaves rows that are behind the log: see `mend`.
+        """
+        while self.undecided and most != 0:
+            kind, on, met, left = self.undecided[0]
+            some = left[: -most - 1 : -1] if most is not None else left[::-1]
+            del left[-len(some) :]
+            most = None if most is None else most - len(some)
+            there = [other for other in some if other in self.jobs and [kind, on] in self.jobs[other].after]
+            for other in there:
+                self.decide_for(self.jobs[other], kind, on, met)
+            self._note(there)
+            if not left:
+                self.undecided.popleft()
 
     def _note(self, some: Sequence[int]) -> None:
         """Have jobs written down whose dependencies are others now: at once, or little by little as they are reviewed.

@@ -19,7 +19,13 @@ FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 60.0, 60.0
 LATE_S = 2.0
-LINES, PAGE, STORIES, NO_END = 1000, 1000, 100, 1 << 30  # rows on a terminal; in one answer; jobs with all about them
+BUFFER = 1 << 16  # bytes of an answer that are read in one go
+LINES, PAGE, STORIES, NO_END = (
+    1000,
+    1000,
+    100,
+    100_000,
+)  # rows on a terminal; in one answer; jobs with all about them; all
 CODES = {
     "usage": USAGE,
     "size": USAGE,
@@ -66,10 +72,15 @@ class Queue:
         if found is None and not start:
             raise Problem("no daemon serves this queue; it starts with the first submit", UNREACHABLE)
         self._sock = found or self._start()
-        self._file = self._sock.makefile("rb")
+        self._file = self._sock.makefile("rb", BUFFER)
 
     def ask(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> Facts:
         """The answer to a request. Raises Problem."""
+        answer: Facts = json.loads(self.text(what, timeout, **more))
+        return answer
+
+    def text(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> bytes:
+        """The answer as it comes: JSON in one line. Raises Problem."""
         if what in SENDS_ENVIRONMENT and self.owner != os.getuid():
             told = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
             raise Problem(told, UNREACHABLE)
@@ -83,11 +94,10 @@ class Queue:
         line = self._file.readline()
         if not line:
             raise ConnectionError("the daemon ended")
-        answer: Facts = json.loads(line)
-        if "error" in answer:
-            problem = answer["error"]
+        if line.startswith(b'{"error"'):
+            problem = json.loads(line)["error"]
             raise Problem(problem["message"], CODES.get(problem["code"], FAILED), problem["code"])
-        return answer
+        return line
 
     def close(self) -> None:
         """Let go of the daemon."""
@@ -217,12 +227,18 @@ def persistent(what: str, folder: str, **more: Any) -> Facts:
 
 def asked(what: str, folder: str, **more: Any) -> tuple[Facts, bool]:
     """An answer as by `persistent`, and whether the request was sent again: then the first one may have been met."""
+    line, again = _asked(what, folder, **more)
+    return json.loads(line), again
+
+
+def _asked(what: str, folder: str, **more: Any) -> tuple[bytes, bool]:
+    """The same, as the answer comes."""
     end, again = time.monotonic() + ANSWER_S, False
     while True:
         try:
             queue = Queue(folder)
             try:
-                return queue.ask(what, **more), again
+                return queue.text(what, **more), again
             finally:
                 queue.close()
         except (ConnectionError, TimeoutError):
@@ -434,8 +450,10 @@ def queue(words: Sequence[str]) -> int:
         hint = f"expected also --ended N, or backfill history --state {','.join(over)}"
         raise Unreadable(f"--state: jobs that are {over[0]} have ended; {hint}")
     chosen: Facts = {name: given[name] for name in ("states", "users", "names") if name in given}
-    if given.get("json"):
-        print(json.dumps(_whole_queue({**chosen, "ended": ended, "estimates": True}, given.get("most", NO_END))))
+    if given.get("json"):  # 100,000 jobs, as the daemon has encoded them
+        most = min(given.get("most", NO_END), NO_END)
+        line, _ = _asked("queue", home(), ended=ended, estimates=True, limit=most, **chosen)
+        print(line.decode(), end="")
         return 0
     most = given.get("most", LINES)
     found = persistent("queue", home(), ended=ended, estimates=True, fold=True, limit=min(most, PAGE), **chosen)
@@ -443,17 +461,6 @@ def queue(words: Sequence[str]) -> int:
 
     print_queue(found, "" if "most" in given else "; backfill queue --lines N shows N")
     return 0
-
-
-def _whole_queue(asked: Facts, most: int) -> Facts:
-    """Return the queue with so many jobs, which come in several answers if they are many."""
-    found = persistent("queue", home(), limit=min(most, PAGE), **asked)
-    more, jobs = found["more"], found["jobs"]
-    while more and len(jobs) < most:
-        last = max((job["id"] for job in jobs if job["state"] == "PENDING"), default=0)
-        page = persistent("queue", home(), limit=min(most - len(jobs), PAGE), after=last, **asked)
-        more, jobs = page["more"], [*jobs, *page["jobs"]]
-    return {**found, "jobs": jobs, "more": more}
 
 
 def show(words: Sequence[str]) -> int:

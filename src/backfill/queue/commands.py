@@ -52,6 +52,7 @@ class Context:
     most: Mapping[str, int]
     slice: int = SLICE
     arrays: dict[int, "Array"] = field(default_factory=dict)  # those that were looked at
+    current: set[int] = field(default_factory=set)  # those of them that were looked at in this slice
 
     def array(self, number: int) -> "Array":
         """Return the array whose first task has this number. Raises Busy while it is being entered."""
@@ -59,29 +60,47 @@ class Context:
             raise Busy
         if number not in self.arrays:
             self.arrays[number] = Array(number, self.book, self.over(number))
+        elif number not in self.current:
+            self.arrays[number].look_again()
+        self.current.add(number)
         return self.arrays[number]
+
+    def begin_slice(self) -> None:
+        """What has been looked at may have changed since."""
+        self.current.clear()
 
 
 class Array:
     """The tasks of an array, open and over."""
 
     def __init__(self, number: int, book: Book, over: list[Task]) -> None:
-        self.id, self.over = number, over
+        self.id, self._book = number, book
+        self._over = {task.id: task for task in over}
         self.open = [book.jobs[task] for task in sorted(book.tasks.get(number, ()))]
         self.begun = number not in book.unbegun
         self.good = all(task.state == COMPLETED for task in over)
-        self._by_index: dict[int, Job | Task] = {}
+        self._by_index: dict[int | None, int] = {}
+
+    def look_again(self) -> None:
+        """Learn what has become of its tasks since."""
+        jobs = self._book.jobs
+        gone = [Task(job.id, self.id, job.index or 0, job.state) for job in self.open if job.id not in jobs]
+        self._over |= {task.id: task for task in gone}
+        self.open = [jobs[job.id] for job in self.open if job.id in jobs]
+        self.begun = self.id not in self._book.unbegun
+        self.good = self.good and all(task.state == COMPLETED for task in gone)
 
     @property
     def tasks(self) -> list[Job | Task]:
         """All of them, in their order."""
-        return sorted([*self.over, *self.open], key=lambda task: task.id)
+        return sorted([*self._over.values(), *self.open], key=lambda task: task.id)
 
     def task(self, index: int | None) -> Job | Task | None:
         """Return the task of this index, if there is one."""
         if not self._by_index:
-            self._by_index = {task.index: task for task in self.tasks if task.index is not None}
-        return None if index is None else self._by_index.get(index)
+            self._by_index = {task.index: task.id for task in self.tasks}
+        number = self._by_index.get(index, 0)
+        return self._book.jobs.get(number) or self._over.get(number)
 
 
 def submit(request: Facts, given: Context) -> Slices:
@@ -151,7 +170,8 @@ def entered(whole: Facts, done: int, given: Context) -> Slices:
     for place, index in enumerate(some, done):
         if place > done and (place - done) % given.slice == 0:
             yield events
-            events, given.arrays = [], {}
+            events = []
+            given.begin_slice()
             waited_for = _waited_for(whole["after"], given)  # as it is by now
         task = {**whole["job"], "id": job.id + place}
         if index is not None:
@@ -382,6 +402,7 @@ def _each(some: Sequence[Job | Task], change: Callable[[Job], Event | None], giv
     for first in range(0, len(some), given.slice):
         if first:
             yield events
+            given.begin_slice()
         events = []
         for one in some[first : first + given.slice]:
             job = given.book.jobs.get(one.id)
@@ -389,6 +410,10 @@ def _each(some: Sequence[Job | Task], change: Callable[[Job], Event | None], giv
             if event is not None:
                 events.append(event)
                 changed.append(one)
+    many = len(some) > given.slice
+    if many:  # what is left to do takes its time, too
+        yield events
+        events = []
     ids = {job.id for job in changed}
     others: dict[str, list[Job | Task]] = {}
     for one in some:
@@ -397,8 +422,13 @@ def _each(some: Sequence[Job | Task], change: Callable[[Job], Event | None], giv
             free = "held already" if job is not None and job.held else "not held"
             state = one.state if job is None else job.state
             others.setdefault(free if state == PENDING else state, []).append(one)
+    if many:
+        yield []
+    labels = _labels(changed)
+    if many:
+        yield []
     unchanged = {state: _labels(jobs) for state, jobs in others.items()}
-    return Done({"ids": [*ids], "labels": _labels(changed), "unchanged": unchanged}, events)
+    return Done({"ids": [*ids], "labels": labels, "unchanged": unchanged}, events)
 
 
 def chosen(request: Facts, given: Context) -> list[Job | Task]:

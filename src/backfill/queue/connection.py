@@ -13,14 +13,15 @@ from typing import Protocol, cast
 from backfill.queue.book import Facts
 from backfill.queue.home import LINE, peer
 from backfill.queue.schema import Refused
-from backfill.queue.store import encode
+from backfill.queue.shown import parts
 
 CLIENTS = 10_000  # fewer where this process may not have so many files
 ASKING = 256  # places that are kept for those who do not wait for jobs
 STEP_S = 0.01  # for which requests of one client are taken in one go
 PIPELINED = 10_000  # requests of one connection that may wait for their answers
 PATIENCE_S = 10.0  # with a client that does not read, or has gone and left requests behind
-UNREAD = 1 << 20
+UNREAD = 1 << 20  # bytes, after which a client that does not read them is sent no more
+SENT = 1 << 17  # bytes of answers that are sent in one go
 IDLE_S = 2.0  # after which a client that asks for nothing makes way for another one
 
 
@@ -76,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._lines: deque[bytes] = deque()  # requests that are not taken yet
         self._closing = False  # no more lines come
         self._answers: deque[Answer] = deque()  # to each request
+        self._out: deque[bytes] = deque()  # parts of an answer that are not sent yet
         self._since = time.monotonic()  # when it asked for something, or had its last answer
         self._ended = False  # no more requests
         self._unread = False  # the client does not read its answers
@@ -90,7 +92,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(UNREAD)
         told = _make_room(self._server)
         if told:
-            self._transport.write((encode(Refused(told, "busy").answer()) + "\n").encode())
+            self._transport.writelines(parts(Refused(told, "busy").answer()))
             self._transport.close()
             return
         self._server.connections.add(self)
@@ -99,11 +101,11 @@ class Connection(asyncio.Protocol):
     @property
     def idle_s(self) -> float:
         """For how long it has had all its answers and asked for nothing."""
-        return 0.0 if self._answers or self._lines else time.monotonic() - self._since
+        return 0.0 if self._answers or self._lines or self._out else time.monotonic() - self._since
 
     def _note_idle(self) -> None:
         """Keep its place among those that are idle, or take one."""
-        if self._answers or self._lines:
+        if self._answers or self._lines or self._out:
             self._server.idle.pop(self, None)
         elif self not in self._server.idle and self in self._server.connections:
             self._since = time.monotonic()
@@ -163,18 +165,22 @@ class Connection(asyncio.Protocol):
             self._server.hear(line, answer)
 
     def send(self) -> None:
-        """Send the answers that are ready and have no other one before them."""
-        answers, ready = self._answers, []
-        if self._unread:
+        """Send the answers that are ready and have no other one before them, as fast as the client reads."""
+        answers, out = self._answers, self._out
+        if self._transport.is_closing():
             return
-        while answers and answers[0].told is not None:
-            ready.append(encode(answers.popleft().told))
-        if not ready or self._transport.is_closing():
-            return
-        ready.append("")
+        while not self._unread:
+            some, size = [], 0
+            while size < SENT and (out or (answers and answers[0].told is not None)):
+                if not out:
+                    out += parts(answers.popleft().told or {})
+                some.append(out.popleft())
+                size += len(some[-1])
+            if not some:
+                break
+            self._transport.write(b"".join(some))
         self._note_idle()
-        self._transport.write("\n".join(ready).encode())
-        if self._ended and not answers:
+        if self._ended and not (answers or out):
             self._transport.close()
         else:
             self._read_on()

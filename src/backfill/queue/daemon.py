@@ -47,7 +47,7 @@ PROTOCOL = 1
 RUNNING_ALREADY = 75
 STEP_S = 0.01  # for which an answer is worked at in one go
 MOVED = 1000  # events, after which they are moved from the log of writes into the store
-MANY = 100  # events of one transaction, after which the garbage collector is told
+MANY = 2000  # events, after which the garbage collector is told
 SHOWN = 200  # jobs of which all is told in one answer
 WAITED_FOR_MAX = 1_000_000  # jobs, by all clients together
 FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this point is reached for the N-th time
@@ -129,6 +129,7 @@ class Daemon:
         self._poked = self._goes_on = False
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
+        self._still = 0  # the events that were there when the garbage collector was told
         self.connections: set[Connection] = set()
         self.idle: dict[Connection, None] = {}
         self.ready: set[Connection] = set()
@@ -199,12 +200,12 @@ class Daemon:
 
     def _flush(self) -> None:
         self._poked = False
-        before = self.store.seq_written
         try:
             self.engine.flush()
         except StoreLost as error:
             _lose(error)
-        if self.store.seq_written - before >= MANY:
+        if self.store.seq_written - self._still >= MANY:
+            self._still = self.store.seq_written
             _keep_still()
         while self.engine.notes:
             note(self.engine.notes.pop(0))
@@ -285,7 +286,8 @@ class Daemon:
             except OSError as error:  # no descriptor is free, for instance: look again
                 note(f"{error.filename}: {error.strerror}")
             try:
-                some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
+                book = self.engine.book
+                some = [book.jobs[number] for number in sorted(book.holding)]
                 self.launcher.sweep(some)
                 for job in some:
                     self.launcher.guard(job)
@@ -368,7 +370,7 @@ class Daemon:
             return
         try:
             if schema.check(message).changes:
-                self.engine.request(message, reply)
+                self.engine.meet(message, reply)
             else:
                 self._flush()  # what is shown is on the disk
                 self._look(message, reply)
@@ -494,8 +496,12 @@ class Daemon:
     def _look_switch(self, message: Facts, reply: Answer) -> Steps:
         """Tell what another policy would do with those who wait."""
         book, policy = self.engine.book, self._policy(message)
-        epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": feed.base(book)}
-        yield
+        base = []
+        for number in sorted(book.jobs):
+            if number in book.jobs:
+                base.append(feed.basis(book.jobs[number]))
+            yield
+        epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": base}
         asked = {"what": "switch", "policy": policy, "epoch": epoch}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None

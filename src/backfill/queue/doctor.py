@@ -149,7 +149,7 @@ def store(machine: Machine) -> Iterator[Finding]:
         return
     try:
         opened = Store(path, readonly=True)
-        some = opened.jobs("end_us IS NULL")
+        states = opened.counts()
         opened.close()
     except (StoreError, sqlite3.Error) as error:
         yield Finding(FAIL, "store", str(error), "a copy may be beside it: store-v*.bak")
@@ -157,8 +157,8 @@ def store(machine: Machine) -> Iterator[Finding]:
     wal = Path(f"{path}-wal")
     size = wal.stat().st_size if wal.exists() else 0
     told = f"schema {len(SCHEMA)}, {size_text(path.stat().st_size)}, write-ahead log {size_text(size)}"
-    pending = sum(job.state == PENDING for job in some)
-    told += f", {pending} jobs pending, {len(some) - pending} running"
+    pending = states.pop(PENDING, 0)
+    told += f", {pending} jobs pending, {sum(states.values())} running"
     if size > WAL_MAX:
         yield Finding(WARN, "store", told, "something reads the store for very long; end it")
     else:

@@ -10,7 +10,7 @@ from pathlib import Path
 from backfill.queue.home import HINTS, LOCK, SOCKET, alone, near
 
 BACKLOG = 1024  # clients that come in the same moment
-AT_ONCE = 100  # hints that are read in one go
+AT_ONCE = 100  # hints that are read, and clients that are taken, in one go
 
 
 class Door:
@@ -44,8 +44,11 @@ class Door:
 
     async def open(self) -> None:
         """Take clients."""
-        before, path = self._server, self._free(SOCKET)
-        self._server = await asyncio.get_running_loop().create_unix_server(self._client, near(path), backlog=BACKLOG)
+        before, sock = self._server, socket.socket(socket.AF_UNIX)
+        sock.bind(near(self._free(SOCKET)))
+        # asyncio takes as many clients in one go as may wait for that; others are to be served in between.
+        self._server = await asyncio.get_running_loop().create_unix_server(self._client, sock=sock, backlog=AT_ONCE)
+        sock.listen(BACKLOG)
         self._note(SOCKET)
         if before is not None:
             before.close()

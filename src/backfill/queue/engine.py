@@ -33,6 +33,7 @@ LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how o
 WITHDRAWALS = 20  # attempts in a row that never began, until a job is held
 COMPACT = 10_000  # passes after which an epoch may end when nobody waits
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
+PAUSE = SECOND // 10  # between two passes while a large request is met
 REVIEWED = 500  # jobs that are looked at in one flush
 
 
@@ -202,11 +203,15 @@ class Engine:
         except Refused as error:
             self._answers.append((reply, error.answer(), ""))
             return
+        self.meet(message, reply)
+
+    def meet(self, message: Facts, reply: Reply) -> None:
+        """The same of a request that has been checked."""
         slices = commands.VERBS[message["do"]](message, self.context())
         try:
             self._go_on_with(Work(slices, reply, message.get("token", "")))
         except Busy:
-            self.defer(lambda: self.request(message, reply))
+            self.defer(lambda: self.meet(message, reply))
 
     def defer(self, action: Callable[[], None]) -> None:
         """Do something once no array is being entered any more."""
@@ -215,7 +220,7 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether `go_on` and `flush` are to be called at once, though nothing comes in."""
-        return bool(self._works or self._backlog or self.book.review)
+        return bool(self._works or self._backlog or self.book.review or self.book.undecided)
 
     def go_on(self) -> None:
         """Work out the next slice of what has been asked for, if anything has not been met yet."""
@@ -630,6 +635,7 @@ class Engine:
     def _review(self) -> None:
         """Jobs that may wait from now on do; those that never can are over."""
         book, backlog = self.book, self._backlog
+        book.decide_some(REVIEWED)
         if book.review or backlog:
             self.look_at_clock()  # before anything is found to have begun, or to be too late
         for _ in range(REVIEWED):  # in larger queues the rest is looked at in the next flushes
@@ -704,7 +710,7 @@ class Engine:
         if self.wake is not None and self.wake <= now:
             # A little late is on time: the pass counts for the instant that the policy asked for.
             now = self.wake if now - self.wake < SECOND else now
-        elif not self._stirred:
+        elif not self._stirred or (self._works and now - self.last_pass < PAUSE):
             return None
         now = max(now, last)
         self.wake, self.asked, self.last_pass = None, now, now

@@ -66,6 +66,9 @@ class Shown:
     start_s: float
 
 
+KINDS = ("shown", "promise", "start", "edit", "end")  # of the events that `kept` looks at
+
+
 def kept(events: Iterable[Event]) -> tuple[list[Shown], Facts]:
     """Estimates of jobs that have started since, and how many promises were kept; slips by cause."""
     told: dict[int, list[tuple[int, list[float | None]]]] = {}

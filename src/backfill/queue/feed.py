@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill.queue.book import PREEMPT, USUAL, Book, Event, Facts
+from backfill.queue.book import PREEMPT, USUAL, Book, Event, Facts, Job
 from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
 
 Message = list[Any]
@@ -31,6 +31,7 @@ FACTS = {
         "tasks", "spread", "site", "constraint", "partition", "qos",
     )
 }  # fmt: skip
+BASIC = (*FACTS, "submit", "why")
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
 
 
@@ -69,17 +70,16 @@ def messages(event: Event) -> Iterator[Message]:
 
 
 def base(book: Book) -> list[list[Any]]:
-    """The open jobs with which an epoch begins: job, facts with its submit (and why it started), and its start if it
-    runs, else None.
+    """The open jobs with which an epoch begins, each as its `basis`; those that may start are said to wait in what
+    follows."""
+    return [basis(job) for _, job in sorted(book.jobs.items())]
 
-    Those that may start are said to wait in what follows.
-    """
-    jobs = sorted(book.jobs.values(), key=lambda job: job.id)
-    return [
-        [job.id, {**told(job.facts()), "submit": job.submit, "why": job.why},
-         job.start if job.state in HOLDING else None]
-        for job in jobs
-    ]  # fmt: skip
+
+def basis(job: Job) -> list[Any]:
+    """A job with which an epoch begins: its facts with its submit (and why it started), and its start if it runs, else
+    None."""
+    facts = {name: value for name in BASIC if (value := getattr(job, name)) != FACTS.get(name, "")}
+    return [job.id, facts, job.start if job.state in HOLDING else None]
 
 
 def begun(base: Iterable[list[Any]]) -> list[Message]:

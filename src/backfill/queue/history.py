@@ -1,6 +1,6 @@
 """The jobs of a queue that are over: listed, summed up, and as a workload that `simulate` takes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,16 @@ class Filter:
     names: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
 
-    def __call__(self, job: Job) -> bool:
-        """Whether a job is meant."""
-        return (
-            job.end is not None
-            and (self.since is None or job.end >= self.since)
-            and (self.until is None or job.end < self.until)
-            and (not self.users or job.user in self.users)
-            and (not self.names or job.name in self.names)
-            and (not self.states or job.state in self.states)
-        )
+    @property
+    def condition(self) -> tuple[str, list[Any]]:
+        """The same for the store."""
+        states = self.states or OVER
+        parts: list[tuple[str, Sequence[Any]]] = [(f"state IN ({', '.join('?' * len(states))})", states)]
+        for name, some in (("user", self.users), ("name", self.names)):
+            parts += [(f"{name} IN ({', '.join('?' * len(some))})", some)] if some else []
+        for sign, t in ((">=", self.since), ("<", self.until)):
+            parts += [(f"end_us {sign} ?", [t])] if t is not None else []
+        return " AND ".join(text for text, _ in parts), [value for _, values in parts for value in values]
 
 
 def opened(folder: Path) -> Store:
@@ -57,10 +57,12 @@ def opened(folder: Path) -> Store:
         raise InputError(str(error)) from None
 
 
-def ended(store: Store, wanted: Callable[[Job], bool]) -> list[Job]:
-    """The jobs that are over, in the order in which they ended."""
-    some = store.jobs(f"state IN ({', '.join('?' * len(OVER))})", OVER)
-    return sorted(filter(wanted, some), key=lambda job: (job.end or 0, job.id))
+def ended(store: Store, wanted: Filter, last: int | None = None) -> tuple[list[Job], int]:
+    """Return the jobs that are over, in the order in which they ended, or the last ones of them; and how many they
+    are."""
+    where, values = wanted.condition
+    some = store.jobs(where, values, -1 if last is None else last, order="end_us, id")
+    return some, len(some) if last is None else store.count(where, values)
 
 
 def row(job: Job) -> Facts:

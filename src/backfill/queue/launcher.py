@@ -13,12 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import attempts, groups, keeper, processes, sbatch, witness
+from backfill.queue import attempts, groups, keeper, processes, witness
 from backfill.queue.attempts import Verdict
 from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.home import near
 from backfill.queue.notices import Notices, note
 from backfill.queue.states import ENDING, STARTING
+from backfill.queue.variables import of_job
 
 ROUNDS = 20  # of looking for processes that were forked meanwhile
 START_S = 5.0  # for a keeper to come up; so long an attempt may take to claim its folder, too
@@ -293,31 +294,12 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         script.chmod(0o700)
         argv = [str(script), *argv[1:]]
     cwd = spec.get("cwd", "/")
-
-    walltime = job.walltime / 1e6
-    env = {
-        **spec.get("env", {}),
-        **processes.marks(str(home), attempts.name(job.id, job.attempt)),
-        processes.KEEPER: str(home / "keeper.sock"),
-        "BACKFILL_JOB_NAME": job.name,
-        "BACKFILL_CPUS": str(job.need["cpus"]),
-        "BACKFILL_WALLTIME_S": f"{walltime:g}",
-        "BACKFILL_END_TIME": str(int(time.time() + walltime)),
-    }
-    env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
-    if job.index is not None:
-        env |= {"BACKFILL_ARRAY_ID": str(job.array), "BACKFILL_ARRAY_INDEX": str(job.index)}
-    if spec.get("slurm"):
-        env = {name: value for name, value in env.items() if name not in sbatch.STALE}
-        env |= sbatch.variables(job, spec["slurm"])
-    if job.gpu_ids:
-        env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, job.gpu_ids))
     return {
         "version": 1,
         "job": job.facts(),
         "spec": spec,
         "argv": argv,
-        "env": env,
+        "env": of_job(str(home), job, spec),
         "cwd": cwd,
         "umask": spec.get("umask", 0o077),
         "limits": spec.get("limits", {}),
@@ -325,7 +307,7 @@ def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
         **files(home, job, spec),
         "truncate": spec.get("truncate", False),
         "memory": job.need.get("memory", 0),
-        "walltime_s": walltime,
+        "walltime_s": job.walltime / 1e6,
         "grace_s": job.grace / 1e6,
         "warn": spec.get("warn"),
         "keep_descendants": spec.get("keep_descendants", False),

@@ -12,8 +12,9 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from backfill.queue import feed
 from backfill.queue.book import Facts
 from backfill.queue.home import python_path
 from backfill.queue.processes import begun, send, state
+from backfill.queue.store import encode
 
 LINE = 1 << 28  # the longest answer
 SLOW_S = 1.5  # a compiled planner that is not there by then has to compile first
@@ -34,6 +36,7 @@ RETRY_S = 30.0
 QUESTION_S = 600.0
 TURN_S = 5.0  # a question waits so long for a planner that is deciding
 OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # signals that are not the policy's doing
+SLICE, TOLD = 500, 1 << 15  # messages that are encoded, and bytes that a planner is told, in one go
 PASSES = 200  # of which it is known how long they took
 QUESTIONS = 2  # at a time: one that somebody waits for, beside one in the background
 TRIALS = 4  # of other policies at a time, which wait for no question: a queue whose policy fails must get another one
@@ -62,6 +65,7 @@ class PlannerLink:
         self._made: dict[str, Process] = {}
         self._coming: set[str] = set()  # whose process is being started
         self._loaded: set[str] = set()
+        self._returned: set[str] = set()  # policies that were replaced while they were compiled, and got another try
         self._slow = False  # the compiled one has to compile first
         self._todo: dict[str, Any] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -106,8 +110,12 @@ class PlannerLink:
     def begin(self, epoch: Facts, history: list[feed.Pass], since: int) -> None:
         """Let a planner be made that knows this."""
         if epoch["policy"] != self.policy:
+            replaced, compiling = self.policy, self._compiling(epoch)
             self.close()
             self.policy, self._blamed = epoch["policy"], False
+            if compiling is not None:
+                self._returned.add(replaced)
+                self._spawn(self._return(replaced, compiling))
         told = [[one.now, one.messages] for one in history[bool(since) :]]
         self._todo = {"do": "begin", "epoch": epoch, "history": told}
         self._todo |= {"since": since, "file": str(self.file), "epoch_seq": self.engine.book.epoch_seq}
@@ -119,6 +127,26 @@ class PlannerLink:
         if self._slow:
             self._bring("plain")
         self._go_on()
+
+    def _compiling(self, epoch: Facts) -> Process | None:
+        """Take the process that still compiles the policy in whose place another one begins, since it was too slow, or
+        looped, in plain Python; None if there is none, or the policy has returned before."""
+        took_its_place = epoch["asked"] == self.policy and self.kind == "plain" and self.policy not in self._returned
+        return self._made.pop("compiled", None) if took_its_place and "compiled" not in self._loaded else None
+
+    async def _return(self, policy: str, made: Process) -> None:
+        """Have a policy decide again as soon as it is compiled, if nobody wants another one by then."""
+        told: Facts = {}
+        try:
+            with suppress(TimeoutError, OSError, ValueError, _Killed):
+                told = await self._read(made)
+        finally:
+            self._end(made)
+        epoch = self.engine.book.epoch
+        if told.get("loaded") and epoch["asked"] == policy and epoch["policy"] != policy:
+            self.engine.notes.append(f"policy {policy} is compiled, and decides again")
+            self.engine.take_over(policy, epoch["program"])
+            self.told()
 
     def ask(self, now: int, messages: list[feed.Message]) -> None:
         """Ask the planner for its decisions."""
@@ -164,20 +192,20 @@ class PlannerLink:
             transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), end)
             try:
                 try:
-                    await asyncio.wait_for(self._turn.acquire(), TURN_S)
+                    await asyncio.wait_for(self._take_turn(), TURN_S)
                 except TimeoutError:  # it is deciding, for longer than policies should
                     raise _Starting from None
                 try:
                     made = self._made.get(self.kind)
                     if made is None or made.stdin is None or not self.engine.ready:
                         raise _Starting
-                    asked = {"do": "question", "to": str(path), "question": {**what, "messages": self.engine.said}}
-                    made.stdin.write(json.dumps(asked).encode() + b"\n")
-                    await made.stdin.drain()
+                    said, self.engine.said = self.engine.said, []
                     try:
+                        await _tell(made.stdin, {"do": "question", "to": str(path), "question": what, "messages": said})
                         told = await self._read(made)
-                    except (TimeoutError, ValueError):
-                        self._drop(self.kind)  # what it says later must not be taken for another answer
+                    except (TimeoutError, OSError, ValueError):
+                        # What it says later must not be taken for another answer, nor may it miss what it was to learn.
+                        self._drop(self.kind)
                         raise
                     if not told["asked"]:
                         raise OSError("the system has no room for another process")
@@ -192,6 +220,14 @@ class PlannerLink:
             raise OSError("its process was ended, as a policy that loops is; see daemon.log")
         found: Facts = json.loads(text)
         return found
+
+    async def _take_turn(self) -> None:
+        """Wait for a turn before which the planner has been told all that the engine has asked it."""
+        await self._turn.acquire()
+        while self._busy is not None and self.engine.ready:
+            self._turn.release()
+            await asyncio.sleep(0)
+            await self._turn.acquire()
 
     async def _answered(self, copy: int, reader: asyncio.StreamReader, gone: asyncio.Event) -> bytes:
         """Return what a copy of the planner answers; it is ended if it takes too long, or nobody waits any more."""
@@ -316,8 +352,7 @@ class PlannerLink:
             if made is None or made.stdin is None:
                 raise OSError("it is gone")
             async with self._turn:
-                made.stdin.write(json.dumps({**what, "cpu_s": self._cpu_s}).encode() + b"\n")
-                await made.stdin.drain()
+                await _tell(made.stdin, {**what, "cpu_s": self._cpu_s})
                 told = await self._read(made)
         except (_Killed, BrokenPipeError, ConnectionResetError) as error:
             told = {"killed": str(error) or "it is gone"}
@@ -389,10 +424,42 @@ class PlannerLink:
     def _drop(self, kind: str) -> None:
         self._loaded.discard(kind)
         made = self._made.pop(kind, None)
-        if made is not None and made.returncode is None:
+        if made is not None:
+            self._end(made)
+
+    def _end(self, made: Process) -> None:
+        if made.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(made.pid, signal.SIGKILL)  # its copies too; it leads a session of its own
             self._spawn(_reaped(made))
+
+
+async def _tell(to: asyncio.StreamWriter, what: Facts) -> None:
+    """Tell a planner something, a part at a time."""
+    size = 0
+    for part in chain(_parts(what), "\n"):
+        to.write(part.encode())
+        size += len(part)
+        if size > TOLD:
+            size = 0
+            await to.drain()
+            await asyncio.sleep(0)  # a pipe that has room does not let others have their turn
+    await to.drain()
+
+
+def _parts(what: Any) -> Iterator[str]:
+    """Yield JSON in parts that are not long, but for lists in short lists."""
+    if isinstance(what, dict):
+        for place, (name, value) in enumerate(what.items()):
+            yield f"{',' if place else '{'}{encode(name)}:"
+            yield from _parts(value)
+        yield "}" if what else "{}"
+    elif isinstance(what, list) and len(what) > SLICE:
+        for first in range(0, len(what), SLICE):
+            yield f"{',' if first else '['}{encode(what[first : first + SLICE])[1:-1]}"
+        yield "]"
+    else:
+        yield encode(what)
 
 
 async def _reaped(made: Process) -> None:

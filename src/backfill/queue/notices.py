@@ -13,6 +13,7 @@ from typing import Any
 from backfill.queue import processes
 from backfill.queue.book import Job
 from backfill.queue.home import python_path
+from backfill.queue.variables import inherited
 
 AT_ONCE = 8
 LONGEST_S = 60.0  # after which a command is ended
@@ -59,7 +60,7 @@ class Notices:
     def start(self, job: Job, spec: dict[str, Any]) -> None:
         """Run the command of a job that is over."""
         env = {
-            **spec.get("env", {}),
+            **inherited(spec.get("env", {})),
             "BACKFILL_HOME": self._home,
             "BACKFILL_JOB": job.label,
             "BACKFILL_JOB_NAME": job.name,

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import groupby, takewhile
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -112,6 +114,8 @@ class Planner:
         self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
         self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
         self._known = feed.begun(epoch["base"])
+        self._began = False  # it has decided once
+        self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
         self._use(self._new_state())
 
@@ -121,11 +125,23 @@ class Planner:
         self._known = []
         if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
             self._forget()
-        if some := [(job, facts) for kind, job, *facts in said if kind == "submit"]:
-            self._enter([(job, {**feed.FACTS, "submit": now, **facts}) for job, (facts,) in some])
-        done = self._decide(now, said)
+        self._enter([message[1:] for message in said if message[0] == "submit"], now)
+        done, self._began = self._decide(now, said), True
         self.last = feed.decisions(done)
         return done
+
+    def learn(self, messages: list[Message]) -> None:
+        """What has happened before the next pass, as far as it is known: `decide` is told the rest alone."""
+        submits = 0 if self._known else sum(1 for _ in takewhile(lambda message: message[0] == "submit", messages))
+        some = [message[1:] for message in messages[:submits]]
+        self._enter(some, max(int(self.state.now), 0))
+        self._hear_submits(some)
+        self._known += messages[submits:]
+
+    @property
+    def knows_more(self) -> bool:
+        """Whether it has learned of something since the last pass."""
+        return bool(self._known or self._undated)
 
     def make_room(self, more: int) -> None:
         """Have room for so many more jobs."""
@@ -186,10 +202,14 @@ class Planner:
         self._whole = {place[row]: whole for row, whole in self._whole.items() if row in place}
         self._raised = {place[row]: more for row, more in self._raised.items() if row in place}
         self._grace = {job: grace for job, grace in self._grace.items() if job in self.rows}
+        self._undated = [place[row] for row in self._undated]
         self.jobs, self._over = len(rows), [place[row] for row in self._over if row in place]
 
-    def _enter(self, some: Sequence[tuple[int, Facts]]) -> None:
+    def _enter(self, told: Sequence[Message], now: int) -> None:
         """Write down what the policy may know of jobs that are about to be submitted."""
+        if not told:
+            return
+        some = [(job, {**feed.FACTS, "submit": now, **facts}) for job, facts in told]
         jobs, machine, whole = self.translated(some)
         per_node, tasks = whole.per_node, whole.tasks
         self._whole.update(
@@ -208,8 +228,14 @@ class Planner:
         if late:  # what was reserved since then has passed: a change of the world, which no policy could foresee
             batch.changes = batch.changes + 1
             self.late += 1
-        for message in messages:
-            self._hear(*message)
+        self._date_submits()
+        for kind, some in groupby(messages, itemgetter(0)):
+            if kind == "submit":
+                self._hear_submits([message[1:] for message in some])
+                self._date_submits()
+            else:
+                for message in some:
+                    self._hear(*message)
         self._do(DECIDE)
         self.arrange(state)
         with WATCHDOG.policy(), suppress(Misused):  # it is told below
@@ -231,15 +257,32 @@ class Planner:
     def _hear(self, kind: str, *about: Any) -> None:
         getattr(self, f"_hear_{kind}")(*about)
 
-    def _hear_submit(self, job: int, facts: Facts) -> None:
-        if job in self.rows:  # it needs something else than before
-            self._over.append(self.rows[job])
-        row = self.jobs
-        self.jobs += 1
-        self.ids.append(job)
-        self.rows[job], self._grace[job] = row, facts.get("grace", 0)
-        self._do(SUBMIT, row)
-        self._do(ASK, row)
+    def _hear_submits(self, some: Sequence[Message]) -> None:
+        """Jobs come one after the other, whose rows are written already."""
+        first, need = self.jobs, self.state.jobs.need
+        for job, facts in some:
+            if job in self.rows:  # it needs something else than before
+                self._over.append(self.rows[job])
+            self.rows[job], self._grace[job] = self.jobs, facts.get("grace", 0)
+            if "submit" not in facts:
+                self._undated.append(self.jobs)
+            self.ids.append(job)
+            self._do(SUBMIT, self.jobs)
+            self.jobs += 1
+        rows = np.arange(first, self.jobs)
+        for row in rows[np.unique(need[rows] > 0, axis=0, return_index=True)[1]].tolist():  # each mix of resources once
+            self._do(ASK, row)
+
+    def _date_submits(self) -> None:
+        """A job is submitted at the instant of the pass that follows."""
+        if self._undated:
+            now, rows, projects = int(self.state.now), np.array(self._undated), self.state.projects
+            own = projects.of[rows]
+            self.state.jobs.submit[rows] = now
+            if not self._began and rows[0] == 0:
+                self.state.jobs.origin = now
+            projects.submit[own[projects.first[own] == rows]] = now
+            self._undated = []
 
     def _hear_wait(self, job: int) -> None:
         row = self.rows[job]

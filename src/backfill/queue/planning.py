@@ -45,6 +45,8 @@ def serve(text: str, cpu_s: float) -> None:
             if asked["do"] == "question":
                 from backfill.queue.questions import aside  # which few queues ever need
 
+                if planner is not None:
+                    planner.learn(asked["messages"])
                 say({"asked": aside(planner, asked)})
                 continue
             WATCHDOG.cpu_s = asked["cpu_s"]

@@ -49,7 +49,7 @@ class WitnessWriter:
     def tell(self, *lines: str, durable: bool = False) -> bool:
         """Write lines, and what the log has got since the last time; return whether that was all. Raises OSError."""
         seq = self._store.seq
-        ends = [*islice(self._store.events(self._seq, kind="end"), ENDS)]
+        ends = [*islice(self._store.events(self._seq, kinds=("end",)), ENDS)]
         told = len(ends) < ENDS
         seq = seq if told else ends[-1].seq
         if lines or seq > self._seq:

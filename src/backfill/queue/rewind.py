@@ -27,10 +27,11 @@ class Present:
         self._state = Snapshot(planner.state)
         self._values = _copies(vars(planner))
 
-    def restore(self) -> None:
-        """Bring the planner back to what it was."""
+    def restore(self, told: bool = True) -> None:
+        """Bring the planner back to what it was. told: it was told something, so that not its State alone is another
+        one."""
         self._state.restore()
-        vars(self._planner).update(self._lived | _copies(self._values))
+        vars(self._planner).update(self._lived | (_copies(self._values) if told else {}))
 
 
 def save(planner: Planner, file: Path, header: dict[str, Any]) -> None:

@@ -56,12 +56,16 @@ HARMLESS_FLAGS = (
     "--use-min-nodes", "-k --no-kill", "-v --verbose", "-Q", "--ignore-pbs", "--stepmgr", "--resv-ports",
 )  # fmt: skip
 MEMORY = ("memory", "memory_per_cpu", "memory_per_gpu")
-STALE = (  # what a job that submits another one has, and the other one may not have
-    "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN",
-    "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP", "SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU", "SLURM_JOB_ACCOUNT",
-    "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_RESTART_COUNT", "SLURM_JOB_PARTITION", "SLURM_JOB_QOS",
-    "SLURM_CLUSTER_NAME", "SLURM_STEP_ID",
+NAMES = (  # of all variables that a script may find
+    "SLURMD_NODENAME", *(f"SLURM_{name}" for name in (
+        "JOB_ID", "JOBID", "JOB_NAME", "JOB_USER", "JOB_UID", "JOB_NUM_NODES", "NNODES", "JOB_NODELIST", "NODELIST",
+        "NODEID", "PROCID", "LOCALID", "NTASKS", "NPROCS", "TASKS_PER_NODE", "CPUS_PER_TASK", "CPUS_ON_NODE",
+        "JOB_CPUS_PER_NODE", "SUBMIT_DIR", "SUBMIT_HOST", "JOB_START_TIME", "JOB_END_TIME", "MEM_PER_CPU",
+        "MEM_PER_NODE", "ARRAY_JOB_ID", "ARRAY_TASK_ID", "ARRAY_TASK_COUNT", "ARRAY_TASK_MIN", "ARRAY_TASK_MAX",
+        "ARRAY_TASK_STEP", "JOB_ACCOUNT", "JOB_GPUS", "GPUS_ON_NODE", "RESTART_COUNT")),
 )  # fmt: skip
+# What a job of Slurm itself may hand on beside these, and has no meaning here.
+OTHERS = ("SLURM_JOB_PARTITION", "SLURM_JOB_QOS", "SLURM_CLUSTER_NAME", "SLURM_STEP_ID")
 
 
 def _refusal(why: str) -> Callable[[str], Any]:

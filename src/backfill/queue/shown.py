@@ -10,10 +10,11 @@ from typing import Any
 from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.engine import Engine
 from backfill.queue.launcher import files
-from backfill.queue.states import HOLDING, PENDING
-from backfill.queue.store import Store
+from backfill.queue.states import PENDING
+from backfill.queue.store import Store, encode
 from backfill.queue.words import WHOLE, folded_labels, numbers_text
 
+PART = 50  # jobs that are looked at in one step
 MOST = 1000  # rows of an answer, if the client does not say
 BY_HAND = ("JobHeldUser", "LaunchFailed")  # reasons that a user has to do something about
 
@@ -60,6 +61,20 @@ def brief(engine: Engine, job: Job, now: int) -> Facts:
     return {**row(engine, job, now), "dependency": dependency_text(engine, job), "begin_s": _seconds(job.begin)}
 
 
+class Rows:
+    """The rows of a long answer as JSON, encoded part by part."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.count = 0
+
+    def add(self, rows: list[Facts]) -> None:
+        """Append some."""
+        if rows:
+            self.parts.append((("," if self.count else "") + encode(rows)[1:-1]).encode())
+            self.count += len(rows)
+
+
 def queue_rows(
     engine: Engine, store: Store, now: int, asked: Facts, starts: Mapping[int, tuple[float, float]]
 ) -> Generator[None, None, Facts]:
@@ -67,44 +82,48 @@ def queue_rows(
 
     Of many jobs the first ones, and how many `more` there are; the answer to a request with `after` the last `id`
     goes on behind them. With `fold` the pending tasks of an array that ask for the same are one row, with `tasks`.
-    A long answer is made in steps: each row is as its job is when it is its turn.
+    A long answer is made in steps: each row is as its job is when it is its turn. `jobs` are Rows.
     """
     book = engine.book
     jobs: list[Job] = []
     if "after" not in asked:
         jobs = store.ended(asked.get("ended", 0)) if asked.get("ended") else []
-        jobs += sorted((job for job in book.jobs.values() if job.state in HOLDING), key=lambda job: job.id)
+        jobs += (book.jobs[number] for number in sorted(book.holding))
     yield
     pending = sorted(job.id for job in book.jobs.values() if job.state == PENDING and job.id > asked.get("after", 0))
     yield
     wanted = [(name, frozenset(some)) for name, some in zip(("state", "user", "name"), (
         asked.get("states"), asked.get("users"), asked.get("names")), strict=True) if some is not None]  # fmt: skip
-    rows: list[Facts] = []
+    rows, some, fold = Rows(), list[Facts](), asked.get("fold")
     groups: dict[tuple[Any, ...], Facts] = {}
     limit, more, free = asked.get("limit", MOST), 0, book.free()
-    for job in chain(jobs, (book.jobs.get(number) for number in pending)):
-        yield
-        if job is None:
+    for place, job in enumerate(chain(jobs, (book.jobs.get(number) for number in pending))):
+        if place % PART == 0:
+            if not fold:  # a row of tasks that are folded may change until the last one
+                rows.add(some)
+                some = []
+            yield
+        if job is None or (wanted and any(getattr(job, name) not in those for name, those in wanted)):
             continue
-        if any(getattr(job, name) not in some for name, some in wanted):
-            continue
-        key = _alike(job) if asked.get("fold") and job.state == PENDING and job.index is not None else None
+        key = _alike(job) if fold and job.state == PENDING and job.index is not None else None
         if key is not None and key in groups:
             _fold(groups[key], row(engine, job, now, free) | _estimate(starts.get(job.id), book.skew))
             continue
-        if len(rows) >= limit:
+        if rows.count + len(some) >= limit:
             more += 1
             continue
         found = row(engine, job, now, free) | _estimate(starts.get(job.id), book.skew)
         if key is not None:
             groups[key] = found | {"tasks": [job.index], "reasons": {found["reason"]: None}}
             found = groups[key]
-        rows.append(found)
+        some.append(found)
+    for first in range(0, len(some), PART):
+        rows.add([_unfolded(found) for found in some[first : first + PART]])
+        yield
     states = Counter(job.state for job in book.jobs.values())
     return {
         "schema": 1,
         "now_s": _seconds(now, engine.book.skew),
-        "jobs": [_unfolded(found) for found in rows],
         "more": more,
         "states": states,
         "paused": book.paused,
@@ -113,7 +132,17 @@ def queue_rows(
         "policy": book.epoch.get("policy", ""),
         "asked_policy": book.epoch.get("asked", ""),
         "planner": "ready" if engine.ready or engine.changing else "starting",
+        "jobs": rows,
     }
+
+
+def parts(answer: Facts) -> list[bytes]:
+    """Return an answer as it is sent, a line, in parts of which none is very long if its rows are Rows."""
+    rows = answer.get("jobs")
+    if not isinstance(rows, Rows):
+        return [encode(answer).encode() + b"\n"]
+    head = encode({name: value for name, value in answer.items() if name != "jobs"})[:-1]
+    return [f'{head},"jobs":['.encode(), *rows.parts, b"]}\n"]
 
 
 def _alike(job: Job) -> tuple[Any, ...]:

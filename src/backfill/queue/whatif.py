@@ -189,7 +189,8 @@ def switch(queue: Queue, asked: Facts) -> Facts:
     other = Planner(asked["policy"], asked["epoch"])
     there = {job.id for job in queue.pending()}
     waiting = [["wait", job.id] for job in queue.pending() if job.waits]
-    after = Queue(other, {**asked, "messages": waiting or [["capacity", asked["epoch"]["resources"]]]})
+    other.learn(waiting or [["capacity", asked["epoch"]["resources"]]])  # it decides once in any case
+    after = Queue(other, asked)
     old = {row["id"]: row for row in estimates(queue)}
     new = {row["id"]: row for row in estimates(after)}
     new |= {job.id: estimate(after, job, None) for job in after.jobs.values() if job.state == STARTING}

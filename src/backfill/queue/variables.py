@@ -1,0 +1,60 @@
+"""The environment of a job: the variables of its submitter, and its own."""
+
+from __future__ import annotations
+
+import time
+
+from backfill.queue import sbatch
+from backfill.queue.processes import ATTEMPT, JOB, KEEPER, marks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is not imported costs nothing
+    from collections.abc import Mapping
+    from typing import Any
+
+    from backfill.queue.book import Job
+
+OWN = (  # of a job, or of the command of --notify
+    JOB, ATTEMPT, KEEPER, "BACKFILL_JOB_NAME", "BACKFILL_ARRAY_ID", "BACKFILL_ARRAY_INDEX", "BACKFILL_CPUS",
+    "BACKFILL_GPUS", "BACKFILL_WALLTIME_S", "BACKFILL_END_TIME", "BACKFILL_JOB", "BACKFILL_STATE", "BACKFILL_REASON",
+    "BACKFILL_EXIT_CODE",
+)  # fmt: skip
+ALIKE = {"OMP_NUM_THREADS": "BACKFILL_CPUS", "CUDA_VISIBLE_DEVICES": "BACKFILL_GPUS"}  # what the queue sets from others
+
+
+def inherited(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a job has from its submitter.
+
+    If that is a job itself, they are without what the queue gave to it: it belongs to that job alone. Variables of
+    Slurm stay if they are those of an allocation in which the queue was started.
+    """
+    left = {name: value for name, value in env.items() if name not in OWN}
+    for name, own in ALIKE.items():
+        if own in env and env.get(name) == env[own]:
+            del left[name]
+    if JOB in env and env.get("SLURM_JOB_ID") == env[JOB]:
+        left = {name: value for name, value in left.items() if name not in sbatch.NAMES}
+    return left
+
+
+def of_job(home: str, job: Job, spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment of the attempt of a job that begins now."""
+    walltime = job.walltime / 1e6
+    env = inherited(spec.get("env", {}))
+    if spec.get("slurm"):
+        env = {name: value for name, value in env.items() if name not in (*sbatch.NAMES, *sbatch.OTHERS)}
+        env |= sbatch.variables(job, spec["slurm"])
+    env |= {
+        **marks(home, f"{job.id}.{job.attempt}"),
+        KEEPER: f"{home}/keeper.sock",
+        "BACKFILL_JOB_NAME": job.name,
+        "BACKFILL_CPUS": str(job.need["cpus"]),
+        "BACKFILL_WALLTIME_S": f"{walltime:g}",
+        "BACKFILL_END_TIME": str(int(time.time() + walltime)),
+    }
+    env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
+    if job.index is not None:
+        env |= {"BACKFILL_ARRAY_ID": str(job.array), "BACKFILL_ARRAY_INDEX": str(job.index)}
+    if job.gpu_ids:
+        env["CUDA_VISIBLE_DEVICES"] = env["BACKFILL_GPUS"] = ",".join(map(str, job.gpu_ids))
+    return env
