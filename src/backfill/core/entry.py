@@ -144,7 +144,8 @@ class Entry(Remembers):
                 plan.rooms_origin = min(plan.rooms_origin, int(some.jobs.submit.min()))
         if len(self._allowed) > len(state.machine.allowed):
             replace_array(state.machine, "allowed", self._allowed.copy())
-        self._open_accounts(state)
+        if len(self._copies) > state.machine.accounts:
+            self._open_accounts(state)
         if not state.machine.pool:
             self._kinds.write(state.free.shapes)
 
@@ -199,6 +200,8 @@ class Entry(Remembers):
 
 def _append(record: Any, field: str, used: int, more: NDArray[Any]) -> None:
     """Put rows behind those that are used of an array of a record, which grows where it is too short."""
+    if not len(more):
+        return
     array = getattr(record, field)
     if used + len(more) > len(array):
         longer = np.zeros((max(used + len(more), 2 * used), *array.shape[1:]), array.dtype)
