@@ -1,4 +1,4 @@
-"""Finds a policy by its text: a name of the table or `file.py:name`, either followed by `:key=value,...`."""
+"""Finds a policy by its text: a name of the table or of a package, or `file.py:name`, followed by `:key=value,...`."""
 
 import ast
 import builtins
@@ -25,6 +25,7 @@ from backfill import jit
 from backfill.core.policy import ANSWERS, Policy
 from backfill.kept import Kept
 from backfill.model.errors import BackfillError, BadArgument, PolicyError, UsageError, at
+from backfill.packaged import resolved
 from backfill.policies import get
 from backfill.walls import check_policy
 
@@ -39,7 +40,7 @@ def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, flo
     settings: further parameters, `key=value` each. A file with one policy needs no name; it is compiled, a named policy
     is not. Raises UsageError for what is unknown, PolicyError for a mistake in a file.
     """
-    match = _TEXT.fullmatch(text)
+    match = _TEXT.fullmatch(resolved(text))
     if match is None:
         raise UsageError(f"policy {text!r}; expected NAME[:KEY=VALUE,...] or FILE.py:NAME[:KEY=VALUE,...]")
     pairs = [(pair, "policy") for pair in (match["params"] or "").split(",") if pair]
@@ -54,7 +55,7 @@ def is_kept(text: str) -> bool:
 
     A file is looked at and not imported. Raises UsageError for what is unknown.
     """
-    match = _TEXT.fullmatch(text)
+    match = _TEXT.fullmatch(resolved(text))
     if jit.FOLDER is None or match is None:
         return False
     if not match["file"]:

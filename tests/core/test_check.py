@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from backfill.core.check import check, check_plan
 from backfill.core.loop import decide_once
 from backfill.core.promises import NO_TIME
 from backfill.model.platform import Platform
@@ -12,6 +11,7 @@ from backfill.worlds.simulated import simulate
 from tests.compiled import asked, policy, runs_on
 from tests.core.test_deep_queue import flood
 from tests.differential.test_twins import every_pass
+from tests.invariants import check, check_plan
 from tests.reference.workloads import (
     cases_with_events,
     chained_cases,

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill.core import gaps
 from backfill.core import profile as fast
 from backfill.core.kernel import kernel
 from backfill.core.profile import BLOCK, FUTURE, available, new_profile
@@ -79,27 +78,12 @@ class Both:
         assert found == self.twin.earliest(lane, amounts, begin, before, until, length)
         if until == FUTURE:
             assert fast.earliest_of_many(self.fast, lane, matrix, 0, 1, begin, before, length) == found
-        if before == until == FUTURE:
-            self.feasible(lane, amounts, begin, length, found)
         return found
-
-    def feasible(self, lane, amounts, begin, length, first):
-        """The stretch of starts that begins with the earliest one: the next instant behind it is none."""
-        matrix = np.array([amounts], np.int64)
-        stretch = gaps.feasible_starts(self.fast, lane, matrix, 0, 1, begin, length)
-        assert stretch[0] == first
-        last = stretch[1]
-        if last == FUTURE:
-            changes = [t for t, _ in self.twin.steps(lane)]
-            last = max([first, *changes]) + 1
-        else:
-            assert self.twin.earliest(lane, amounts, last + 1, FUTURE, FUTURE, length) != last + 1
-        for start in {first, (first + last) // 2, last} if first < FUTURE else ():
-            assert self.twin.earliest(lane, amounts, start, FUTURE, FUTURE, length) == start
 
     def shift(self, lane, begin, end, by, amounts):
         matrix = np.array([amounts], np.int64)
-        gaps.shift(self.fast, lane, begin, end, by, matrix, 0, 1)
+        fast.book(self.fast, lane, begin, end, matrix, 0, fast.GIVE)
+        fast.book(self.fast, lane, begin + by, end + by, matrix, 0, fast.TAKE)
         self.twin.book(lane, begin, end, tuple(-amount for amount in amounts))
         self.twin.book(lane, begin + by, end + by, amounts)
 

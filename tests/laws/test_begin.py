@@ -4,7 +4,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.core.check import check as check_state
 from backfill.core.journal import BEGIN, DECIDE, NUMBERS, ON, PREEMPT, PUT, START, TICK
 from backfill.core.loop import take_in
 from backfill.core.record import zeros
@@ -13,6 +12,7 @@ from backfill.worlds.simulated import begin as begin_simulation
 from backfill.worlds.simulated import simulate, sorter
 from tests.compiled import asked, policy, runs_on
 from tests.differential.test_twins import every_pass
+from tests.invariants import check as check_state
 from tests.living import decide
 from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
 

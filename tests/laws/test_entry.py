@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.core import kinds
-from backfill.core.check import check as check_state
 from backfill.core.entry import Entry, Room
 from backfill.core.journal import CHANGE, DECIDE, SUBMIT
 from backfill.core.planned import use_plan
@@ -20,6 +19,7 @@ from backfill.worlds.simulated import begin, simulate
 from tests.compiled import asked, policy, runs_on
 from tests.core.test_shapes import KINDS, flood_of
 from tests.differential.test_twins import every_pass
+from tests.invariants import check as check_state
 from tests.living import feed, journal_of
 from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill.papers.rlscheduler import Job, Setup, mean_bounded_slowdown, read_log, table_value
+from tests.papers.rlscheduler import Job, Setup, mean_bounded_slowdown, read_log, table_value
 
 LUBLIN_1 = Path(__file__).parents[2].parent / "shared" / "traces" / "lublin_256.swf.gz"
 

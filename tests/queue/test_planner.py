@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backfill.core.check import check
 from backfill.core.promises import NO_TIME
 from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
@@ -23,6 +22,7 @@ from backfill.queue.planner import Planner, answer, load_policy, platform_of, ta
 from backfill.queue.rewind import load as load_planner
 from backfill.queue.rewind import save
 from backfill.worlds.simulated import simulate
+from tests.invariants import check
 
 SECOND = 1_000_000
 RESOURCES = {"cpus": 8, "memory": 1 << 34, "gpus": 0, "matlab": 3}

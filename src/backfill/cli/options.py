@@ -50,9 +50,10 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
 
 def known_policies(incomplete: str) -> list[str]:
     """The policies that the shell completes; nothing is compiled."""
+    from backfill.packaged import packaged
     from backfill.policies import TABLE
 
-    return [name for name in TABLE if name.startswith(incomplete)]
+    return [name for name in (*TABLE, *packaged()) if name.startswith(incomplete)]
 
 
 def known_models(incomplete: str) -> list[str]:

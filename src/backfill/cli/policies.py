@@ -32,6 +32,7 @@ def policies(
     verbose: Verbose = False,
 ) -> None:
     """List the policies with their answers to the four questions: order, reserve, fill, place."""
+    from backfill.packaged import packaged
     from backfill.policies import TABLE, get
 
     if name is not None:
@@ -46,13 +47,16 @@ def policies(
         print_json({"schema": 1, "policies": [described(policy) for policy in known]})
         return
     _print_all(known)
+    for other in packaged().values():
+        print(f"{other.name}, of the package {other.dist.name if other.dist else other.module}")
     say.following("backfill policies NAME, for parameters, promise and source")
 
 
 def _one(name: str) -> "Policy":
+    from backfill.packaged import resolved
     from backfill.policies import get
 
-    if ".py" not in name:
+    if ".py" not in resolved(name):
         return get(name)
     from backfill.loading import load
 

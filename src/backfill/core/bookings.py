@@ -5,7 +5,7 @@ cells of 2**c for each c. All that covers an instant so lies in three cells for 
 table of heads, reached by hashing. Beside it a heap has the begins.
 
 Kept for the policies that declare `booked`; `reserve`, `withdraw` and `start` write it, and the transition `leave`.
-Slow twin: a scan of all bookings, in check.py.
+Slow twin: a scan of all bookings, in tests/invariants.py.
 """
 
 from typing import Any

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill.model.errors import UsageError
+from backfill.packaged import resolved
 from backfill.policies import check_name
 from backfill.queue.licences import Licence
 from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_memory, parse_time
@@ -100,14 +101,15 @@ class Config:
 
 
 def kept(home: Path, policy: str) -> str:
-    """A policy of a user's file is copied, so that a later edit does not change a running queue."""
-    match = re.match(r"(.*\.py)(:.*)?$", policy)
-    if not match:
-        try:
+    """A policy of a user's file, or of a package, is copied, so that a later edit does not change a running queue."""
+    try:
+        policy = resolved(policy)
+        match = re.match(r"(.*\.py)(:.*)?$", policy)
+        if not match:
             check_name(policy.partition(":")[0])
-        except UsageError as error:
-            raise Unreadable(str(error)) from None
-        return policy
+            return policy
+    except UsageError as error:
+        raise Unreadable(str(error)) from None
     source = home / match[1] if not os.path.isabs(match[1]) else Path(match[1])
     if source.parent == home / "policies" and source.exists():  # it is such a copy
         return policy
