@@ -65,6 +65,7 @@ from backfill.queue.book import Facts
 from backfill.queue.feed import Message
 from backfill.queue.watchdog import WATCHDOG
 from backfill.worlds.adapt import as_run
+from backfill.worlds.admission import check_kind, check_processors
 from backfill.worlds.rules import WholeNodes
 from backfill.worlds.simulated import sorter
 
@@ -473,10 +474,9 @@ def load_policy(text: str, platform: Platform | None = None) -> tuple[Policy, An
         policy, params = load(text)
     if policy.preempts:
         _check_preempts(policy, params)
-    if policy.processors:
-        raise UsageError(f"policy {policy.name} schedules nodes of one cpu each; the queue has one node")
-    if policy.one_node and platform is not None and not platform.is_pool:
-        raise UsageError(f"policy {policy.name} schedules a single node; {platform.name} is different")
+    platform = platform or platform_of({"cpus": 2})
+    check_kind(policy, platform, platform.is_pool and not platform.limits)
+    check_processors(policy, platform, platform.capacity)
     return policy, params
 
 

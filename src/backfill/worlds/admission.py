@@ -1,14 +1,16 @@
-"""Rejects jobs that can never run, before the first instant."""
+"""Rejects platforms that a policy does not know, and jobs that can never run, before the first instant."""
 
 from typing import Any
 
 import numpy as np
 
+from backfill.core.policy import Policy
 from backfill.core.record import column
 from backfill.core.verbs import fit_empty
-from backfill.model.errors import WorkloadError
+from backfill.model.errors import UsageError, WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.precedence import circle, circle_text, in_order
+from backfill.model.units import counted
 from backfill.model.workload import Ints, Jobs
 from backfill.worlds.adapt import Causes
 
@@ -54,3 +56,26 @@ def _reject_successors(jobs: Jobs, causes: Causes, cancelled: Ints) -> None:
             known[job] = max(known[job], known[hopeless].min())
             if known[job] < cancelled[job]:
                 causes[job] = "after"
+
+
+def check_kind(policy: Policy, platform: Platform, pool: bool, hint: str = "") -> None:
+    """Complain about a platform of several nodes, if the policy schedules one alone.
+
+    pool: whether no licence floats, and no limit counts what runs.
+    """
+    if policy.one_node and not pool:
+        there = {name: len(getattr(platform, f"{name}s")) for name in ("node", "licence", "limit")}
+        much = " and ".join(counted(many, name) for name, many in there.items() if many > (name == "node"))
+        raise UsageError(
+            f"policy {policy.name} schedules a single node without floating licences and running limits; "
+            f"{platform.name} has {much}{hint}"
+        )
+
+
+def check_processors(policy: Policy, platform: Platform, most: Ints, hint: str = "") -> None:
+    """Complain about nodes of more than one cpu, if the policy schedules processors. most: see `reject_hopeless`."""
+    if policy.processors and ((most[:, 0] != 1).any() or platform.licences or platform.limits):
+        raise UsageError(
+            f"policy {policy.name} schedules nodes of one cpu each, without floating licences and running limits; "
+            f"{platform.name} is different{hint}"
+        )

@@ -37,7 +37,7 @@ from backfill.model.units import NEVER, counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
-from backfill.worlds.admission import reject_hopeless
+from backfill.worlds.admission import check_kind, check_processors, reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
 from backfill.worlds.virtual import new_world
@@ -47,6 +47,7 @@ MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
 NOT_THE_POLICY = ("numba", "bdb", "pdb", "pydevd", "_pydevd_bundle")  # while a pass waits for these it may last
 ANSWER_S = 0.2  # between two looks at whether Ctrl-C was pressed
 PATIENCE_S = 0.1  # so that an interrupt is answered and the bar moves, however slow a pass is
+MAKES = "; --cpus N --nodes N makes such nodes, and easy takes any platform"
 Progress = Callable[[int], None]  # is told how many jobs were submitted so far
 
 
@@ -134,13 +135,7 @@ def begin(
     """Make the State of one run. See `simulate`."""
     values = policy.values(params)
     jobs, machine, whole, causes = as_run(workload, platform, policy.place)
-    if policy.one_node and not machine.is_pool:
-        there = {name: len(getattr(platform, f"{name}s")) for name in ("node", "licence", "limit")}
-        much = " and ".join(counted(many, name) for name, many in there.items() if many > (name == "node"))
-        raise UsageError(
-            f"policy {policy.name} schedules a single node without floating licences and running limits; "
-            f"{platform.name} has {much}; 2tsb and conservative take it"
-        )
+    check_kind(policy, platform, machine.is_pool, "; 2tsb and conservative take it")
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
         place = np.argsort(rows, kind="stable")
@@ -150,7 +145,10 @@ def begin(
     most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
     check_whole(platform, policy.place, most[0])
     if policy.processors:
-        _check_processors(policy.name, platform, most[0], jobs)
+        check_processors(policy, platform, most[0], MAKES)
+        if len(idle := np.flatnonzero(jobs.demand[:, 0] == 0)):
+            who = f"policy {policy.name}: job {jobs.job[idle[0]]}"
+            raise UsageError(f"{who} asks for no cpu; expected one for each task")
     if bound is not None:
         jobs, machine, capacity = with_presence(jobs, machine, most[0])
         most = (capacity, most[1])
@@ -174,17 +172,6 @@ def begin(
     if bound is not None:
         use_plan(state)
     return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound)
-
-
-def _check_processors(name: str, platform: Platform, most: Ints, jobs: Jobs) -> None:
-    """Complain about another platform than processors, and about jobs that need none."""
-    if (most[:, 0] != 1).any() or platform.licences or platform.limits:
-        raise UsageError(
-            f"policy {name} schedules nodes of one cpu each, without floating licences and running limits; "
-            f"{platform.name} is different; --cpus N --nodes N makes such nodes, and easy takes any platform"
-        )
-    if len(idle := np.flatnonzero(jobs.demand[:, 0] == 0)):
-        raise UsageError(f"policy {name}: job {jobs.job[idle[0]]} asks for no cpu; expected one for each task")
 
 
 def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, bool]:
