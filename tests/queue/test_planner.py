@@ -18,7 +18,7 @@ from backfill.model.workload import SPREAD, Jobs, Labels, Workload
 from backfill.policies import TABLE
 from backfill.queue import planner as planner_module
 from backfill.queue.feed import FACTS, decisions
-from backfill.queue.planner import Planner, answer, load_policy, platform_of, table
+from backfill.queue.planner import HOW, Planner, answer, load_policy, platform_of, table
 from backfill.queue.rewind import load as load_planner
 from backfill.queue.rewind import save
 from backfill.worlds.simulated import simulate
@@ -58,7 +58,7 @@ def live(planner, jobs, schedule=None):
 
     schedule: says when jobs end that run on nodes, of which some are faster than others.
     """
-    starts, ends, passes, todo = {}, {}, [], [*jobs]
+    starts, ends, passes, todo, waits = {}, {}, [], [*jobs], set()
     runtime = {number: length for number, _, length, _ in jobs}
     wake = None
     while todo or ends or wake is not None:
@@ -70,19 +70,20 @@ def live(planner, jobs, schedule=None):
         while todo and todo[0][1] == now:
             number, _, _, facts = todo.pop(0)
             messages += [["submit", number, facts], ["wait", number]]
+            waits.add(number)
         done = planner.decide(now, messages)
         passes.append((now, messages, done))
-        wake = done["wake"] if len(starts) < len(jobs) else None
-        for number, by in done["preempts"]:
+        for number, by, *_ in done["preempts"]:
             assert by != number
             del ends[number]
+            waits.add(number)
         for number, why, *nodes in done["starts"]:
             starts.setdefault(number, []).append((now, why))
+            waits.discard(number)
             ends[number] = now + runtime[number]
             if nodes:
                 ends[number] = end_of(schedule, number, len(starts[number]) - 1)
-        if not (todo or ends) and len(starts) == len(jobs):
-            break
+        wake = done["wake"] if waits else None
     return starts, passes
 
 
@@ -230,12 +231,17 @@ def gangs(seed, count):
     return jobs
 
 
+PAUSES = ("preemptive:how=suspend", "preemptive:how=checkpoint,overhead=2", "round-robin:quantum=30")
 NODES = [name for name in POLICIES if name != URGENT and not load(name)[0].one_node]
 
 
 @pytest.mark.parametrize(
     ("name", "machine", "some"),
-    [*((name, cluster, jobs_for_nodes) for name in NODES), *((name, grid, gangs) for name in PROCESSORS)],
+    [
+        *((name, cluster, jobs_for_nodes) for name in NODES),
+        *((name, grid, gangs) for name in PROCESSORS),
+        *((name, cluster, jobs_for_nodes) for name in PAUSES),
+    ],
 )
 def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, machine, some, tmp_path):
     platform, (policy, params) = machine(tmp_path), load(name)
@@ -245,14 +251,14 @@ def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, machi
     schedule = simulate(workload, platform, policy, params).schedule
     possible = np.flatnonzero(schedule.state != REJECTED).tolist()
     assert len(possible) > 100
-    starts, passes = live(Planner(name, {"base": []}, platform), [jobs[row] for row in possible], schedule)
+    starts, passes = live(Planner(name, {"base": []}, platform, HOW), [jobs[row] for row in possible], schedule)
     for row in possible:
         runs = [(schedule.start[row], schedule.reason[row])]
         if schedule.runs is not None:
             some = schedule.runs.job == row
             runs = zip(schedule.runs.start[some], schedule.runs.reason[some], strict=True)
         assert starts[row + 1] == [(t, REASONS[why]) for t, why in runs], f"job {row + 1}"
-    placed = {number: nodes for *_, done in passes for number, _, nodes in done["starts"]}
+    placed = {number: nodes for *_, done in passes for number, _, nodes in done["starts"]}  # the last time
     for row in possible:
         held = schedule.held[row].reshape(-1, 2).tolist()
         assert placed[row + 1] == [[platform.nodes[node], tasks] for node, tasks in held], f"job {row + 1}"

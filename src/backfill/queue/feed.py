@@ -102,7 +102,7 @@ class Pass:
 
 def decisions(answer: Facts) -> list[list[Any]]:
     """What a planner decided: [job, PREEMPT, for which job] of each preemption, [job, why] of each start."""
-    return [*([job, PREEMPT, by] for job, by in answer["preempts"]), *answer["starts"]]
+    return [*([job, PREEMPT, by] for job, by, *_ in answer["preempts"]), *answer["starts"]]
 
 
 def passes(events: Iterable[Event], behind: bool = False) -> tuple[list[Pass], list[Message]]:

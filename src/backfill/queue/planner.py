@@ -74,6 +74,8 @@ FEW = 8  # the same of shapes of jobs, and of accounts of limits
 PROGRESS_S = 0.5  # between two signs of life while a history is replayed
 MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
+HOW = ("requeue", "checkpoint", "suspend")  # a job may be preempted, by the numbers of core/runs.py
+LOCAL = HOW[:1]  # on a machine of one node
 ANEW = "the queue runs a preempted job anew from its beginning"
 
 Decisions = dict[str, Any]
@@ -96,9 +98,13 @@ def platform_of(resources: dict[str, int]) -> Platform:
 class Planner:
     """A policy and its State since an epoch began."""
 
-    def __init__(self, text: str, epoch: dict[str, Any], platform: Platform | None = None) -> None:
+    def __init__(
+        self, text: str, epoch: dict[str, Any], platform: Platform | None = None, preempts: Sequence[str] = LOCAL
+    ) -> None:
+        """platform: by default a machine of one node. preempts: how jobs can be preempted there, some of HOW."""
         self.platform = platform or platform_of(epoch["resources"])
-        self.policy, params = load_policy(text, self.platform)
+        self.policy, params = load_policy(text, self.platform, preempts)
+        self._preempts = preempts
         self._values = self.policy.values(params)
         self.entry = Entry(self.platform, self.policy, self.platform.is_pool and not self.platform.limits)
         self.nodes = {name: place for place, name in enumerate(self.platform.nodes)}
@@ -357,14 +363,14 @@ class Planner:
         """What was written down of the pass."""
         state = self.state
         starts: list[list[Any]] = []
-        preempts: list[list[int]] = []
+        preempts: list[list[Any]] = []
         plan: dict[int, int | None] = {}
         for code, job, a, b, c, _ in state.journal.row[: state.journal.rows].tolist():
             if code == PREEMPT:
-                if a != REQUEUE:
+                if HOW[a] not in self._preempts:
                     who = f"policy {self.policy.name} preempts job {self.ids[job]}"
                     raise PolicyError(f"{who} and keeps its progress; {ANEW}")
-                preempts.append([self.ids[job], 0])
+                preempts.append([self.ids[job], 0, *([] if a == REQUEUE else [HOW[a]])])
             elif code == ON:
                 nodes = starts[-1][2]
                 if whole := self._whole.get(self.rows[starts[-1][0]]):
@@ -465,25 +471,26 @@ def table(some: Sequence[tuple[int, Facts]], platform: Platform) -> Workload:
     )
 
 
-def load_policy(text: str, platform: Platform | None = None) -> tuple[Policy, Any]:
-    """A policy that the queue can use on a platform, by default on a machine of one node.
+def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[str] = LOCAL) -> tuple[Policy, Any]:
+    """A policy that the queue can use on a platform, by default on a machine of one node, where jobs can be preempted
+    so.
 
     Raises UsageError, and PolicyError for a mistake in a file.
     """
     with WATCHDOG.policy():
         policy, params = load(text)
     if policy.preempts:
-        _check_preempts(policy, params)
+        _check_preempts(policy, params, preempts)
     platform = platform or platform_of({"cpus": 2})
     check_kind(policy, platform, platform.is_pool and not platform.limits)
     check_processors(policy, platform, platform.capacity)
     return policy, params
 
 
-def _check_preempts(policy: Policy, params: Any) -> None:
-    """A job that makes way is ended; nobody can keep what it has done, or the memory that it has."""
+def _check_preempts(policy: Policy, params: Any, can: Sequence[str]) -> None:
+    """A job that makes way on one machine is ended; nobody can keep what it has done, or the memory that it has."""
     how = policy.in_full(params).get("how")
-    if how != "requeue":
+    if not {*(HOW if how is None else [how])} <= {*can}:
         other = f"{policy.name}:how=requeue" if how else "a policy with how=requeue, such as preemptive"
         what = f"by {how}" if how else "and keeps their progress"
         raise UsageError(f"policy {policy.name} preempts jobs {what}; {ANEW}; expected {other}")
