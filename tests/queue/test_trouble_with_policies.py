@@ -183,15 +183,16 @@ for line in sys.stdin:
 class Decides:
     """What the link tells the engine: the policy is replaced at its first failure."""
 
-    ready, said = True, ()
+    ready, said, epoch_seq, pass_seq = True, (), 0, 0
 
     def __init__(self, asks):
         self.asks, self.book, self.notes, self.took_over = asks, self, [], []
+        asks.engine = self
         self.begin("mine.py:mine")
 
     def begin(self, policy):
         self.epoch = {"policy": policy, "asked": "mine.py:mine", "program": "it"}
-        self.asks.begin(self.epoch, [])
+        self.asks.begin(self.epoch, [], 0)
 
     def begun(self, answer):
         if self.epoch["policy"] != "easy":
@@ -224,7 +225,7 @@ def test_a_policy_that_was_too_slow_in_plain_python_returns_when_it_is_compiled(
     async def work():
         asks = Stubs(0)
         asks.told = lambda: None
-        engine = asks.engine = Decides(asks)
+        engine = Decides(asks)
 
         async def so(what):
             while not what():

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from backfill.core.placement import DISTINCT
 from backfill.core.policy import Policy
 from backfill.core.record import column
 from backfill.core.verbs import fit_empty
@@ -32,6 +33,8 @@ def reject_hopeless(
     for k in reversed(range(len(platform.resources))):
         too_large = (need[:, k] > total[k]) | (jobs.demand[:, k] > capacity[:, k].max())
         causes[too_large & (causes == "")] = platform.resources[k]
+    apart = (jobs.spread == DISTINCT) & (jobs.tasks > len(platform.nodes))
+    causes[apart & (causes == "")] = "nodes"
     if len(platform.nodes) > 1 or platform.licences:
         fits = np.empty(len(jobs), np.int8)
         fit_empty(state, column(capacity), column(copies), fits)
