@@ -286,6 +286,13 @@ def test_a_gang_of_one_node_or_one_site_stays_together():
         assert broken(log, platform, scheduled(log, platform, [0], held=[held])) == expected
 
 
+def test_tasks_that_want_a_node_each_get_one():
+    platform, log = farm(2, 2), workload([0], [1], tasks=[2], spread=[3])
+    for held, what in (([(0, 1), (1, 1)], []), ([(0, 2)], ["more"]), ([(0, 1), (0, 1)], ["more"])):
+        expected = [f"spread: job a at day 0 00:00:00: has {each} than one task on a node" for each in what]
+        assert broken(log, platform, scheduled(log, platform, [0], held=[held])) == expected
+
+
 def test_a_pinned_job_sits_on_its_site():
     platform, log = farm(1, 1, 1, **SITES), workload([0], [1], site=["y"])
     assert broken(log, platform, scheduled(log, platform, [0], held=[[(2, 1)]])) == []

@@ -464,6 +464,34 @@ def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name,
     assert planner.jobs < grown.jobs
 
 
+@pytest.mark.parametrize("name", [name for name in POLICIES if load(name)[0].forgets != "no"])
+def test_jobs_that_all_went_unstarted_leave_rows_and_nothing_else(name, monkeypatch):
+    monkeypatch.setattr(planner_module, "ROOM", 4)
+    planner, facts = Planner(name, EPOCH), some_jobs(1, 1)[0][3] | {"project": ""}
+    held = range(1, 31)
+    for number in (*held, *range(31, 36)):
+        planner.decide(number * SECOND, [["submit", number, facts]])
+    for first in (1, 11, 21):
+        said = [[kind, number, *how] for number in range(first, first + 10)
+                for kind, *how in (["gone", "CANCELLED"], ["over"])]  # fmt: skip
+        planner.decide((40 + first) * SECOND, said)
+    assert planner.jobs < 16
+    assert planner.state.runs.last[: planner.jobs].tolist() == [-1] * planner.jobs
+    waits = [["wait", number] for number in range(31, 36)]
+    done, started = planner.decide(90 * SECOND, waits), set()
+    for t in range(100, 2_000, 10):
+        started |= {number for number, *_ in done["starts"]}
+        over = [[kind, number, *how] for number, *_ in done["starts"]
+                for kind, *how in (["gone", "COMPLETED"], ["over"])]  # fmt: skip
+        done = planner.decide(t * SECOND, over)
+    assert started == {*range(31, 36)}
+    none = Planner(name, EPOCH)
+    none.decide(SECOND, [["submit", number, facts] for number in held])
+    none.decide(2 * SECOND, [[kind, number, *how] for number in held
+                             for kind, *how in (["gone", "CANCELLED"], ["over"])])  # fmt: skip
+    assert none.decide(3 * SECOND, [["submit", 50, facts], ["wait", 50]])["starts"][0][0] == 50
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_pass_that_comes_late_finds_its_way_back(name):
     """The daemon was away, or the machine slept: nothing happens when the policy asked to be asked, but later."""

@@ -168,7 +168,7 @@ class Kept:
 def _renumbered(value: Any, kept: Ints) -> Any:
     """Numbers of what stays, and -1 for what does not."""
     place = np.searchsorted(kept, value)
-    found = np.where(np.append(kept, NONE)[place] == value, place, NONE)
+    found = np.where((np.append(kept, NONE)[place] == value) & (np.asarray(value) >= 0), place, NONE)
     return int(found) if np.ndim(value) == 0 else found.astype(value.dtype)
 
 

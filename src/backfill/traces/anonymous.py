@@ -79,6 +79,8 @@ class Aliases:
         self.met.add((kind, name))
         if not self.hides(kind, name):
             return name
+        if kind == "status" and name.lower().startswith("cancel"):
+            return "cancelled"  # which is all that a simulation heeds
         names = self.known.setdefault(kind, {})
         if name not in names:
             names[name] = f"{_PREFIX.get(kind, kind)}{len(names) + 1}"

@@ -32,8 +32,9 @@ def check_nodes(case: Case) -> None:
     real = case.seat_node >= 0
     run, node = case.seat_run[real], case.seat_node[real]
     apart = jobs.spread[runs.job] == SPREAD.index("distinct")
+    seats, place = np.unique(np.stack([case.seat_run, case.seat_node]), axis=1, return_inverse=True)
     crowded = np.zeros(n, np.bool_)
-    crowded[case.seat_run[case.seat_tasks > 1]] = True
+    crowded[seats[0][np.bincount(place.ravel(), case.seat_tasks, seats.shape[1]) > 1]] = True
     for i in report.each("spread", apart & crowded):
         report.add("spread", jobs.job[runs.job[i]], runs.start[i], "has more than one task on a node")
     for rule, where in (("node", node), ("site", case.platform.site[node])):
