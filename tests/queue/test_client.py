@@ -345,3 +345,19 @@ def test_one_more_job_is_no_more_jobs(live):
     for _ in range(3):
         live.submit("-H", "--", "true")
     assert "\nand 1 more job\n" in live.run("queue", "--lines", 2).stdout
+
+
+def test_settings_that_are_wrong_are_told_while_the_daemon_still_has_the_old_ones(live):
+    live.submit("-H", "--wrap", "true")
+    settings = live.folder / "config.toml"
+    settings.write_text('cpus = 4\npolicy = "nosuch"\n')
+    told = "unknown policy 'nosuch'"
+    for verb in (("submit", "-H", "--wrap", "true"), ("queue",)):
+        said = live.run(*verb).stderr
+        assert said.startswith(f"backfill: {settings}: {told}")
+        assert said.endswith("the daemon that runs keeps its settings, and the next one will not start\n")
+        assert said.count("\n") == 1
+    live.run("serve", "--stop")
+    assert told in live.run("queue", check=4).stderr
+    settings.write_text('cpus = 4\npolicy = "easy"\n')
+    assert live.run("queue").stderr == ""

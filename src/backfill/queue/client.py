@@ -305,7 +305,23 @@ def submit(words: Sequence[str]) -> int:
         shared = overlap(home())
         if shared:
             _note(shared)
+    _note_config(home())
     return wait([str(number)]) if given.get("wait") else 0
+
+
+def _note_config(folder: str) -> None:
+    """Say what is wrong with settings that were changed since the daemon began, which the next one will read."""
+    with suppress(OSError):
+        changed, begun = (os.stat(os.path.join(folder, name)).st_mtime_ns for name in ("config.toml", LOCK))
+        if changed > begun:
+            from pathlib import Path
+
+            from backfill.queue.config import Config
+
+            try:
+                Config(Path(folder))
+            except Unreadable as error:
+                _note(f"{error}; the daemon that runs keeps its settings, and the next one will not start")
 
 
 def _with_script(name: str, in_script: Facts, given: Facts) -> Facts:
@@ -460,6 +476,7 @@ def queue(words: Sequence[str]) -> int:
     from backfill.queue.printing import print_queue
 
     print_queue(found, "" if "most" in given else "; backfill queue --lines N shows N")
+    _note_config(home())
     return 0
 
 
