@@ -26,7 +26,7 @@ def polite(state):
 def package(tmp_path, monkeypatch):
     """A package as pip leaves it: the folder of its modules, and what it says of itself."""
     (tmp_path / "polite_policies").mkdir()
-    (tmp_path / "polite_policies" / "__init__.py").touch()
+    (tmp_path / "polite_policies" / "__init__.py").write_text("raise ImportError('nobody needs it')")
     (tmp_path / "polite_policies" / "one.py").write_text(POLICY)
     told = tmp_path / "polite_policies-1.0.dist-info"
     told.mkdir()

@@ -11,6 +11,7 @@ The module is treated as a user's file of policies is: it is checked, compiled a
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from pathlib import Path
 
 from backfill.model.errors import UsageError
 from backfill.policies import TABLE
@@ -33,11 +34,21 @@ def resolved(text: str) -> str:
     if ".py" in name or name in TABLE or name not in packaged():
         return text
     point = packaged()[name]
-    try:
-        spec = find_spec(point.module)
-    except ImportError:
-        spec = None
-    if spec is None or not (spec.origin or "").endswith(".py"):
+    file = _file_of(point.module)
+    if file is None:
         where = f"{point.value} of {point.dist.name if point.dist else 'a package'}"
         raise UsageError(f"policy {name}: {where} is no module in a file; expected MODULE:FUNCTION")
-    return f"{spec.origin}:{point.attr}{colon}{params}"
+    return f"{file}:{point.attr}{colon}{params}"
+
+
+def _file_of(module: str) -> Path | None:
+    """The file of a module. Nothing of its package is imported, since a daemon asks, too."""
+    top, *inner = module.split(".")
+    spec = find_spec(top)
+    if spec is None:
+        return None
+    if not inner and spec.origin is not None:
+        return Path(spec.origin) if spec.origin.endswith(".py") else None
+    places = [Path(place, *inner) for place in spec.submodule_search_locations or ()]
+    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+    return next((file for file in files if file.is_file()), None)

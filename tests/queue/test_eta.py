@@ -263,8 +263,11 @@ def test_jobs_that_come_later_may_go_first_and_nothing_of_them_stays(tmp_path):
     coming = Coming(jobs, machine, jobs.walltime)
     starts = live_on(future, walltime, Links(), queue.t, coming=coming)
     assert len(starts) == future.jobs
-    present.restore()
+    present.restore(told=False)
     assert starts[row] - alone == 60 * SECOND
+    again = live_on(future, walltime, Links(), queue.t, coming=coming)
+    assert again.tolist() == starts.tolist()
+    present.restore(told=False)
     assert live_on(future, walltime, Links(), queue.t)[row] == alone
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from backfill.core.compact import Kept
 from backfill.core.jobs import LicenceItems
-from backfill.core.kinds import Kinds
+from backfill.core.kinds import CODES, Kinds
 from backfill.core.numbers import Numbers, Remembers
 from backfill.core.placement import DISTINCT, NODE
 from backfill.core.policy import Policy
@@ -41,7 +41,7 @@ class Room:
         """Return a room that holds the other one, and twice as much of what this one lacks for it."""
         return Room(
             self.rows if self.rows >= other.rows else 2 * other.rows,
-            self.shapes if self.shapes >= other.shapes else min(2 * other.shapes, 127),
+            self.shapes if self.shapes >= other.shapes else min(2 * other.shapes, CODES),
             self.accounts if self.accounts >= other.accounts else 2 * other.accounts,
         )
 

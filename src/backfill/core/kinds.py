@@ -17,7 +17,8 @@ from backfill.core.placement import ANY, DISTINCT, NODE, SITE
 from backfill.model.workload import Ints, Jobs
 
 ROUGH = 4  # shapes that are kept for jobs of which nothing but the spread is heeded
-MOST = 127 - ROUGH  # codes are int8, and 127 is none
+CODES = 127  # they are int8, and 127 is none
+MOST = CODES - ROUGH
 EXACT = 64  # jobs that come one by one have exact shapes while there are no more than so many
 FINE = 4  # fewer amounts of each resource than this tell less than more amounts of two
 GRADES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # amounts of each resource, until there are few enough shapes

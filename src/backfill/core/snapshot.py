@@ -46,9 +46,9 @@ class Snapshot:
 
 
 def values_of(state: Any) -> list[Any]:
-    """All that a State is, in the order of its records and fields: numbers, and copies of arrays."""
+    """All that a State is, in the order of its records and fields: numbers, and its arrays, which may still change."""
     values = [getattr(record, field) for record, _ in _pairs(state, state) for field in fields_of(record)]
-    return [value.copy() if isinstance(value, np.ndarray) else value for value in values if _is_plain(value)]
+    return [value for value in values if _is_plain(value)]
 
 
 def fill(state: Any, values: list[Any]) -> None:

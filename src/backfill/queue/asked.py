@@ -89,7 +89,7 @@ class Queue:
         """Who starts at once if this happened now, and when each row starts then if jobs run until their walltimes."""
         planner = self.planner
         now = max(self.now, int(planner.state.now) + 1)
-        starts = {number for number, _ in planner.decide(now, messages)["starts"]}
+        starts = {number for number, *_ in planner.decide(now, messages)["starts"]}
         walltime = planner.state.jobs.walltime[: planner.jobs].copy()
         later = live_on(planner, walltime, self.links, self.now)
         self.present.restore()
@@ -100,7 +100,7 @@ class Queue:
         now = max(self.now, int(self.planner.state.now) + 1)
         starts = self.planner.decide(now, messages)["starts"]
         self.present.restore()
-        return any(started == number for started, _ in starts)
+        return any(started == number for started, *_ in starts)
 
     def pending(self) -> list[Job]:
         """Those that wait for something."""

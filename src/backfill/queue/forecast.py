@@ -253,6 +253,9 @@ def live_on(
     late that the time was used before.
     """
     end = time.process_time() + longest_s
+    if coming is not None:
+        planner.enter(coming.jobs, coming.machine)  # for which a larger State may take the place of this one
+        runtime = np.concatenate((runtime, coming.runtime))
     state, policy, platform = planner.state, planner.policy, planner.platform
     count, own = int(state.runs.count), planner.jobs
     n = own + (0 if coming is None else len(coming.jobs))
@@ -261,9 +264,6 @@ def live_on(
         waiting = state.queue.waits[:own] != 0
         waiting[linked.let_go] = True
         watched = np.flatnonzero(waiting) if wanted is None else wanted[waiting[wanted]]
-    if coming is not None:
-        planner.enter(coming.jobs, coming.machine)
-        runtime = np.concatenate((runtime, coming.runtime))
     state.journal.kept = 0
     going = np.flatnonzero(state.runs.how[:count] == RUNNING)
     due = np.full(max(count, 1), NO_TIME)

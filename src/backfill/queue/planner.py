@@ -26,7 +26,6 @@ from backfill.core.journal import (
     BEGIN,
     CAPACITY,
     CHANGE,
-    COPIES,
     DECIDE,
     DROP,
     END,
@@ -34,7 +33,6 @@ from backfill.core.journal import (
     NUMBERS,
     ON,
     PREEMPT,
-    PROMISED,
     PUT,
     RELEASE,
     RESERVE,
@@ -210,7 +208,7 @@ class Planner:
         self._raised = {place[row]: more for row, more in self._raised.items() if row in place}
         self._grace = {job: grace for job, grace in self._grace.items() if job in self.rows}
         self._undated = [place[row] for row in self._undated]
-        self.jobs, self._over = len(rows), [place[row] for row in self._over if row in place]
+        self.jobs, self._over = len(rows), []  # what stays of those, stays for good
 
     def _enter(self, told: Sequence[Message], now: int) -> None:
         """Write down what the policy may know of jobs that are about to be submitted."""
@@ -297,20 +295,11 @@ class Planner:
             self._do(RELEASE, row)
 
     def _hear_began(self, job: int, since: int, why: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
-        """A job runs that the policy did not start in this State."""
-        self._put(job, nodes)
-        self._do(BEGIN, self.rows[job], since, REASONS.index(why) if why in REASONS else 0)
-
-    def _hear_promised(self, job: int, start: int, nodes: Sequence[Sequence[Any]] = ()) -> None:
-        """A job waits and holds a start that was promised to it before there was this State."""
-        self._put(job, nodes)
-        self._do(PROMISED, self.rows[job], start)
-
-    def _put(self, job: int, nodes: Sequence[Sequence[Any]]) -> None:
-        """Place tasks of a job on nodes; pairs of name and tasks."""
+        """A job runs that the policy did not start in this State. nodes: pairs of name and tasks; none on a pool."""
         row = self.rows[job]
         for pair, (name, tasks) in enumerate(nodes):
             self._do(PUT, row, pair, self.nodes[name], 1 if row in self._whole else tasks)
+        self._do(BEGIN, row, since, REASONS.index(why) if why in REASONS else 0)
 
     def _hear_gone(self, job: int, how: str) -> None:
         row = self.rows.get(job)
@@ -349,9 +338,6 @@ class Planner:
             amount = resources.get(name, 0)
             if amount != self.state.machine.capacity[place, k]:
                 self._do(CAPACITY, place, k, amount, amount)
-
-    def _hear_copies(self, licence: str, copies: int) -> None:
-        self._do(COPIES, self.platform.licences.index(licence), copies, copies)
 
     def _run_of(self, row: int) -> int | None:
         """The run of a job, if it runs."""

@@ -14,7 +14,8 @@ from typing import Any
 from backfill.model.errors import BackfillError
 from backfill.queue.watchdog import WATCHDOG
 
-KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.5"))  # processor time until the planner is put on the disk again
+KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.5"))  # processor time until the planner is put on the disk again,
+KEPT_SHARE = 20  # and as many times what that took last
 
 
 def serve(text: str, cpu_s: float) -> None:
@@ -52,7 +53,7 @@ def serve(text: str, cpu_s: float) -> None:
             WATCHDOG.cpu_s = asked["cpu_s"]
             if asked["do"] == "begin":
                 planner, header = None, {"epoch_seq": asked["epoch_seq"], "program": asked["epoch"].get("program", "")}
-                file, saved = Path(asked["file"]), time.process_time()
+                file, due = Path(asked["file"]), time.process_time() + KEPT_S
                 if asked["since"]:
                     try:
                         planner = load(file, asked["epoch"])
@@ -62,10 +63,11 @@ def serve(text: str, cpu_s: float) -> None:
                         continue
             planner, told = answer(planner, asked, lambda: say({"progress": True}))
             say(told)
-            if asked["do"] == "ask" and time.process_time() > saved + KEPT_S:
+            if asked["do"] == "ask" and (begun := time.process_time()) > due:
                 with suppress(OSError):  # a full disk: the log has it all
                     save(planner, file, {**header, "seq": asked["seq"], "now": asked["now"]})
                 saved = time.process_time()
+                due = saved + max(KEPT_S, KEPT_SHARE * (saved - begun))
     except BackfillError as error:
         say({"error": str(error)})
     except (Exception, SystemExit) as error:

@@ -23,23 +23,28 @@ class Present:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
-        self._lived = {"state": planner.state, "view": planner.view}  # a larger State may take its place
+        self._lived = {"state": planner.state, "view": planner.view, "room": planner.room}
+        self._entry = copy.copy(planner.entry)
         self._state = Snapshot(planner.state)
         self._values = _copies(vars(planner))
 
     def restore(self, told: bool = True) -> None:
-        """Bring the planner back to what it was. told: it was told something, so that not its State alone is another
-        one."""
+        """Bring the planner back to what it was.
+
+        told: whether it was told something; else only other jobs entered its State, or a larger one.
+        """
         self._state.restore()
-        vars(self._planner).update(self._lived | (_copies(self._values) if told else {}))
+        vars(self._planner).update(self._lived, entry=copy.copy(self._entry))
+        if told:
+            vars(self._planner).update(_copies(self._values))
 
 
 def save(planner: Planner, file: Path, header: dict[str, Any]) -> None:
     """Put a planner on the disk. header: says of which epoch it is; see link.py."""
     new = file.with_suffix(".new")
-    with new.open("wb") as out:
+    with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
         out.write(json.dumps(header).encode() + b"\n")
-        pickle.dump((_copies(vars(planner)), values_of(planner.state)), out, pickle.HIGHEST_PROTOCOL)
+        pickle.dump((_remembered(vars(planner)), values_of(planner.state)), out, pickle.HIGHEST_PROTOCOL)
     os.replace(new, file)
 
 
@@ -53,9 +58,12 @@ def load(file: Path, epoch: dict[str, Any]) -> Planner:
     return planner
 
 
-def _copies(values: dict[str, Any]) -> dict[str, Any]:
+def _remembered(values: dict[str, Any]) -> dict[str, Any]:
+    """What a planner keeps in Python of what it was told."""
     return {
-        name: copy.copy(value)
-        for name, value in values.items()
-        if isinstance(value, dict | list | bool | int | Room | Remembers)
+        name: value for name, value in values.items() if isinstance(value, dict | list | bool | int | Room | Remembers)
     }
+
+
+def _copies(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: copy.copy(value) for name, value in _remembered(values).items()}

@@ -158,7 +158,7 @@ def test(queue: Queue, tasks: list[Facts]) -> Facts:
         messages.append(["submit", job.id, {**feed.told(job.facts()), "submit": queue.now}])
         messages += [["wait", job.id]] if job.waits else []
     now = max(queue.now, int(planner.state.now) + 1)
-    at_once = {number for number, _ in planner.decide(now, messages)["starts"]}
+    at_once = {number for number, *_ in planner.decide(now, messages)["starts"]}
     queue.take_stock()
     starts = queue.futures(some)
     found = [estimate(queue, job, starts[:, planner.rows[job.id]]) for job in some]
