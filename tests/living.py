@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from backfill.core.journal import DECIDE
 from backfill.core.loop import decide_once, take_in
@@ -13,30 +14,50 @@ from backfill.core.view import View
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Workload
 from backfill.worlds.options import Options
-from backfill.worlds.simulated import begin, sorter
+from backfill.worlds.simulated import Begun, begin, simulate, sorter
+from tests.compiled import asked, policy, runs_on
+from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
+
+# What may happen to a State: on nodes, with licences, limits, gangs, chains and events; on a pool.
+ON_NODES = cases_with_events(st.one_of(chained_cases(), limited_cases(), general_cases()))
+ON_A_POOL = cases_with_events(pool_cases())
 
 
-def feed(state: Any, policy: Policy, rows: Iterable[Ints], grown: Callable[[Any, Ints], Any] | None = None) -> Any:
+def simulated(name: str, happening: Any) -> tuple[Policy, Any, Ints, Begun] | None:
+    """The policy and its parameters, the journal of a simulation, and another State in which nothing has happened.
+
+    None where the policy does not schedule such a case.
+    """
+    case, events = happening
+    if not runs_on(name, case, events):
+        return None
+    workload, platform, asks = asked(case.jobs, case.platform, events=events)
+    chosen, params = policy(name)
+    journal = np.ascontiguousarray(simulate(workload, platform, chosen, params, asks, journal=True).journal)
+    return chosen, params, journal, begin(workload, platform, chosen, params, asks, None, True)
+
+
+def feed(state: Any, chosen: Policy, rows: Iterable[Ints], grown: Callable[[Any, Ints], Any] | None = None) -> Any:
     """Do the transitions among some rows of a journal, and let the policy decide where it did. Returns the State.
 
     grown: is asked before each row for the State to go on with.
     """
-    arrange = sorter() if policy.sorted_for_it else take_in
+    arrange = sorter() if chosen.sorted_for_it else take_in
     for row in rows:
         state = grown(state, row) if grown else state
         do_again(state, row)
         if row[0] == DECIDE:
-            decide(state, policy, arrange)
+            decide(state, chosen, arrange)
     return state
 
 
-def decide(state: Any, policy: Policy, arrange: Any) -> None:
+def decide(state: Any, chosen: Policy, arrange: Any) -> None:
     """Let the policy decide once."""
     arrange(state)
-    if policy.compiled:
-        decide_once(policy.entry, state)
+    if chosen.compiled:
+        decide_once(chosen.entry, state)
     else:
-        policy.decide(View(state, policy.layout))
+        chosen.decide(View(state, chosen.layout))
 
 
 def journal_of(state: Any) -> Ints:
@@ -45,8 +66,8 @@ def journal_of(state: Any) -> Ints:
 
 
 def feed_back(
-    journal: Ints, workload: Workload, platform: Platform, policy: Policy, params: Any = None, options: Any = None
+    journal: Ints, workload: Workload, platform: Platform, chosen: Policy, params: Any = None, options: Any = None
 ) -> Ints:
     """Feed a journal to a State in which nothing has happened yet; returns the journal of that, which is the same."""
-    state = begin(workload, platform, policy, params or {}, options or Options(), None, True).state
-    return journal_of(feed(state, policy, np.ascontiguousarray(journal)))
+    state = begin(workload, platform, chosen, params or {}, options or Options(), None, True).state
+    return journal_of(feed(state, chosen, np.ascontiguousarray(journal)))

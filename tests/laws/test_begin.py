@@ -2,7 +2,6 @@
 
 import numpy as np
 from hypothesis import given
-from hypothesis import strategies as st
 
 from backfill.core.journal import BEGIN, DECIDE, NUMBERS, ON, PREEMPT, PUT, START, TICK
 from backfill.core.loop import take_in
@@ -13,8 +12,7 @@ from backfill.worlds.simulated import simulate, sorter
 from tests.compiled import asked, policy, runs_on
 from tests.differential.test_twins import every_pass
 from tests.invariants import check as check_state
-from tests.living import decide
-from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
+from tests.living import ON_A_POOL, ON_NODES, decide
 
 PER_RUN = ("job", "start", "limit", "end", "reason", "how")
 
@@ -86,12 +84,12 @@ def check(name, happening):
 
 
 @every_pass
-@given(happening=cases_with_events(st.one_of(chained_cases(), limited_cases(), general_cases())))
+@given(happening=ON_NODES)
 def test_with_nodes_licences_limits_gangs_chains_and_events(name, happening):
     check(name, happening)
 
 
 @every_pass
-@given(happening=cases_with_events(pool_cases()))
+@given(happening=ON_A_POOL)
 def test_on_a_pool(name, happening):
     check(name, happening)

@@ -1,40 +1,31 @@
 """Jobs that enter a State one by one, at their submits, are decided on as those of a log that was known before."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from backfill.core import kinds
 from backfill.core.entry import Entry, Room
-from backfill.core.journal import CHANGE, DECIDE, SUBMIT
+from backfill.core.journal import CHANGE, SUBMIT
 from backfill.core.planned import use_plan
-from backfill.core.setup import new_state
+from backfill.core.setup import new_state, without_accounts
 from backfill.core.snapshot import move_into
 from backfill.model.workload import Ragged
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import begin, simulate
-from tests.compiled import asked, policy, runs_on
+from tests.compiled import policy
 from tests.core.test_shapes import KINDS, flood_of
 from tests.differential.test_twins import every_pass
-from tests.invariants import check as check_state
-from tests.living import feed, journal_of
-from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
-
-NOTHING = Room(1, 1, 1)
+from tests.living import ON_A_POOL, ON_NODES, feed, journal_of, simulated
 
 
-def lived(begun, chosen, params, journal, room=NOTHING, looked_at=False):
+def lived(begun, chosen, params, journal):
     """The journal of a State that has room for next to nothing at first, and gets each job before its submit."""
     jobs, machine, limits = begun.jobs, begun.platform, int(begun.state.machine.licences)
     estimate = begun.state.jobs.walltime.copy()
-    alone = replace(
-        machine, licences=machine.licences[:limits], copies=machine.copies[:limits], hosts=machine.hosts[:, :limits]
-    )
+    alone = without_accounts(machine, limits)
     entry, values = Entry(alone, chosen, machine.is_pool), chosen.values(params)
-    room = replace(room, accounts=room.accounts if len(machine.licences) > limits else 0)
+    room = Room(rows=1, shapes=1, accounts=int(len(machine.licences) > limits))
 
     def made():
         state = new_state(alone, chosen, values, room, sizes=np.ones(1, np.int64), recorded=chosen.booked, journal=True)
@@ -44,8 +35,6 @@ def lived(begun, chosen, params, journal, room=NOTHING, looked_at=False):
 
     def grown(state, row):
         nonlocal room
-        if looked_at and row[0] == DECIDE:
-            check_state(state)
         first, last = entry.room.rows, int(row[1]) + 1
         if row[0] not in (SUBMIT, CHANGE) or last <= first:  # what changes may be a job that is not submitted yet
             return state
@@ -64,24 +53,19 @@ def lived(begun, chosen, params, journal, room=NOTHING, looked_at=False):
 
 
 def check(name, happening):
-    case, events = happening
-    if not runs_on(name, case, events):
-        return
-    workload, platform, asks = asked(case.jobs, case.platform, events=events)
-    chosen, params = policy(name)
-    journal = np.ascontiguousarray(simulate(workload, platform, chosen, params, asks, journal=True).journal)
-    begun = begin(workload, platform, chosen, params, asks, None, True)
-    assert np.array_equal(lived(begun, chosen, params, journal), journal)
+    if case := simulated(name, happening):
+        chosen, params, journal, begun = case
+        assert np.array_equal(lived(begun, chosen, params, journal), journal)
 
 
 @every_pass
-@given(happening=cases_with_events(st.one_of(chained_cases(), limited_cases(), general_cases())))
+@given(happening=ON_NODES)
 def test_with_nodes_licences_limits_gangs_chains_and_events(name, happening):
     check(name, happening)
 
 
 @every_pass
-@given(happening=cases_with_events(pool_cases()))
+@given(happening=ON_A_POOL)
 def test_on_a_pool(name, happening):
     check(name, happening)
 

@@ -114,11 +114,14 @@ def test_a_queue_on_a_virtual_clock_starts_every_job_when_the_simulation_does(na
     many = sum(len(done["preempts"]) for *_, done in passes)
     assert (many > 0) == policy.preempts == (schedule.runs is not None)
     for row, (number, *_) in enumerate(jobs):
-        runs = [(schedule.start[row], schedule.reason[row])]
-        if schedule.runs is not None:
-            some = schedule.runs.job == row
-            runs = zip(schedule.runs.start[some], schedule.runs.reason[some], strict=True)
-        assert starts[number] == [(t, REASONS[why]) for t, why in runs], f"job {number}"
+        assert starts[number] == runs_of(schedule, row), f"job {number}"
+
+
+def runs_of(schedule, row):
+    """Start and reason of each run of a job."""
+    runs = schedule.all_runs
+    some = runs.job == row
+    return [(t, REASONS[why]) for t, why in zip(runs.start[some], runs.reason[some], strict=True)]
 
 
 CLUSTER = """
@@ -179,8 +182,8 @@ running = {cpus = 12}
 """
 
 
-def cluster(tmp_path):
-    (tmp_path / "cluster.toml").write_text(CLUSTER)
+def machine(tmp_path, text):
+    (tmp_path / "cluster.toml").write_text(text)
     return Platform.read(tmp_path / "cluster.toml")
 
 
@@ -217,11 +220,6 @@ site = "b"
 """
 
 
-def grid(tmp_path):
-    (tmp_path / "grid.toml").write_text(GRID)
-    return Platform.read(tmp_path / "grid.toml")
-
-
 def gangs(seed, count):
     """Jobs of up to four tasks of one cpu."""
     chance = random.Random(seed)
@@ -236,15 +234,15 @@ NODES = [name for name in POLICIES if name != URGENT and not load(name)[0].one_n
 
 
 @pytest.mark.parametrize(
-    ("name", "machine", "some"),
+    ("name", "text", "some"),
     [
-        *((name, cluster, jobs_for_nodes) for name in NODES),
-        *((name, grid, gangs) for name in PROCESSORS),
-        *((name, cluster, jobs_for_nodes) for name in PAUSES),
+        *((name, CLUSTER, jobs_for_nodes) for name in NODES),
+        *((name, GRID, gangs) for name in PROCESSORS),
+        *((name, CLUSTER, jobs_for_nodes) for name in PAUSES),
     ],
 )
-def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, machine, some, tmp_path):
-    platform, (policy, params) = machine(tmp_path), load(name)
+def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, text, some, tmp_path):
+    platform, (policy, params) = machine(tmp_path, text), load(name)
     jobs = some(name, 150)
     workload = table([(number, {**FACTS, "submit": t, **facts}) for number, t, _, facts in jobs], platform)
     workload = workload.with_jobs(workload.jobs.replace(runtime=np.array([length for _, _, length, _ in jobs])))
@@ -253,11 +251,7 @@ def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, machi
     assert len(possible) > 100
     starts, passes = live(Planner(name, {"base": []}, platform, HOW), [jobs[row] for row in possible], schedule)
     for row in possible:
-        runs = [(schedule.start[row], schedule.reason[row])]
-        if schedule.runs is not None:
-            some = schedule.runs.job == row
-            runs = zip(schedule.runs.start[some], schedule.runs.reason[some], strict=True)
-        assert starts[row + 1] == [(t, REASONS[why]) for t, why in runs], f"job {row + 1}"
+        assert starts[row + 1] == runs_of(schedule, row), f"job {row + 1}"
     placed = {number: nodes for *_, done in passes for number, _, nodes in done["starts"]}  # the last time
     for row in possible:
         held = schedule.held[row].reshape(-1, 2).tolist()
@@ -272,7 +266,7 @@ def random_history(seed, planner, count=80, foreign=0.0, some_jobs=some_jobs, no
     """
     chance = random.Random(seed)
     now, number, passes = 1_000 * SECOND, 0, []
-    waiting, running = set(), {}
+    waiting, running, facts_of = set(), {}, {}
     for _ in range(count):
         now += chance.choice([1, 10, 60, 200]) * SECOND
         messages = []
@@ -281,6 +275,7 @@ def random_history(seed, planner, count=80, foreign=0.0, some_jobs=some_jobs, no
             (_, _, _, facts) = some_jobs(chance.random(), 1)[0]
             messages += [["submit", number, facts], ["wait", number]]
             waiting.add(number)
+            facts_of[number] = facts
         for job in [*running]:
             if chance.random() < 0.2:
                 messages.append(["gone", job, chance.choice(["COMPLETED", "TIMEOUT", "NODE_FAIL", "CANCELLED"])])
@@ -298,7 +293,8 @@ def random_history(seed, planner, count=80, foreign=0.0, some_jobs=some_jobs, no
                 messages.append(["change", job, {"walltime": chance.choice([20, 500]) * SECOND}])
         for job in sorted(waiting):
             if foreign and chance.random() < foreign:
-                messages.append(["began", job, now - chance.choice([0, 1, 5]) * SECOND, ""])
+                where = [] if node == "machine" else [[[node, facts_of[job]["tasks"]]]]
+                messages.append(["began", job, now - chance.choice([0, 1, 5]) * SECOND, "", *where])
                 waiting.discard(job)
                 running[job] = now
         if chance.random() < 0.1:
@@ -451,17 +447,20 @@ def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(
 def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name, nodes, monkeypatch, tmp_path):
     if nodes and load(name)[0].one_node:
         return
-    platform = cluster(tmp_path) if nodes else None
-    how = {"some_jobs": jobs_for_nodes, "node": "m1"} if nodes else {"foreign": 0.05}
+    platform = machine(tmp_path, CLUSTER) if nodes else None
+    how = {"foreign": 0.05} | ({"some_jobs": jobs_for_nodes, "node": "m1"} if nodes else {})
     with monkeypatch.context() as patch:
         patch.setattr(Planner, "_forget", lambda planner: None)
         grown = Planner(name, EPOCH, platform)
         expected, _ = random_history(5, grown, count=200, **how)
     monkeypatch.setattr(planner_module, "ROOM", 1)
     planner = Planner(name, EPOCH, platform)
+    forgotten, forget = [], Planner._forget
+    monkeypatch.setattr(Planner, "_forget", lambda one: (forgotten.append(len(one._over)), forget(one)))
     found, _ = random_history(5, planner, count=200, **how)
     assert json.dumps(found) == json.dumps(expected)
     assert planner.jobs < grown.jobs
+    assert sum(forgotten) <= grown.jobs  # each row is looked at once
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if load(name)[0].forgets != "no"])

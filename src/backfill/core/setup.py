@@ -77,6 +77,16 @@ def new_state(
     )
 
 
+def without_accounts(platform: Platform, licences: int) -> Platform:
+    """A platform with its first licences alone, so many; those behind them are accounts of limits."""
+    return replace(
+        platform,
+        licences=platform.licences[:licences],
+        copies=platform.copies[:licences],
+        hosts=platform.hosts[:, :licences],
+    )
+
+
 def state_of(
     jobs: Jobs,
     platform: Platform,
@@ -93,10 +103,8 @@ def state_of(
     policy may count on as walltime. licences: how many of the platform's licences are such, and not accounts of limits;
     None all. more: see `new_state`.
     """
-    n = len(platform.licences) if licences is None else licences
-    pool = platform.is_pool
-    alone = replace(platform, licences=platform.licences[:n], copies=platform.copies[:n], hosts=platform.hosts[:, :n])
-    entry = Entry(alone, policy, pool)
+    alone = without_accounts(platform, len(platform.licences) if licences is None else licences)
+    entry = Entry(alone, policy, platform.is_pool)
     some = entry.take(jobs, platform, estimate)
     sizes = np.ascontiguousarray(some.columns["need"][:, 0])
     state = new_state(alone, policy, params, entry.room, sizes=sizes, **more)
