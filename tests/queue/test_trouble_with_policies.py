@@ -328,7 +328,8 @@ def test_a_planner_goes_on_from_the_disk_and_from_the_log_if_that_is_not_to_be_r
     live.configure("conservative")
     for _ in range(8):
         live.submit("-t", "1", "--wrap", "true")
-    live.submit("-t", "10", "-c", "4", "--wrap", "while [ ! -e go ]; do sleep 0.1; done")
+    runs = live.submit("-t", "10", "-c", "4", "--wrap", "while [ ! -e go ]; do sleep 0.1; done")
+    live.until(lambda: live.job(runs)["state"] == "RUNNING")  # so that no kill hits the pass that starts it
     waits = live.submit("-t", "10", "-c", "4", "--wrap", "true")
     kept = live.folder / "planner.kept"
     live.until(lambda: kept.exists() and live.job(waits)["promise_s"])
