@@ -18,7 +18,7 @@ from backfill.model.workload import SPREAD, Jobs, Labels, Workload
 from backfill.policies import TABLE
 from backfill.queue import planner as planner_module
 from backfill.queue.feed import FACTS, decisions
-from backfill.queue.planner import HOW, Planner, answer, load_policy, platform_of, table
+from backfill.queue.planner import HOW, Planner, answer, load_policy, machine, table
 from backfill.queue.rewind import load as load_planner
 from backfill.queue.rewind import save
 from backfill.worlds.simulated import simulate
@@ -110,7 +110,7 @@ def test_a_queue_on_a_virtual_clock_starts_every_job_when_the_simulation_does(na
     jobs = some_jobs(name, 280)  # more than the first State has room for
     policy, params = load(name)
     starts, passes = live(Planner(name, EPOCH), jobs)
-    schedule = simulate(workload_of(jobs), platform_of(RESOURCES), policy, params).schedule
+    schedule = simulate(workload_of(jobs), machine(RESOURCES), policy, params).schedule
     many = sum(len(done["preempts"]) for *_, done in passes)
     assert (many > 0) == policy.preempts == (schedule.runs is not None)
     for row, (number, *_) in enumerate(jobs):
@@ -182,7 +182,7 @@ running = {cpus = 12}
 """
 
 
-def machine(tmp_path, text):
+def cluster(tmp_path, text):
     (tmp_path / "cluster.toml").write_text(text)
     return Platform.read(tmp_path / "cluster.toml")
 
@@ -242,7 +242,7 @@ NODES = [name for name in POLICIES if name != URGENT and not load(name)[0].one_n
     ],
 )
 def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, text, some, tmp_path):
-    platform, (policy, params) = machine(tmp_path, text), load(name)
+    platform, (policy, params) = cluster(tmp_path, text), load(name)
     jobs = some(name, 150)
     workload = table([(number, {**FACTS, "submit": t, **facts}) for number, t, _, facts in jobs], platform)
     workload = workload.with_jobs(workload.jobs.replace(runtime=np.array([length for _, _, length, _ in jobs])))
@@ -447,7 +447,7 @@ def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(
 def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name, nodes, monkeypatch, tmp_path):
     if nodes and load(name)[0].one_node:
         return
-    platform = machine(tmp_path, CLUSTER) if nodes else None
+    platform = cluster(tmp_path, CLUSTER) if nodes else None
     how = {"foreign": 0.05} | ({"some_jobs": jobs_for_nodes, "node": "m1"} if nodes else {})
     with monkeypatch.context() as patch:
         patch.setattr(Planner, "_forget", lambda planner: None)

@@ -157,7 +157,7 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
     the policy planned with. So `simulate --overrun extend` starts each when it started, if only submits, ends,
     dependencies on ends, cancelled or changed jobs and changes of capacity happened. Raises InputError.
     """
-    from backfill.queue.planner import platform_of, table  # which load the core
+    from backfill.queue.planner import machine, table  # which load the core
 
     wanted = set(chosen)
     lives, capacity, policies = _lives(store, wanted)
@@ -170,7 +170,7 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
         arrays.setdefault(life.facts["array"], []).append(life.job)
     begun = min(life.told for life in some)
     first = [resources for t, resources in capacity if t <= begun][-1:] or [capacity[0][1]]
-    platform = platform_of(first[0])
+    platform = machine(first[0])
     names = platform.resources
     left_out: dict[str, int] = {}
     submit, runtime, after = [], [], []

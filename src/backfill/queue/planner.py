@@ -79,7 +79,16 @@ ANEW = "the queue runs a preempted job anew from its beginning"
 Decisions = dict[str, Any]
 
 
-def platform_of(resources: dict[str, int]) -> Platform:
+def platform_of(epoch: Facts) -> Platform:
+    """The platform of an epoch: that of the file which the queue was given, else one node with its resources."""
+    if epoch.get("platform"):
+        from backfill.model.platform_file import parse_platform  # pydantic is for those who have a file
+
+        return parse_platform("the platform of the queue", epoch["platform"])
+    return machine(epoch["resources"])
+
+
+def machine(resources: dict[str, int]) -> Platform:
     """One node with these resources, cpus first; what is none of RESOURCES is a licence."""
     names = ("cpus", *(name for name in resources if name != "cpus"))
     return Platform(
@@ -100,7 +109,7 @@ class Planner:
         self, text: str, epoch: dict[str, Any], platform: Platform | None = None, preempts: Sequence[str] = LOCAL
     ) -> None:
         """platform: by default a machine of one node. preempts: how jobs can be preempted there, some of HOW."""
-        self.platform = platform or platform_of(epoch["resources"])
+        self.platform = platform or platform_of(epoch)
         self.policy, params = load_policy(text, self.platform, preempts)
         self._preempts = preempts
         self._values = self.policy.values(params)
@@ -467,7 +476,7 @@ def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[
         policy, params = load(text)
     if policy.preempts:
         _check_preempts(policy, params, preempts)
-    platform = platform or platform_of({"cpus": 2})
+    platform = platform or machine({"cpus": 2})
     check_kind(policy, platform, platform.is_pool and not platform.limits)
     check_processors(policy, platform, platform.capacity)
     return policy, params

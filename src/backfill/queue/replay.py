@@ -163,7 +163,7 @@ def workload(one: Epoch) -> tuple[Workload, dict[int, Life]]:
         job: life for job, life in known.items() if life.waits and life.starts and len(life.ends) == len(life.starts)
     }
     facts = [(job, {**life.facts, "submit": life.waits[0]}) for job, life in found.items()]
-    log = table(facts, platform_of(one.facts["resources"]))
+    log = table(facts, platform_of(one.facts))
     runtime = np.array([life.ends[-1] - life.starts[-1] for life in found.values()], np.int64)
     return replace(log.with_jobs(log.jobs.replace(runtime=runtime)), name="queue"), found
 
@@ -173,7 +173,7 @@ def _check_simulated(one: Epoch, number: int, result: Check) -> None:
     if not len(log):
         return
     policy, params = load_policy(one.facts["policy"])
-    platform = platform_of(one.facts["resources"])
+    platform = platform_of(one.facts)
     schedule = simulate(log, platform, policy, params, Options(overrun="extend")).schedule
     for row, (job, life) in enumerate(found.items()):
         result.simulated_jobs += 1
