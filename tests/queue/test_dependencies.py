@@ -6,6 +6,7 @@ import pytest
 
 from backfill.queue import commands
 from backfill.queue.book import Book, Event
+from backfill.queue.nodes import MACHINE, Nodes
 
 TASKS = 3
 
@@ -14,7 +15,7 @@ class Queue:
     """A book, and those jobs that are over; each job starts and ends when it is told to."""
 
     def __init__(self):
-        self.book, self.over = Book(capacity={"cpus": 8}), {}
+        self.book, self.over = Book(nodes=Nodes({MACHINE: {"cpus": 8}})), {}
 
     def find(self, number):
         return self.book.jobs.get(number) or self.over.get(number)

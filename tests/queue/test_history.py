@@ -35,7 +35,7 @@ def lived(folder, policy, seed, jobs=60, cancel=False, capacity=False, dies=0):
         if cancel and chance.random() < 0.1:
             queue.request(do="cancel", ids=[chance.choice(numbers)])
         if capacity and chance.random() < 0.1:
-            queue.engine.set_capacity({**queue.resources, "matlab": chance.choice([1, 2])})
+            queue.engine.set_capacity("machine", {**queue.resources, "matlab": chance.choice([1, 2])})
             queue.flush()
     queue.drain()
     return queue

@@ -140,7 +140,7 @@ class History:
                 if job.state == "ENDING":
                     self.ends[job.id, job.attempt] = self.clock.t + SECOND
         elif what == "capacity":
-            engine.set_capacity({"cpus": 4, "matlab": chance.choice([2, 2, 3])})
+            engine.set_capacity("machine", {"cpus": 4, "matlab": chance.choice([2, 2, 3])})
         elif what == "restart":
             self.clock.t += chance.choice([1, 400]) * SECOND
             self.start()

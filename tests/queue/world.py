@@ -262,7 +262,7 @@ class Planner:
     def change(self, job, to):
         self.facts[job] = self.facts[job] | to
 
-    def capacity_(self, resources):
+    def capacity_(self, resources, place="machine"):
         self.capacity = resources
 
 
@@ -472,7 +472,7 @@ class World:
         elif what == "switch":
             engine.switch("fake", "1", "switched")
         elif what == "capacity":  # copies of a licence that others take
-            engine.set_capacity({**CAPACITY["resources"], "matlab": random.choice([0, 1, 2, 2])})
+            engine.set_capacity("machine", {**CAPACITY["resources"], "matlab": random.choice([0, 1, 2, 2])})
         self.flush()
 
     def step_clock(self):
@@ -503,7 +503,8 @@ class World:
         stored = self.store.tokens()
         assert self.acknowledged <= stored, f"{self.acknowledged - stored} were acknowledged and are lost"
         assert not (self.refused - self.acknowledged) & stored, "a job was refused and is there"
-        assert all(amount >= 0 for name, amount in self.engine.book.free().items() if name != "matlab")
+        book = self.engine.book
+        assert all(there >= book.held.get(name, 0) for name, there in book.capacity.items() if name != "matlab")
         if not self.greedy:
             assert not [note for note in self.notes if "other decisions" in note], self.notes
             self.check_planner()
@@ -529,7 +530,7 @@ class World:
             self.survive(self.step)
             self.check()
         self.store.full, self.greed = False, 0.0
-        self.survive(lambda: (self.engine.set_capacity(CAPACITY["resources"]), self.flush()))
+        self.survive(lambda: (self.engine.set_capacity("machine", CAPACITY["resources"]), self.flush()))
         self.crash_at = self.store.sync_fails = ""
         for token, request in [*self.open.items()]:
             self.survive(lambda token=token, request=request: (self.submit(token, request), self.flush()))

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any
 
+from backfill.queue.nodes import MACHINE, Amounts, Free, Nodes, Placement
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 from backfill.queue.words import WHOLE
 
@@ -17,6 +18,7 @@ Facts = dict[str, Any]
 ONE_FAILED = f"afternotok{WHOLE}"  # all its tasks over, one of them not COMPLETED
 FEW = 100  # jobs that wait for the same, of which all is written down at once when that is decided
 REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run again
+FOREIGN = "foreign-start"  # why a promise was broken: somebody else started a job
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
 
 
@@ -87,6 +89,8 @@ class Job:
     spawned: int | None = None
     processes: Facts = field(default_factory=dict)  # of the attempt, once they were seen
     end: int | None = None
+    nodes: list[list[Any]] = field(default_factory=list)  # where its attempt runs, see nodes.Placement
+    due_nodes: list[list[Any]] = field(default_factory=list)  # where it is due
     cpu_ids: list[int] = field(default_factory=list)
     gpu_ids: list[int] = field(default_factory=list)
     cause: str = ""  # why it is being ended
@@ -160,13 +164,13 @@ def each_job(
 
 @dataclass
 class Book:
-    """The jobs that are not over, what the machine has, and what of it is held."""
+    """The jobs that are not over, what the nodes have, and what of it is held."""
 
     jobs: dict[int, Job] = field(default_factory=dict)
-    capacity: dict[str, int] = field(default_factory=dict)
+    platform: str = ""  # the text of the platform file; none of a machine of one node
+    nodes: Nodes = field(default_factory=lambda: Nodes({}))
     cpu_ids: list[int] = field(default_factory=list)  # those that jobs may have
     gpu_ids: list[int] = field(default_factory=list)
-    held: dict[str, int] = field(default_factory=dict)
     holding: set[int] = field(default_factory=set)  # jobs whose attempts hold something
     busy_cpus: Counter[int] = field(default_factory=Counter)  # holders of each; two only after a restore
     busy_gpus: Counter[int] = field(default_factory=Counter)
@@ -196,35 +200,57 @@ class Book:
     yielding: set[int] = field(default_factory=set)  # jobs whose attempts make way
     due: set[int] = field(default_factory=set)  # jobs that start when what they need is free
 
-    def free(self) -> dict[str, int]:
-        """What nobody holds; below 0 where capacity was taken away from what runs."""
-        return {name: amount - self.held.get(name, 0) for name, amount in self.capacity.items()}
+    @property
+    def capacity(self) -> Amounts:
+        """How much there is of each resource and licence in all."""
+        return self.nodes.capacity
 
-    def fits(self, job: Job, free: Mapping[str, int] | None = None) -> bool:
-        """Whether what a job needs is free. free: as `free` returned it, if somebody has asked already."""
-        free = self.free() if free is None else free
-        return all(amount <= free.get(name, 0) for name, amount in job.need.items() if amount)
+    @property
+    def held(self) -> Amounts:
+        """How much of it jobs hold."""
+        return self.nodes.held_in_all
 
-    def free_for_policy(self) -> dict[str, int]:
+    def parts(self, job: Job) -> list[tuple[str, str, int]]:
+        """What a job holds, or would hold, on its nodes; see Nodes.parts."""
+        return [*self.nodes.parts(job.need, job.nodes)]
+
+    def placed(self, job: Job, nodes: Placement | None) -> list[list[Any]]:
+        """Where a job is started; None: on the node of a queue that has one node."""
+        if nodes is None:
+            (name,) = self.nodes.names
+            return [[name, job.tasks]]
+        return [[*each] for each in nodes]
+
+    def might_fit(self, job: Job) -> bool:
+        """Whether so much of everything is free as a job needs; among nodes perhaps nowhere together."""
+        here = self.nodes.parts(job.need, [[MACHINE, job.tasks]])
+        there, held = self.capacity, self.held
+        return all(amount <= there.get(name, 0) - held.get(name, 0) for _, name, amount in here)
+
+    def fits(self, job: Job, nodes: Placement) -> bool:
+        """Whether what a job needs is free there."""
+        return self.nodes.free().holds(self.nodes.parts(job.need, nodes))
+
+    def free_for_policy(self) -> Free:
         """What is free as the policy sees it: attempts that make way hold nothing, and jobs that are due what they
         need. Once the former are over, the latter have it."""
-        free = self.free()
-        for numbers, sign in ((self.yielding, 1), (self.due, -1)):
-            for number in numbers:
-                for name, amount in self.jobs[number].need.items():
-                    free[name] = free.get(name, 0) + sign * amount
+        free = self.nodes.free()
+        for number in self.yielding:
+            free.take(self.parts(self.jobs[number]), -1)
+        for number in self.due:
+            job = self.jobs[number]
+            free.take(self.nodes.parts(job.need, job.due_nodes))
         return free
 
-    def will_fit(self, job: Job) -> bool:
-        """Whether what a job needs is free once all that makes way is over."""
-        free = self.free_for_policy() if self.yielding or self.due else self.free()
-        return all(amount <= free.get(name, 0) for name, amount in job.need.items() if amount)
+    def will_fit(self, job: Job, nodes: Placement) -> bool:
+        """Whether what a job needs is free there once all that makes way is over."""
+        return self.free_for_policy().holds(self.nodes.parts(job.need, nodes))
 
     def placement(self, job: Job) -> tuple[list[int], list[int]]:
-        """The cpus and the gpus that a job would get: the lowest free ones."""
+        """The cpus and the gpus that a job would get on this machine: the lowest free ones."""
         cpus = [one for one in self.cpu_ids if not self.busy_cpus[one]]
         gpus = [one for one in self.gpu_ids if not self.busy_gpus[one]]
-        return cpus[: job.need.get("cpus", 0)], gpus[: job.need.get("gpus", 0)]
+        return cpus[: job.tasks * job.need.get("cpus", 0)], gpus[: job.tasks * job.need.get("gpus", 0)]
 
     def apply(self, events: Iterable[Event]) -> None:
         """Enter what happened."""
@@ -236,6 +262,8 @@ class Book:
                 self.begin_array(event.data, 0)
             elif event.kind == "capacity":
                 self._set_capacity(event)
+            elif event.kind == "node":
+                self._set_node(event)
             elif event.kind == "epoch":
                 self._begin_epoch(event)
             elif event.kind == "pass":
@@ -278,11 +306,21 @@ class Book:
         del self.troubles[:-1000]
 
     def _set_capacity(self, event: Event) -> None:
-        data = event.data
-        if any(amount < self.capacity.get(name, 0) for name, amount in data["resources"].items()):
+        """What all nodes have: those of a platform, or the machine of one node."""
+        data, before = event.data, self.capacity
+        self.platform = data.get("platform", "")
+        self.nodes = Nodes(data["nodes"] if "nodes" in data else {MACHINE: data["resources"]})
+        for number in self.holding:
+            self.nodes.take(self.parts(self.jobs[number]))
+        if any(self.capacity.get(name, 0) < amount for name, amount in before.items()):
             self._trouble(event.t, "capacity-lowered")
-        self.capacity = dict(data["resources"])
         self.cpu_ids, self.gpu_ids = list(data["cpu_ids"]), list(data["gpu_ids"])
+
+    def _set_node(self, event: Event) -> None:
+        """A node, or what there is of floating licences, has changed."""
+        data = event.data
+        if self.nodes.set(data["node"], data["resources"], data.get("reason", "")):
+            self._trouble(event.t, "capacity-lowered")
 
     def _begin_epoch(self, event: Event) -> None:
         if event.data["why"] == "switched":
@@ -308,6 +346,8 @@ class Book:
         if kind in ("submit", "adopted"):
             self._enter(event)
             return
+        if kind == "began" and "job" in data:
+            self._enter(event)
         job = self.jobs[event.job]
         for waiting, on, met, _ in self.undecided:  # an end is that of a job that knows what was decided before
             if [waiting, on] in job.after:
@@ -326,6 +366,8 @@ class Book:
                 numbers.add(job.id)
             else:
                 numbers.discard(job.id)
+        if job.due is None:
+            job.due_nodes = []
 
     def _count_active(self, job: Job) -> None:
         """A task of an array with a throttle waits or runs, or does so no more: then the next one may."""
@@ -353,13 +395,17 @@ class Book:
                 self._give_back(known)
             self._forget(known)
         facts = event.data["job"]
-        own = {name: list(facts.get(name, ())) for name in ("after", "cpu_ids", "gpu_ids")}  # the event stays as it is
+        lists = ("after", "nodes", "due_nodes", "cpu_ids", "gpu_ids")
+        own = {name: list(facts.get(name, ())) for name in lists}  # the event stays as it is
         job = Job(**{**facts, **own, "id": event.job})
         job.state = after(state, event.kind)
         if event.kind == "submit":
             job.submit = event.t
             self.fresh[job.token] = job.id
+        elif event.kind == "began":
+            job.submit = job.submit or event.t
         else:
+            job.nodes = job.nodes or self.placed(job, None)
             self._take(job)
             self._begin(job)
         self.jobs[job.id] = job
@@ -395,18 +441,16 @@ class Book:
 
     def _take(self, job: Job) -> None:
         self.holding.add(job.id)
-        for name, amount in job.need.items():
-            self.held[name] = self.held.get(name, 0) + amount
+        self.nodes.take(self.parts(job))
         self.busy_cpus.update(job.cpu_ids)
         self.busy_gpus.update(job.gpu_ids)
 
     def _give_back(self, job: Job) -> None:
         self.holding.discard(job.id)
-        for name, amount in job.need.items():
-            self.held[name] -= amount
+        self.nodes.take(self.parts(job), -1)
         self.busy_cpus.subtract(job.cpu_ids)
         self.busy_gpus.subtract(job.gpu_ids)
-        job.cpu_ids, job.gpu_ids = [], []
+        job.cpu_ids, job.gpu_ids, job.nodes = [], [], []
         job.suspended = False
 
     def _suspend(self, job: Job, event: Event) -> None:
@@ -453,6 +497,7 @@ class Book:
 
     def _due(self, job: Job, event: Event) -> None:
         job.waits, job.due, job.why = False, event.data["start"], event.data["why"]
+        job.due_nodes = self.placed(job, event.data.get("nodes"))
 
     def _withdrawn(self, job: Job, event: Event) -> None:
         job.due = None
@@ -482,8 +527,15 @@ class Book:
         job.spawned = job.end = job.exit = job.signal = None
         job.processes = {}
         job.cpu_ids, job.gpu_ids = list(data["cpu_ids"]), list(data["gpu_ids"])
+        job.nodes, job.due_nodes = self.placed(job, data.get("nodes")), []
         self._take(job)
         self._begin(job)
+
+    def _began(self, job: Job, event: Event) -> None:
+        """A job runs that the policy did not start: an administrator, or the pool itself, did."""
+        self._start(job, event)
+        job.spawned = event.t
+        self._trouble(event.t, FOREIGN)
 
     def _spawned(self, job: Job, event: Event) -> None:
         job.spawned, job.failures, job.withdrawn = event.t, 0, 0
@@ -518,7 +570,9 @@ class Book:
         if held:
             if data.get("ended", event.t) > (job.start or 0) + job.walltime + job.grace:
                 self._trouble(event.t, "overrun-kill-late")
+            ran_on = job.nodes
             self._give_back(job)
+            job.nodes = ran_on
         job.end, job.waits, job.reason = data.get("ended", event.t), False, data.get("reason", "")
         job.due, job.yields = None, False
         for name in ("exit", "signal", "maxrss", "cpu"):

@@ -32,6 +32,7 @@ from backfill.queue.launcher import LocalLauncher, files
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
 from backfill.queue.neighbours import announce
+from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.notices import note
 from backfill.queue.recovery import WitnessWriter, is_behind, last_number, over_line, recover
 from backfill.queue.schema import Refused
@@ -336,9 +337,10 @@ class Daemon:
                 note(f"licence {licence.name}: {licence.problem}")
                 return
             self.engine.most[licence.name] = licence.copies - licence.margin
-            if self.engine.book.capacity[licence.name] != licence.ours:
-                self.engine.set_capacity({**self.engine.book.capacity, licence.name: licence.ours})
-                self.poke()
+            book = self.engine.book
+            place = FLOATING if book.platform else MACHINE
+            self.engine.set_capacity(place, {**book.nodes.there[place], licence.name: licence.ours})
+            self.poke()
 
         await keep_asking(licence, held, told, asyncio.sleep)
 
@@ -453,7 +455,7 @@ class Daemon:
         if job.state != PENDING or job.due is not None:
             facts = {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
             book = self.engine.book
-            behind = self.engine.behind(job) if job.due is not None else []
+            behind = self.engine.behind(job, job.due_nodes) if job.due is not None else []
             return facts | {"for": job.preempted_for if job.cause == PREEMPT else 0,
                             "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
         asked = {"what": "explain", "id": job.id, "reason": told["reason"]}
@@ -501,7 +503,7 @@ class Daemon:
             if number in book.jobs:
                 base.append(feed.basis(book.jobs[number]))
             yield
-        epoch = {"policy": policy, "resources": book.capacity, "now": self.clock.now(), "base": base}
+        epoch = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
         asked = {"what": "switch", "policy": policy, "epoch": epoch}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None

@@ -4,11 +4,13 @@ Nothing here asks the code that wrote the log: what was promised (docs/reference
 events alone.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from backfill.queue import witness
 from backfill.queue.book import Event, Facts, whole
+from backfill.queue.nodes import FLOATING, MACHINE, Nodes
 from backfill.queue.store import Store, StoreError
 
 SHOWN = 20  # problems of one kind
@@ -50,7 +52,7 @@ def judge(log: Iterable[Event]) -> list[str]:
     runs: dict[int, int] = {}  # attempts that may have run
     preempted: set[int] = set()  # by the policy, while they run
     spawned: set[int] = set()  # seen running
-    there: Facts = {}
+    nodes = Nodes({})
     last = 0
     for event in log:
         number, kind, data = event.job, event.kind, event.data
@@ -58,7 +60,9 @@ def judge(log: Iterable[Event]) -> list[str]:
             wrong.append(f"event {event.seq} is dated before the one before it")
         last = event.t
         if kind == "capacity":
-            there = data
+            nodes = Nodes(data["nodes"] if "nodes" in data else {MACHINE: data["resources"]})
+        elif kind == "node":
+            nodes.set(data["node"], data["resources"])
         elif kind in ("submit", "adopted"):
             jobs[number] = whole(data["job"])
         elif kind == "edit":
@@ -66,9 +70,11 @@ def judge(log: Iterable[Event]) -> list[str]:
         if kind == "adopted" and number in running:  # the log has lost how the attempt before this one ended
             del running[number]
             runs[number] -= 1
-        if kind == "start" or kind == "adopted":
-            facts = data if kind == "start" else data["job"]
-            wrong += _begins(event, facts, jobs, running, there if kind == "start" else {})
+        if kind == "began" and "job" in data:
+            jobs[number] = whole(data["job"])
+        if kind in ("start", "adopted", "began"):
+            facts = data["job"] if kind == "adopted" else data
+            wrong += _begins(event, facts, jobs, running, nodes)
             running[number] = facts
             runs[number] = runs.get(number, 0) + 1
             if runs[number] > 1 and not jobs[number]["requeue"]:
@@ -91,21 +97,29 @@ def judge(log: Iterable[Event]) -> list[str]:
     return wrong
 
 
-def _begins(event: Event, facts: Facts, jobs: dict[int, Facts], running: dict[int, Facts], there: Facts) -> list[str]:
-    """What is wrong with a start beside all that runs. there: what the machine has; empty for an adopted job, which
-    nobody decides to start."""
-    wrong, need = [], jobs[event.job]["need"]
+def _begins(event: Event, facts: Facts, jobs: dict[int, Facts], running: dict[int, Facts], nodes: Nodes) -> list[str]:
+    """What is wrong with a start beside all that runs. One that was not decided here (`adopted`, `began`) may be
+    beyond what there is."""
+    wrong = []
     if event.job in running:
         wrong.append(f"job {event.job} is started at event {event.seq} while it runs")
-    for name, amount in need.items() if there else ():
-        held = amount + sum(jobs[other]["need"].get(name, 0) for other in running)
-        if amount and held > there["resources"].get(name, 0):
-            wrong.append(
-                f"{held} {name} are held from event {event.seq} on; there are {there['resources'].get(name, 0)}"
-            )
+    if event.kind != "start":
+        return wrong
+    held: Counter[tuple[str, str]] = Counter()
+    for other, its in ((event.job, facts), *running.items()):
+        need, tasks = jobs[other]["need"], jobs[other]["tasks"]
+        for place, name, amount in nodes.parts(need, its.get("nodes") or [[MACHINE, tasks]]):
+            held[place, name] += amount
+    for place, name, _ in nodes.parts(
+        jobs[event.job]["need"], facts.get("nodes") or [[MACHINE, jobs[event.job]["tasks"]]]
+    ):
+        there = nodes.there.get(place, {}).get(name, 0)
+        if held[place, name] > there:
+            where = "" if place in (MACHINE, FLOATING) else f" of node {place}"
+            wrong.append(f"{held[place, name]} {name}{where} are held from event {event.seq} on; there are {there}")
     for ids in ("cpu_ids", "gpu_ids"):
         used = {one for other in running.values() for one in other[ids]}
-        if there and used & {*facts[ids]}:
+        if used & {*facts[ids]}:
             wrong.append(f"{ids} {sorted(used & {*facts[ids]})} are given twice at event {event.seq}")
     return wrong
 

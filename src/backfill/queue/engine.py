@@ -19,9 +19,10 @@ from typing import Protocol
 
 from backfill.queue import commands, feed, schema
 from backfill.queue.attempts import Verdict
-from backfill.queue.book import PREEMPT, REQUEUE, Event, Facts, Job, Task
+from backfill.queue.book import FOREIGN, PREEMPT, REQUEUE, Event, Facts, Job, Task
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.ends import end_of, made_way
+from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
 from backfill.queue.states import CANCELLED, ENDING, FAILED, HOLDING, NODE_FAIL, PENDING, STARTING
 from backfill.queue.store import Store, StoreError, StoreLost
@@ -162,10 +163,11 @@ class Engine:
         facts = {"trouble": "daemon-down", **self.clock.facts, "skew": self._skew(), "last_job": self.book.last_job}
         self._happen(Event("up", 0, facts))
         book = self.book
-        if {"resources": book.capacity, "cpu_ids": book.cpu_ids, "gpu_ids": book.gpu_ids} != capacity:
+        if self._differs(capacity):
             self._happen(Event("capacity", 0, capacity))
         epoch = book.epoch
-        same = epoch and epoch["program"] == program and epoch["resources"].keys() == capacity["resources"].keys()
+        same = epoch and epoch["program"] == program and epoch.get("platform", "") == book.platform
+        same = same and (book.platform or epoch["resources"].keys() == capacity["resources"].keys())
         if not epoch or epoch.get("configured", epoch["asked"]) != policy:
             self.switch(policy, program, "switched" if epoch else "first")
         elif not same:
@@ -190,11 +192,19 @@ class Engine:
         epoch = self.book.epoch
         self.switch(epoch["policy"], epoch["program"], why, epoch["asked"])
 
-    def set_capacity(self, resources: dict[str, int]) -> None:
-        """The machine has more or less of something, of cpus for instance, or of a licence."""
-        now = {"resources": resources, "cpu_ids": self.book.cpu_ids, "gpu_ids": self.book.gpu_ids}
-        if resources != self.book.capacity:
-            self._happen(Event("capacity", 0, now))
+    def _differs(self, capacity: Facts) -> bool:
+        """Whether the machine has something else than in the book."""
+        book = self.book
+        if "platform" in capacity or book.platform:
+            return bool(capacity.get("platform", "") != book.platform)
+        return {"resources": book.capacity, "cpu_ids": book.cpu_ids, "gpu_ids": book.gpu_ids} != capacity
+
+    def set_capacity(self, place: str, resources: dict[str, int], reason: str = "") -> None:
+        """A node has more or less of something, of cpus for instance, or of a licence; see Nodes for places."""
+        nodes = self.book.nodes
+        if resources != nodes.there.get(place) or reason != nodes.reasons.get(place, ""):
+            facts: Facts = {"node": place, "resources": resources}
+            self._happen(Event("node", 0, facts | ({"reason": reason} if reason else {})))
 
     def request(self, message: Facts, reply: Reply) -> None:
         """What a client asks for; it is answered when what follows from it is on the disk."""
@@ -366,6 +376,16 @@ class Engine:
         if not self._wanted:
             self._again("adopted")
 
+    def began(self, number: int, nodes: Placement, since: int, job: Facts | None = None) -> None:
+        """A job runs that the policy has not started: an administrator, or the pool, started it. job: the facts of one
+        that nobody has known."""
+        known = self.book.jobs.get(number)
+        if known is not None and known.state != PENDING:
+            return
+        facts: Facts = {"attempt": known.attempt + 1 if known else 1, "start": since, "why": FOREIGN}
+        facts |= {"nodes": [[*each] for each in nodes], "cpu_ids": [], "gpu_ids": []}
+        self._happen(Event("began", number, facts | ({} if job is None else {"job": job})))
+
     def ended_before(self, number: int, attempt: int, end: Facts) -> None:
         """Enter an end that the witness has and the log has lost, of a job that waited or of an attempt."""
         job = self.book.jobs.get(number)
@@ -385,11 +405,12 @@ class Engine:
             if then.decided == now:
                 continue
             if number == len(self._history) and not then.decided:
-                for job, why, *by in now:  # the daemon ended before it could write them down
-                    if by:
-                        self._preempt(job, *by)
+                for job, why, *more in now:  # the daemon ended before it could write them down
+                    if why == PREEMPT:
+                        self._preempt(job, *more)
                     else:
-                        self._happen(Event("declined", 0, {"job": job, "why": why}))
+                        where = {"nodes": more[0]} if more else {}
+                        self._happen(Event("declined", 0, {"job": job, "why": why, **where}))
                 continue
             self.notes.append(f"pass {number} since the epoch gave other decisions when it was repeated")
             self.ready = False
@@ -407,25 +428,33 @@ class Engine:
         self._take_plan(answer)
         for number, by in answer["preempts"]:
             self._preempt(number, by)
-        for number, why in answer["starts"]:
-            job = self.book.jobs.get(number)
-            late = self.book.paused or number in self._disturbed  # something has happened since the policy was asked
-            if late or job is None or not job.waits or not self.book.will_fit(job):
-                self._happen(Event("declined", 0, {"job": number, "why": why}))
-            elif self._start(job, now, why):
+        for number, why, *where in answer["starts"]:
+            job, book = self.book.jobs.get(number), self.book
+            facts: Facts = {"why": why} | ({"nodes": where[0]} if where else {})
+            late = book.paused or number in self._disturbed  # something has happened since the policy was asked
+            if late or job is None or not job.waits or not book.will_fit(job, book.placed(job, facts.get("nodes"))):
+                self._happen(Event("declined", 0, {"job": number, **facts}))
+            elif self._start(job, now, facts):
                 pass
-            elif self.book.yielding:
-                self._happen(Event("due", number, {"start": now, "why": why, "behind": self.behind(job)}))
+            elif book.yielding:
+                behind = self.behind(job, book.placed(job, facts.get("nodes")))
+                self._happen(Event("due", number, {"start": now, **facts, "behind": behind}))
             else:
-                self._happen(Event("declined", 0, {"job": number, "why": why}))
+                self._happen(Event("declined", 0, {"job": number, **facts}))
 
-    def _start(self, job: Job, start: int, why: str) -> bool:
-        """Start a job, if what it needs is free; this is the book's own judgement, which no policy takes part in."""
-        cpus, gpus = self.book.placement(job)
-        enough = len(cpus) == job.need.get("cpus", 0) and len(gpus) == job.need.get("gpus", 0)
-        if job.state != PENDING or not enough or not self.book.fits(job):
+    def _start(self, job: Job, start: int, how: Facts) -> bool:
+        """Start a job, if what it needs is free there; this is the book's own judgement, in which no policy takes part.
+
+        how: why, and on which nodes, if there are several.
+        """
+        book = self.book
+        if job.state != PENDING or not book.fits(job, book.placed(job, how.get("nodes"))):
             return False
-        facts: Facts = {"attempt": job.attempt + 1, "start": start, "why": why, "cpu_ids": cpus, "gpu_ids": gpus}
+        facts: Facts = {"attempt": job.attempt + 1, "start": start, **how, "cpu_ids": [], "gpu_ids": []}
+        if book.cpu_ids:
+            facts["cpu_ids"], facts["gpu_ids"] = cpus, gpus = book.placement(job)
+            if [len(cpus), len(gpus)] != [job.tasks * job.need.get(name, 0) for name in ("cpus", "gpus")]:
+                return False
         if job.due is not None:
             facts["due"] = job.due
         if job.promise is not None and start > job.promise + SECOND:
@@ -444,10 +473,12 @@ class Engine:
         leaves = {"leaves": True} if job.cause == "cancel" else {}
         self._happen(Event("preempt", number, {"for": by, **leaves}))
 
-    def behind(self, job: Job) -> list[int]:
-        """The jobs that hold something of what a job needs, and make way."""
-        some = (self.book.jobs[number] for number in sorted(self.book.yielding))
-        return [one.id for one in some if any(one.need.get(name) for name, amount in job.need.items() if amount)]
+    def behind(self, job: Job, nodes: Placement) -> list[int]:
+        """The jobs that hold something of what a job needs there, and make way."""
+        book = self.book
+        wanted = {(place, name) for place, name, _ in book.nodes.parts(job.need, nodes)}
+        some = (book.jobs[number] for number in sorted(book.yielding))
+        return [one.id for one in some if any((place, name) in wanted for place, name, _ in book.parts(one))]
 
     def failed(self, why: str, blame: bool = True) -> None:
         """The planner is gone: make it anew. blame: its policy is at fault; if that happens twice at the same pass,
@@ -673,8 +704,7 @@ class Engine:
     def _begin_epoch(self) -> None:
         """An epoch begins: the open jobs are all that its planner will know."""
         if self._wanted and self.asked is None:
-            facts = {**self._wanted, "resources": self.book.capacity, "now": self._now(), "base": feed.base(self.book)}
-            self._happen(Event("epoch", 0, facts))
+            self._happen(Event("epoch", 0, {**self._wanted, **feed.begins_with(self.book), "now": self._now()}))
             self._wanted = {}
             self.ready = False
         elif self._may_compact():
@@ -689,10 +719,11 @@ class Engine:
         due = sorted((book.jobs[number] for number in book.due), key=lambda job: (job.due or 0, job.id))
         for job in reversed(due):
             free = book.free_for_policy()
-            if any(amount and free.get(name, 0) < 0 for name, amount in job.need.items()):
+            if any(free.of(place, name) < 0 for place, name, _ in book.nodes.parts(job.need, job.due_nodes)):
                 self._happen(Event("withdrawn", job.id))
         for job in due:
-            if job.due is not None and not self._start(job, self._now(), job.why) and not book.yielding:
+            how = {"why": job.why, "nodes": job.due_nodes} if book.platform else {"why": job.why}
+            if job.due is not None and not self._start(job, self._now(), how) and not book.yielding:
                 self._happen(Event("withdrawn", job.id))
 
     def _may_compact(self) -> bool:

@@ -5,11 +5,11 @@ pass, decides what the one before it decided; that is how it is made anew.
 
 submit job facts       a job is known
 wait job               it is in the queue of the policy from now on
-began job since why    it runs since then, and another planner or somebody else started it
+began job since why nodes   it runs since then, and another planner or somebody else started it
 gone job how           it is in the queue no more, or runs no more
 over job               it is never told of again
 change job facts       its walltime or priority is another one; one that needs something else is submitted anew
-capacity resources     what the machine has
+capacity resources place    what the machine has, or a node, or how many copies there are of floating licences
 
 What the policy did itself it is not told: it has started a job that is due, and a job that it preempted is in its queue
 again, whatever becomes of the attempt that makes way.
@@ -31,7 +31,7 @@ FACTS = {
         "tasks", "spread", "site", "constraint", "partition", "qos",
     )
 }  # fmt: skip
-BASIC = (*FACTS, "submit", "why")
+BASIC = (*FACTS, "submit", "why", "nodes")
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
 
 
@@ -65,8 +65,24 @@ def messages(event: Event) -> Iterator[Message]:
             yield ["submit", job, data["told"]]
         elif not data.get("leaves"):
             yield ["change", job, {name: value for name, value in data["to"].items() if name in FACTS}]
+    elif kind == "began":
+        if "job" in data:
+            yield ["submit", job, told(data["job"])]
+        yield ["began", job, data["start"], data["why"], data["nodes"]]
     elif kind == "capacity":
         yield ["capacity", data["resources"]]
+    elif kind == "node":
+        yield ["capacity", data["resources"], data["node"]]
+
+
+def begins_with(book: Book, jobs: list[list[Any]] | None = None) -> Facts:
+    """What an epoch begins with: the machine, what its nodes have by now where that is not what the platform states,
+    and the open jobs. jobs: these, if `base` has been made already."""
+    nodes, found = book.nodes, {"resources": dict(book.capacity), "base": base(book) if jobs is None else jobs}
+    if book.platform:
+        changed = {place: there for place, there in nodes.there.items() if there != nodes.stated.get(place)}
+        found |= {"platform": book.platform, "nodes": changed}
+    return found
 
 
 def base(book: Book) -> list[list[Any]]:
@@ -76,18 +92,22 @@ def base(book: Book) -> list[list[Any]]:
 
 
 def basis(job: Job) -> list[Any]:
-    """A job with which an epoch begins: its facts with its submit (and why it started), and its start if it runs, else
-    None."""
-    facts = {name: value for name in BASIC if (value := getattr(job, name)) != FACTS.get(name, "")}
+    """A job with which an epoch begins: its facts with its submit (and why it started, and where), and its start if it
+    runs, else None."""
+    facts = {name: value for name in BASIC if (value := getattr(job, name)) not in (FACTS.get(name, ""), [])}
     return [job.id, facts, job.start if job.state in HOLDING else None]
 
 
-def begun(base: Iterable[list[Any]]) -> list[Message]:
-    """The messages for a new planner about the jobs with which its epoch begins; runs in the order of their starts."""
-    running = sorted((start, job, facts.get("why", "")) for job, facts, start in base if start is not None)
+def begun(epoch: Facts) -> list[Message]:
+    """The messages for a new planner about that with which its epoch begins; runs in the order of their starts."""
+    base = epoch["base"]
+    running = sorted(
+        (start, job, facts.get("why", ""), facts.get("nodes", [])) for job, facts, start in base if start is not None
+    )
     return [
+        *(["capacity", there, place] for place, there in epoch.get("nodes", {}).items()),
         *(["submit", job, facts] for job, facts, _ in base),
-        *(["began", job, start, why] for start, job, why in running),
+        *(["began", job, start, *about] for start, job, *about in running),
     ]
 
 
@@ -101,7 +121,8 @@ class Pass:
 
 
 def decisions(answer: Facts) -> list[list[Any]]:
-    """What a planner decided: [job, PREEMPT, for which job] of each preemption, [job, why] of each start."""
+    """What a planner decided: [job, PREEMPT, for which job] of each preemption; [job, why] of each start, and among
+    nodes its placement."""
     return [*([job, PREEMPT, by] for job, by, *_ in answer["preempts"]), *answer["starts"]]
 
 
@@ -117,11 +138,11 @@ def passes(events: Iterable[Event], behind: bool = False) -> tuple[list[Pass], l
             found.append(Pass(event.data["now"], said))
             said = []
         else:
-            if event.kind == "due" or (event.kind == "start" and "due" not in event.data):
-                found[-1].decided.append([event.job, event.data["why"]])
-            elif event.kind == "declined":
-                found[-1].decided.append([event.data["job"], event.data["why"]])
+            data = event.data
+            if event.kind in ("due", "declined") or (event.kind == "start" and "due" not in data):
+                where = [data["nodes"]] if "nodes" in data else []
+                found[-1].decided.append([data.get("job", event.job), data["why"], *where])
             elif event.kind in (PREEMPT, "spared"):
-                found[-1].decided.append([event.data.get("job", event.job), PREEMPT, event.data["for"]])
+                found[-1].decided.append([data.get("job", event.job), PREEMPT, data["for"]])
             said += messages(event)
     return found, said

@@ -229,7 +229,7 @@ def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple
         elif event.kind == "submit" and event.job in wanted:
             lives[event.job] = life = _Life(whole(event.data["job"]), event.job)
             since.append(_set(life, "told"))
-        elif event.kind == "capacity":
+        elif event.kind in ("capacity", "node"):
             resources = event.data["resources"]
             since.append(lambda t, resources=resources: capacity.append((t, resources)))
         elif event.kind == "epoch":

@@ -26,6 +26,7 @@ from backfill.core.journal import (
     BEGIN,
     CAPACITY,
     CHANGE,
+    COPIES,
     DECIDE,
     DROP,
     END,
@@ -61,6 +62,7 @@ from backfill.model.workload import SPREAD, Counted, Jobs, Labels, Workload
 from backfill.queue import feed
 from backfill.queue.book import Facts
 from backfill.queue.feed import Message
+from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.watchdog import WATCHDOG
 from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_kind, check_processors
@@ -92,7 +94,7 @@ def machine(resources: dict[str, int]) -> Platform:
     """One node with these resources, cpus first; what is none of RESOURCES is a licence."""
     names = ("cpus", *(name for name in resources if name != "cpus"))
     return Platform(
-        nodes=("machine",),
+        nodes=(MACHINE,),
         resources=names,
         capacity=np.array([[resources[name] for name in names]], np.int64),
         speed=np.ones(1),
@@ -127,7 +129,7 @@ class Planner:
         self._over: list[int] = []  # rows of jobs that are over
         self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
         self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
-        self._known = feed.begun(epoch["base"])
+        self._known = feed.begun(epoch)
         self._began = False  # it has decided once
         self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
@@ -304,9 +306,15 @@ class Planner:
             self._do(RELEASE, row)
 
     def _hear_began(self, job: int, since: int, why: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
-        """A job runs that the policy did not start in this State. nodes: pairs of name and tasks; none on a pool."""
-        row = self.rows[job]
-        for pair, (name, tasks) in enumerate(nodes):
+        """A job runs that the policy did not start in this State. nodes: its placement; see nodes.Placement.
+
+        On nodes that the platform does not have any more it holds nothing that the policy could give to others.
+        """
+        row, pool = self.rows[job], bool(self.state.machine.pool)
+        known = [(name, tasks) for name, tasks, *_ in nodes if name in self.nodes]
+        if not known and not pool:
+            return
+        for pair, (name, tasks) in enumerate(known if not pool else ()):
             self._do(PUT, row, pair, self.nodes[name], 1 if row in self._whole else tasks)
         self._do(BEGIN, row, since, REASONS.index(why) if why in REASONS else 0)
 
@@ -341,7 +349,11 @@ class Planner:
         numbers.view(np.float64)[4] = priority
         do_again(self.state, numbers)
 
-    def _hear_capacity(self, resources: dict[str, int], node: str = "machine") -> None:
+    def _hear_capacity(self, resources: dict[str, int], node: str = MACHINE) -> None:
+        if node == FLOATING:
+            for name, copies in resources.items():
+                self._do(COPIES, self.platform.licences.index(name), copies, copies)
+            return
         place = self.nodes[node]
         for k, name in enumerate(self.platform.resources):
             amount = resources.get(name, 0)
@@ -369,8 +381,9 @@ class Planner:
             elif code == ON:
                 nodes = starts[-1][2]
                 if whole := self._whole.get(self.rows[starts[-1][0]]):
-                    a = min(whole[0], whole[1] - whole[0] * len(nodes))
-                nodes.append([self.platform.nodes[job], a])
+                    nodes.append([self.platform.nodes[job], min(whole[0], whole[1] - whole[0] * len(nodes)), True])
+                else:
+                    nodes.append([self.platform.nodes[job], a])
             elif code == START:
                 starts.append([self.ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
                 for one in preempts[::-1]:  # those that left so that it has room

@@ -129,7 +129,17 @@ def _cannot_simulate(one: Epoch) -> str:
         return "jobs were open when it began"
     preempted: set[int] = set()
     for event in one.events:
-        if event.kind in ("hold", "release", "edit", "unstarted", "requeue", "declined", "capacity", "withdrawn"):
+        if event.kind in (
+            "hold",
+            "release",
+            "edit",
+            "unstarted",
+            "requeue",
+            "declined",
+            "capacity",
+            "node",
+            "withdrawn",
+        ):
             return f"it has a {event.kind}"
         if event.kind == "spared" or (event.kind in ("end", "stop") and event.job in preempted):
             return "a job ended by itself, or was cancelled, when it was preempted"

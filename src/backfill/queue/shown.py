@@ -27,8 +27,8 @@ SPANS = ("walltime", "grace", "cpu", "slept")  # in the data of events
 EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
 
 
-def row(engine: Engine, job: Job, now: int, free: Mapping[str, int] | None = None) -> Facts:
-    """One job, times in seconds. free: what nobody holds, if it is known."""
+def row(engine: Engine, job: Job, now: int) -> Facts:
+    """One job, times in seconds."""
     at = partial(_seconds, skew=engine.book.skew)
     facts: Facts = {
         "id": job.id,
@@ -36,7 +36,7 @@ def row(engine: Engine, job: Job, now: int, free: Mapping[str, int] | None = Non
         "name": job.name,
         "user": job.user,
         "state": job.state,
-        "reason": job.reason or _why(engine, job, now, free),
+        "reason": job.reason or _why(engine, job, now),
         "need": job.need,
         "limit_s": job.walltime / 1e6,
         "submit_s": at(job.submit),
@@ -96,7 +96,7 @@ def queue_rows(
         asked.get("states"), asked.get("users"), asked.get("names")), strict=True) if some is not None]  # fmt: skip
     rows, some, fold = Rows(), list[Facts](), asked.get("fold")
     groups: dict[tuple[Any, ...], Facts] = {}
-    limit, more, free = asked.get("limit", MOST), 0, book.free()
+    limit, more = asked.get("limit", MOST), 0
     for place, job in enumerate(chain(jobs, (book.jobs.get(number) for number in pending))):
         if place % PART == 0:
             if not fold:  # a row of tasks that are folded may change until the last one
@@ -107,12 +107,12 @@ def queue_rows(
             continue
         key = _alike(job) if fold and job.state == PENDING and job.index is not None else None
         if key is not None and key in groups:
-            _fold(groups[key], row(engine, job, now, free) | _estimate(starts.get(job.id), book.skew))
+            _fold(groups[key], row(engine, job, now) | _estimate(starts.get(job.id), book.skew))
             continue
         if rows.count + len(some) >= limit:
             more += 1
             continue
-        found = row(engine, job, now, free) | _estimate(starts.get(job.id), book.skew)
+        found = row(engine, job, now) | _estimate(starts.get(job.id), book.skew)
         if key is not None:
             groups[key] = found | {"tasks": [job.index], "reasons": {found["reason"]: None}}
             found = groups[key]
@@ -245,7 +245,7 @@ def _event_data(data: Facts, skew: int) -> Facts:
     return found
 
 
-def _why(engine: Engine, job: Job, now: int, free: Mapping[str, int] | None = None) -> str:
+def _why(engine: Engine, job: Job, now: int) -> str:
     """Why a pending job does not run, or one that runs is being ended."""
     if job.due is not None and job.state == PENDING:
         return "Preempting"
@@ -258,7 +258,7 @@ def _why(engine: Engine, job: Job, now: int, free: Mapping[str, int] | None = No
         return "Paused"
     if not (engine.ready or engine.changing):
         return "Planner"
-    return "Priority" if engine.book.fits(job, free) else "Resources"
+    return "Priority" if engine.book.might_fit(job) else "Resources"
 
 
 def _seconds(micros: int | None, skew: int = 0) -> float | None:

@@ -47,6 +47,7 @@ SCHEMA = [
     CREATE INDEX event_array ON event(seq) WHERE kind = 'array';
     CREATE INDEX event_pause ON event(seq) WHERE kind IN ('pause', 'unpause');
     """,
+    "CREATE INDEX event_node ON event(seq) WHERE kind = 'node';",
 ]  # one step each from version to version; a released one is never edited
 
 
@@ -279,11 +280,15 @@ class Store:
         book, run = Book(), self._read
         book.last_t = self.last_t()
         book.last_job = self.last_job()
+        since = 0
         for kind in ("capacity", "epoch"):
             for seq, t, data in run(
                 f"SELECT seq, t_us, data FROM event WHERE kind = '{kind}' ORDER BY seq DESC LIMIT 1"
             ):
                 book.apply([Event(kind, 0, json.loads(data), t, seq)])
+                since = seq if kind == "capacity" else since
+        changed = "SELECT seq, t_us, data FROM event WHERE kind = 'node' AND seq > ? ORDER BY seq"
+        book.apply(Event("node", 0, json.loads(data), t, seq) for seq, t, data in run(changed, (since,)))
         paused = [*run("SELECT kind FROM event WHERE kind IN ('pause', 'unpause') ORDER BY seq DESC LIMIT 1")]
         book.paused = paused == [("pause",)]
         passes = "SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?"

@@ -10,6 +10,7 @@ from backfill.queue import feed
 from backfill.queue.asked import Queue, seconds
 from backfill.queue.book import Facts, Job
 from backfill.queue.forecast import Pool
+from backfill.queue.nodes import FLOATING
 from backfill.queue.planner import Planner
 from backfill.queue.states import PENDING, STARTING
 
@@ -189,7 +190,7 @@ def switch(queue: Queue, asked: Facts) -> Facts:
     other = Planner(asked["policy"], asked["epoch"])
     there = {job.id for job in queue.pending()}
     waiting = [["wait", job.id] for job in queue.pending() if job.waits]
-    other.learn(waiting or [["capacity", asked["epoch"]["resources"]]])  # it decides once in any case
+    other.learn(waiting or [["capacity", {}, FLOATING]])  # it decides once in any case
     after = Queue(other, asked)
     old = {row["id"]: row for row in estimates(queue)}
     new = {row["id"]: row for row in estimates(after)}

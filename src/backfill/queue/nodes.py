@@ -1,0 +1,110 @@
+"""What each node has, and how much of it jobs hold: the daemon's own account of the machine, in plain integers.
+
+A floating licence has no node: its copies are counted at FLOATING. The machine of a queue without a platform is one
+node, MACHINE, with its licences as resources.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+MACHINE = "machine"
+FLOATING = ""  # the place where floating licences are counted
+
+Amounts = dict[str, int]  # of each resource
+# Where a job runs: the name of each node, how many of its tasks run there, and a true third value where it has the
+# whole node.
+Placement = Sequence[Sequence[Any]]
+
+
+class Nodes:
+    """The nodes of a queue.
+
+    stated: what each node has when nothing of it is drained, and what there is of each floating licence at FLOATING.
+    A job on whole nodes holds what is stated of them.
+    """
+
+    def __init__(self, stated: Mapping[str, Amounts]) -> None:
+        self.stated = {place: dict(amounts) for place, amounts in stated.items()}
+        self.there = {place: dict(amounts) for place, amounts in stated.items()}
+        self.held: dict[str, Amounts] = {place: {} for place in stated}
+        self.reasons: dict[str, str] = {}  # why a node that has less than is stated does
+        self._add_up()
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes, in the order of the platform."""
+        return [place for place in self.stated if place != FLOATING]
+
+    def set(self, place: str, amounts: Amounts, reason: str = "") -> bool:
+        """Let a place have so much from now on; whether that is less of anything than before."""
+        before = self.there.get(place, {})
+        less = any(amounts.get(name, 0) < amount for name, amount in before.items())
+        self.there[place] = dict(amounts)
+        self.held.setdefault(place, {})
+        self.reasons.pop(place, None)
+        if reason:
+            self.reasons[place] = reason
+        self._add_up()
+        return less
+
+    def parts(self, need: Amounts, placement: Placement) -> Iterator[tuple[str, str, int]]:
+        """Yield what a job holds there: place, resource, amount. need: per task, but for floating licences, which are
+        for the whole job."""
+        floating = self.there.get(FLOATING, {})
+        for node, tasks, *whole in placement:
+            if any(whole):
+                yield from ((node, what, amount) for what, amount in self.stated.get(node, {}).items() if amount)
+            else:
+                for what, amount in need.items():
+                    if amount and what not in floating:
+                        yield node, what, amount * tasks
+        for what, amount in need.items():
+            if amount and what in floating:
+                yield FLOATING, what, amount
+
+    def take(self, parts: Iterable[tuple[str, str, int]], sign: int = 1) -> None:
+        """Enter that so much is held from now on, or, with sign -1, is not held any more."""
+        for place, name, amount in parts:
+            here = self.held.setdefault(place, {})
+            here[name] = here.get(name, 0) + sign * amount
+            self.held_in_all[name] = self.held_in_all.get(name, 0) + sign * amount
+
+    def free(self) -> "Free":
+        """What nobody holds."""
+        return Free(self)
+
+    def _add_up(self) -> None:
+        """Know how much there is in all of each resource, and how much is held."""
+        self.capacity: Amounts = {}
+        self.held_in_all: Amounts = {}
+        for total, places in ((self.capacity, self.there), (self.held_in_all, self.held)):
+            for amounts in places.values():
+                for name, amount in amounts.items():
+                    total[name] = total.get(name, 0) + amount
+
+
+class Free:
+    """What is free at each place: below 0 where something was taken away from what runs. Changes to it change nothing
+    else."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._less: dict[tuple[str, str], int] = {}
+
+    def of(self, place: str, name: str) -> int:
+        """How much of a resource is free at a place."""
+        nodes = self._nodes
+        there, held = nodes.there.get(place, {}).get(name, 0), nodes.held.get(place, {}).get(name, 0)
+        return there - held - self._less.get((place, name), 0)
+
+    def take(self, parts: Iterable[tuple[str, str, int]], sign: int = 1) -> None:
+        """See Nodes.take."""
+        for place, name, amount in parts:
+            self._less[place, name] = self._less.get((place, name), 0) + sign * amount
+
+    def holds(self, parts: Iterable[tuple[str, str, int]]) -> bool:
+        """Whether so much is free."""
+        asked: dict[tuple[str, str], int] = {}
+        for place, name, amount in parts:
+            asked[place, name] = asked.get((place, name), 0) + amount
+        return all(amount <= self.of(*part) for part, amount in asked.items())
