@@ -15,10 +15,9 @@ import os
 import shutil
 import signal
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from backfill.pools.base import Record, Verdict
 from backfill.queue import witness
 from backfill.queue.processes import (
     boot_id,
@@ -33,25 +32,6 @@ from backfill.queue.processes import (
 from backfill.queue.supervisor import STAND_STILL_S
 
 LOOKS = 20  # at an orphan that has to stand still, in one sweep
-
-Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The state of an attempt on this machine.
-
-    alive: its supervisor lives, or may; the record is that of its processes, once the job was released
-    ended: the record says how
-    unstarted: it never ran and never will; the record says if the launch failed
-    orphan: its supervisor is gone and its job runs; the record is that of its processes
-    unknown: it may have run, and nobody wrote down how it ended; the record has its processes, if they are known, and
-    says whether it was told to end while it was alive
-    """
-
-    kind: str
-    record: Record = field(default_factory=dict)
-
 
 FAILED = Verdict("unstarted", {"launch": True})
 

@@ -15,6 +15,8 @@ class QueueClock:
     """Carries on the clock of an earlier daemon in the same boot (`facts` of that), else starts at the wall clock, or
     behind the last instant of the log if that is later."""
 
+    speed = 1.0  # seconds of it in a second
+
     def __init__(self, last: int, earlier: Facts) -> None:
         self.boot = boot_id()
         same = self.boot != "" and earlier.get("boot") == self.boot

@@ -1,6 +1,7 @@
 """What a queue is told by its config.toml, and what it finds out about the machine."""
 
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -12,11 +13,14 @@ from backfill.model.errors import UsageError
 from backfill.packaged import resolved
 from backfill.policies import check_name
 from backfill.queue.licences import Licence
+from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_memory, parse_time
 
 POLICY = "conservative"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
-KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence")
+KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool")
+OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
+FAKE = {"speed": 1.0, "failures": 0.0, "repair": 3600.0, "foreign": 0.0, "seed": 0.0}  # of a fake pool
 
 
 class Config:
@@ -42,7 +46,11 @@ class Config:
             "walltime": self._read(told, "default_time", parse_time, WALLTIME),
             "grace": self._read(told, "grace", parse_time, GRACE),
         }
+        self.pool = self._fake(told["pool"]) if told.get("pool", "local") != "local" else {}
+        self.platform, self.nodes = self._platform(home, told) if "platform" in told else ("", {})
         cpus, gpus = _cpus(), _gpus()
+        if self.platform and not self.pool:  # a node of which this machine is the whole
+            told |= {name: next(iter(self.nodes.values())).get(name, 0) for name in OWN}
         if isinstance(told.get("cpus"), str):  # their numbers
             cpus = self._some_of(cpus, told["cpus"])
             told["cpus"] = len(cpus)
@@ -53,12 +61,18 @@ class Config:
         self.resources = {"cpus": count, "memory": memory, "gpus": len(self.gpu_ids)}
         self.synced: list[Licence] = []
         for name, facts in told.get("licence", {}).items():
+            if self.platform and name not in self.nodes[FLOATING]:
+                raise Unreadable(f"{self.file}: licence {name}: the platform has no such floating licence")
             if name in self.resources or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
                 raise Unreadable(f"{self.file}: {name!r} is not the name of a licence")
             if not isinstance(facts, dict) or facts.keys() - {"copies", "margin", "sync", "every", "timeout"}:
                 raise Unreadable(f"{self.file}: licence {name}: expected copies, margin, sync, every and timeout")
             margin = self._whole(facts, "margin", 0)
-            self.resources[name] = max(self._whole(facts, "copies", 0) - margin, 0)
+            if self.platform:
+                facts = {"copies": self.nodes[FLOATING][name], **facts}
+                self.nodes[FLOATING][name] = max(self._whole(facts, "copies", 0) - margin, 0)
+            else:
+                self.resources[name] = max(self._whole(facts, "copies", 0) - margin, 0)
             if "sync" in facts:
                 self.synced.append(self._synced(name, facts, margin))
         self.pinned = count <= len(cpus)  # else some of the cpus are only numbers
@@ -83,7 +97,49 @@ class Config:
     @property
     def capacity(self) -> dict[str, Any]:
         """What jobs may have."""
-        return {"resources": self.resources, "cpu_ids": self.cpu_ids, "gpu_ids": self.gpu_ids}
+        ids = ([], []) if self.pool else (self.cpu_ids, self.gpu_ids)
+        found: dict[str, Any] = {"resources": self.resources, "cpu_ids": ids[0], "gpu_ids": ids[1]}
+        return found | ({"platform": self.platform, "nodes": self.nodes} if self.platform else {})
+
+    @property
+    def stated(self) -> dict[str, dict[str, int]]:
+        """What each node has, as `Nodes` takes it."""
+        return self.nodes or {MACHINE: self.resources}
+
+    def _platform(self, home: Path, told: dict[str, Any]) -> tuple[str, dict[str, dict[str, int]]]:
+        """The text of the platform file, and what each of its nodes has; its floating licences are at FLOATING."""
+        from backfill.model.errors import PlatformError  # numpy and pydantic are for those who have a file
+        from backfill.model.platform import Platform
+
+        if own := [name for name in OWN if name in told]:
+            raise Unreadable(f"{self.file}: {own[0]} is set, and the platform says it; expected one of the two")
+        file = home / str(told["platform"])
+        try:
+            platform = Platform.read(file)
+        except PlatformError as error:
+            raise Unreadable(str(error)) from None
+        if len(platform.nodes) > 1 and not self.pool:
+            many = f"{file} has {len(platform.nodes)} nodes, and this machine is one"
+            raise Unreadable(f'{self.file}: {many}; expected pool = "fake:1" for jobs that only take their time')
+        amounts = [dict(zip(platform.resources, row, strict=True)) for row in platform.capacity.tolist()]
+        nodes = dict(zip(platform.nodes, amounts, strict=True))
+        nodes[FLOATING] = dict(zip(platform.licences, platform.copies.tolist(), strict=True))
+        return platform.to_toml(), nodes
+
+    def _fake(self, text: Any) -> dict[str, float]:
+        """The settings of a fake pool: fake:SPEED, or fake:NAME=VALUE,..."""
+        kind, _, rest = str(text).partition(":")
+        expected = f"expected local, fake:SPEED, or fake: with {', '.join(FAKE)} as NAME=VALUE,..."
+        found = dict(FAKE)
+        for part in rest.split(",") if rest else ():
+            name, _, value = part.partition("=") if "=" in part else ("speed", "=", part)
+            try:
+                found[name] = float(value) if name in FAKE else math.nan
+            except ValueError:
+                found[name] = math.nan
+        if kind != "fake" or not all(0 <= value <= 1e6 for value in found.values()) or not found["speed"]:
+            raise Unreadable(f"{self.file}: pool is {text!r}; {expected}")
+        return found
 
     def _whole(self, told: dict[str, Any], name: str, default: int) -> int:
         value = told.get(name, default)

@@ -10,14 +10,14 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from backfill.pools.base import Pool
 from backfill.queue import attempts, commands, feed, schema
-from backfill.queue.attempts import Verdict
 from backfill.queue.backups import finish_restore, keep_backups
 from backfill.queue.book import PREEMPT, Facts, Job, Task
 from backfill.queue.clock import QueueClock
@@ -25,15 +25,15 @@ from backfill.queue.commands import Busy
 from backfill.queue.config import Config, kept, program
 from backfill.queue.connection import ASKING, Answer, Connection, places
 from backfill.queue.door import Door
-from backfill.queue.engine import Engine
+from backfill.queue.engine import Clock, Engine
 from backfill.queue.foreseen import Foreseen
 from backfill.queue.home import LOCK, WANTED, alone, home, network_type, owner, trouble
-from backfill.queue.launcher import LocalLauncher, files
+from backfill.queue.launcher import LocalPool, files
 from backfill.queue.licences import Licence, keep_asking
 from backfill.queue.link import PlannerLink
 from backfill.queue.neighbours import announce
 from backfill.queue.nodes import FLOATING, MACHINE
-from backfill.queue.notices import note
+from backfill.queue.notices import Notices, note
 from backfill.queue.recovery import WitnessWriter, is_behind, last_number, over_line, recover
 from backfill.queue.schema import Refused
 from backfill.queue.shown import brief, on_calendar, queue_rows, row, story
@@ -107,27 +107,22 @@ class Daemon:
         finish_restore(folder)
         self.store = Store(folder / "store.db")
         self.witness = WitnessWriter(folder, self.store)
-        self.clock = QueueClock(self.store.last_t(), self.store.clock())
-        self.launcher = LocalLauncher(
-            folder,
-            self._settled,
-            self.config.pinned,
-            {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")},
-            lambda: self.witness.anew(self.engine.book.last_job),
-        )
+        self.notices = Notices(str(folder))
+        self.pool, self.clock = self._pool()
         self.engine = Engine(
             self.store,
             self.clock,
-            self.launcher,
+            self.pool,
             self.link,
             self.config.defaults,
             self._fault,
             encode,
             self.witness.number,
+            notify=self.notices.start,
         )
         self.link.engine, self.link.told = self.engine, self.poke
-        self.door = Door(folder, lock, lambda: Connection(self), self._hear_hint)
-        self._poked = self._goes_on = False
+        self.door = Door(folder, lock, lambda: Connection(self), self.pool.hear)
+        self._poked = self._goes_on = self._reads = False
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
         self._still = 0  # the events that were there when the garbage collector was told
@@ -150,7 +145,8 @@ class Daemon:
             self.engine.book.last_job = max(self.engine.book.last_job, last_number(self.folder))
         self.engine.open(self._capacity(), self.config.policy, program())
         _keep_still()
-        self._kept += recover(self.engine, self.store, self.launcher, self.folder, behind)
+        if isinstance(self.pool, LocalPool):
+            self._kept += recover(self.engine, self.store, self.pool, self.folder, behind)
         self._flush()
         self.witness.tell_all()  # a store that is put in place later, and is as old as this, is noticed
         await self.door.open()
@@ -174,7 +170,8 @@ class Daemon:
             worker.cancel()
         self.door.remove()
         self._flush()
-        self.launcher.close()
+        self.notices.close()
+        self.pool.close()
         self.link.close()
         try:
             self.witness.tell_all()
@@ -183,11 +180,31 @@ class Daemon:
         self.store.checkpoint()
         self.store.close()
 
+    def _pool(self) -> tuple[Pool, Clock]:
+        """Who starts jobs here, and by which clock."""
+        last, earlier, config = self.store.last_t(), self.store.clock(), self.config
+        if config.pool:
+            from backfill.pools.fake import FakePool, VirtualClock  # which few queues need
+
+            clock = VirtualClock(last, config.pool["speed"])
+            return FakePool(clock, config.pool, config.stated, self._spec_of, self._has_news), clock
+        fault = {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
+        return LocalPool(self.folder, self._has_news, config.pinned, fault, self._witness_anew), QueueClock(
+            last, earlier
+        )
+
+    def _spec_of(self, job: Job) -> Facts:
+        return self.store.spec(job.spec)
+
+    def _witness_anew(self) -> list[str]:
+        return self.witness.anew(self.engine.book.last_job)
+
     def _capacity(self) -> Facts:
         """What jobs may have; of a licence that is asked about, what was said last, until it is asked again."""
         told, engine = self.config.capacity, self.engine
+        amounts = told["nodes"][FLOATING] if "nodes" in told else told["resources"]
         for one in self.config.synced:
-            told["resources"][one.name] = engine.book.capacity.get(one.name, one.ours)
+            amounts[one.name] = engine.book.capacity.get(one.name, one.ours)
             engine.most[one.name] = one.copies - one.margin if one.copies else ANY
         return told
 
@@ -231,13 +248,14 @@ class Daemon:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = self.engine.next_timer()
+        due = min((t for t in (self.engine.next_timer(), self.pool.news_at()) if t is not None), default=None)
         if due is not None:
-            delay = max((due - self.clock.now()) / 1e6, 0)
+            delay = max((due - self.clock.now()) / 1e6 / self.clock.speed, 0)
             self._timer = asyncio.get_running_loop().call_later(min(delay, 60), self._tick)
 
     def _tick(self) -> None:
         self._timer = None
+        self._read()
         self.engine.tick()
         self._flush()
 
@@ -250,18 +268,27 @@ class Daemon:
                 (self.folder / "died").touch()
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def _settled(self, job: int, attempt: int, verdict: Verdict) -> None:
-        self.engine.settled(job, attempt, verdict)
-        if verdict.kind in ("ended", "unknown", "unstarted"):
-            self._kept.append((job, attempt))
+    def _read(self, jobs: Iterable[Job] = ()) -> None:
+        """Learn what is true by now of attempts and nodes."""
+        seen = self.pool.read(jobs)
+        self.engine.saw(seen)
+        for one in seen.attempts:
+            if one.verdict.kind in ("ended", "unknown", "unstarted"):
+                self._kept.append((one.job, one.attempt))
         self.poke()
 
-    def _hear_hint(self, text: str) -> None:
-        """Look at an attempt about which something has changed."""
-        found = attempts.numbers(text)
-        if found is not None and self._is_open(*found):
-            with suppress(OSError):  # the sweep looks again
-                self.launcher.look(*found)
+    def _has_news(self) -> None:
+        """The pool has something to tell: read it once all that came with it is here."""
+        if not self._reads:
+            self._reads = True
+            asyncio.get_running_loop().call_soon(self._read_news)
+
+    def _read_news(self) -> None:
+        self._reads = False
+        try:
+            self._read()
+        except StoreLost as error:
+            _lose(error)
 
     def _is_open(self, job: int, attempt: int) -> bool:
         known = self.engine.book.jobs.get(job)
@@ -288,10 +315,8 @@ class Daemon:
                 note(f"{error.filename}: {error.strerror}")
             try:
                 book = self.engine.book
-                some = [book.jobs[number] for number in sorted(book.holding)]
-                self.launcher.sweep(some)
-                for job in some:
-                    self.launcher.guard(job)
+                self._read([book.jobs[number] for number in sorted(book.holding)])
+                self.notices.look()
                 if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
                     self._tick()
                 quiet, looks = quiet + SWEEP_S, looks + 1

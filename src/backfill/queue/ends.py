@@ -1,6 +1,6 @@
 """What it means for a job that an attempt of it is over, as `settle` found it."""
 
-from backfill.queue.attempts import Verdict
+from backfill.pools.base import Verdict
 from backfill.queue.book import PREEMPT, REQUEUE, Event, Facts, Job
 from backfill.queue.states import CANCELLED, COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from backfill.pools.base import Decision, Foreign, Pool, Seen, Verdict
 from backfill.queue import commands, feed, schema
-from backfill.queue.attempts import Verdict
 from backfill.queue.book import FOREIGN, PREEMPT, REQUEUE, Event, Facts, Job, Task
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.ends import end_of, made_way
@@ -39,7 +39,9 @@ REVIEWED = 500  # jobs that are looked at in one flush
 
 
 class Clock(Protocol):
-    """The queue clock, in microseconds; it never goes back."""
+    """The queue clock, in microseconds; it never goes back. speed: how many of its seconds go by in one."""
+
+    speed: float
 
     def now(self) -> int:
         """Now."""
@@ -63,25 +65,6 @@ class Waiter(Protocol):
 
     def __call__(self, told: Facts) -> None:
         """Be told how one of the jobs ended."""
-
-
-class Launcher(Protocol):
-    """What starts jobs and stops them."""
-
-    def launch(self, job: Job, spec: Facts) -> None:
-        """Start an attempt; what becomes of it is told by `Engine.settled`."""
-
-    def stop(self, job: Job) -> None:
-        """End an attempt; again is harmless."""
-
-    def notify(self, job: Job, spec: Facts) -> None:
-        """Run the command that tells somebody of the end of a job."""
-
-    def signal(self, job: Job, number: int) -> None:
-        """Send a signal to the processes of an attempt."""
-
-    def freeze(self, job: Job) -> None:
-        """Have the processes of an attempt stand still or go on, as the job has it; again is harmless."""
 
 
 class Link(Protocol):
@@ -108,21 +91,23 @@ class Work:
 
 class Engine:
     """See above. fault: is told each point at which a crash is tested; number: the last number that a job is about to
-    get, before it has it. The latter may raise OSError."""
+    get, before it has it, which may raise OSError; notify: of a job that is over, and has somebody who is to be told.
+    """
 
     def __init__(
         self,
         store: Store,
         clock: Clock,
-        launcher: Launcher,
+        pool: Pool,
         link: Link,
         defaults: Facts,
         fault: Callable[[str], None] = lambda point: None,
         encode: Callable[[Facts], str] = str,
         number: Callable[[int], None] = lambda last: None,
         slice_: int = commands.SLICE,
+        notify: Callable[[Job, Facts], None] = lambda job, spec: None,
     ) -> None:
-        self.store, self.clock, self.launcher, self.link = store, clock, launcher, link
+        self.store, self.clock, self.pool, self.link, self.notify = store, clock, pool, link, notify
         self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
         self.slice = slice_
         self.book = store.load()
@@ -317,8 +302,17 @@ class Engine:
             for reply in replies:
                 reply(told)
 
+    def saw(self, seen: Seen) -> None:
+        """What is true by now, as the pool tells it."""
+        for node in seen.nodes:
+            self.set_capacity(node.name, node.there, node.reason)
+        for run in seen.foreign:
+            self.began(run)
+        for one in seen.attempts:
+            self.settled(one.job, one.attempt, one.verdict)
+
     def settled(self, number: int, attempt: int, verdict: Verdict) -> None:
-        """What is true of an attempt on this machine."""
+        """What is true of an attempt."""
         job = self.book.jobs.get(number)
         if job is None or job.attempt != attempt or job.state not in HOLDING:
             return
@@ -376,15 +370,19 @@ class Engine:
         if not self._wanted:
             self._again("adopted")
 
-    def began(self, number: int, nodes: Placement, since: int, job: Facts | None = None) -> None:
-        """A job runs that the policy has not started: an administrator, or the pool, started it. job: the facts of one
-        that nobody has known."""
-        known = self.book.jobs.get(number)
+    def began(self, run: Foreign) -> None:
+        """A job runs that the policy has not started: an administrator, or the pool, started it."""
+        known = self.book.jobs.get(run.job)
         if known is not None and known.state != PENDING:
             return
-        facts: Facts = {"attempt": known.attempt + 1 if known else 1, "start": since, "why": FOREIGN}
-        facts |= {"nodes": [[*each] for each in nodes], "cpu_ids": [], "gpu_ids": []}
-        self._happen(Event("began", number, facts | ({} if job is None else {"job": job})))
+        facts: Facts = {"attempt": known.attempt + 1 if known else 1, "start": run.since, "why": FOREIGN}
+        facts |= {"nodes": [[*each] for each in run.nodes], "cpu_ids": [], "gpu_ids": []}
+        number = run.job
+        if known is None:
+            number = self.book.last_job + 1
+            spec = self.store.keep_spec(self.encode(run.spec))
+            facts["job"] = {**run.facts, "token": f"{FOREIGN}-{number}", "spec": spec}
+        self._happen(Event("began", number, facts))
 
     def ended_before(self, number: int, attempt: int, end: Facts) -> None:
         """Enter an end that the witness has and the log has lost, of a job that waited or of an attempt."""
@@ -604,26 +602,18 @@ class Engine:
             for reply in self._waiters.pop(job.id, []):
                 reply(ended(job))
             if job.notify:
-                self.launcher.notify(job, self.store.spec(job.spec))
-        for job in launches:
-            if job.state == STARTING:
-                self._launch(job)
-        for job in stops:
-            self.launcher.stop(job)
+                self.notify(job, self.store.spec(job.spec))
+        some = [Decision(job, self.store.spec(job.spec)) for job in launches if job.state == STARTING]
+        if some:
+            self.pool.start(some)
+        if stops:
+            self.pool.stop(stops)
         for event in acts:
             known = book.jobs.get(event.job)
             if known is not None and event.kind == "signal":
-                self.launcher.signal(known, event.data["number"])
+                self.pool.signal(known, event.data["number"])
             elif known is not None:
-                self.launcher.freeze(known)
-
-    def _launch(self, job: Job) -> None:
-        try:
-            self.launcher.launch(job, self.store.spec(job.spec))
-        except StoreLost:
-            raise
-        except Exception:  # a mistake of ours with this job; the sweep finds that it has not begun
-            self.notes.append(f"launch of job {job.label}: {traceback.format_exc()}")
+                self.pool.freeze(known)
 
     def _reload(self, error: StoreError | Refused) -> None:
         """Nothing of what happened since the last flush is on the disk, so nothing of it has happened."""

@@ -1,4 +1,4 @@
-"""The daemon's side of running jobs: it hands attempts to the keeper and watches what becomes of them."""
+"""The pool that is this machine: it hands attempts to the keeper and watches what becomes of them."""
 
 import asyncio
 import os
@@ -8,16 +8,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from backfill.pools.base import Decision, Seen, Sighting, Verdict
 from backfill.queue import attempts, groups, keeper, processes, witness
-from backfill.queue.attempts import Verdict
 from backfill.queue.book import PREEMPT, Facts, Job
 from backfill.queue.home import near
-from backfill.queue.notices import Notices, note
+from backfill.queue.notices import note
 from backfill.queue.states import ENDING, STARTING
 from backfill.queue.variables import of_job
 
@@ -25,25 +26,28 @@ ROUNDS = 20  # of looking for processes that were forked meanwhile
 START_S = 5.0  # for a keeper to come up; so long an attempt may take to claim its folder, too
 
 
-class LocalLauncher:
-    """Attempts on this machine. settled: is told what is true of one, whenever that may be news; pinned: jobs run on
-    the cpus that they were given."""
+class LocalPool:
+    """Attempts on this machine; see pools.base.Pool. news: is called when there is something to read; pinned: jobs run
+    on the cpus that they were given."""
+
+    name = "local"
+    does = frozenset({"signal", "suspend"})
 
     def __init__(
         self,
         home: Path,
-        settled: Callable[[int, int, Verdict], None],
+        news: Callable[[], None],
         pinned: bool,
         faults: dict[str, str],
         first_lines: Callable[[], list[str]] = list,
     ) -> None:
-        self.home, self.settled, self.pinned, self.faults = home, settled, pinned, faults
+        self.home, self.news, self.pinned, self.faults = home, news, pinned, faults
+        self._seen: list[Sighting] = []
         self._first_lines = first_lines
         (home / "log").mkdir(mode=0o700, exist_ok=True)
         self._door: socket.socket | None = None
         self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
         self._launched: dict[tuple[int, int], float] = {}
-        self._notices = Notices(str(home))
         self._kill_at: dict[tuple[int, int], float] = {}  # of orphans that were asked to end
         self._known: dict[tuple[int, int], Facts] = {}  # processes of attempts that were seen running
         self._unproven: set[tuple[int, int]] = set()  # launched before the witness was lost
@@ -64,30 +68,35 @@ class LocalLauncher:
         if not self._witness:
             self._write_witness_anew()
 
-    def launch(self, job: Job, spec: dict[str, Any]) -> None:
-        """Hand an attempt to the keeper. If that fails, `sweep` finds out."""
+    def start(self, some: Sequence[Decision]) -> None:
+        """Hand attempts to the keeper. Where that fails, `read` finds out."""
+        for one in some:
+            try:
+                self._launch(one.job, one.spec)
+            except Exception as error:  # a mistake of ours with this job must not keep others from starting
+                told = str(error) if isinstance(error, OSError) else traceback.format_exc()
+                note(f"launch of job {one.job.label}: {told}")
+                self._launched.pop((one.job.id, one.job.attempt))
+
+    def _launch(self, job: Job, spec: dict[str, Any]) -> None:
         key = (job.id, job.attempt)
         self._launched[key] = time.monotonic()
-        try:
-            told = attempt_spec(self.home, job, spec)
-            told["affinity"] = job.cpu_ids if self.pinned else spec.get("affinity", [])
-            attempts.prepare(self.home, *key, told)
-            self._send(attempts.name(*key).encode())
-        except OSError as error:
-            note(f"launch of job {job.label}: {error}")
-            self._launched.pop(key)
+        told = attempt_spec(self.home, job, spec)
+        told["affinity"] = job.cpu_ids if self.pinned else spec.get("affinity", [])
+        attempts.prepare(self.home, *key, told)
+        self._send(attempts.name(*key).encode())
 
-    def stop(self, job: Job) -> None:
-        """Ask an attempt to end, now and whenever it is looked at."""
+    def stop(self, some: Sequence[Job]) -> None:
+        """Ask attempts to end, now and whenever they are looked at."""
+        for job in some:
+            self._stop(job)
+
+    def _stop(self, job: Job) -> None:
         run = self._run(job.id, job.attempt)
         attempts.ask_to_stop(run, job.cause, job.cause == PREEMPT)
         known = self._known.get((job.id, job.attempt)) or processes.read_json(str(run / "proc.json"))
         if known and processes.lives(known, "supervisor"):
             processes.send(known["supervisor"], signal.SIGUSR1)
-
-    def notify(self, job: Job, spec: dict[str, Any]) -> None:
-        """Run the command of a job that is over; what it prints goes to notify.log."""
-        self._notices.start(job, spec)
 
     def signal(self, job: Job, number: int) -> None:
         """Send a signal to every process of an attempt."""
@@ -116,10 +125,19 @@ class LocalLauncher:
             some.update(groups.members(known["group"]))
         return sorted(some)
 
-    def sweep(self, jobs: Iterable[Job]) -> None:
-        """Look at attempts that nobody tells us about: just launched, orphaned, or left from an earlier daemon."""
+    def read(self, jobs: Iterable[Job]) -> Seen:
+        """See Pool. Of these jobs those are looked at that nobody tells us about: just launched, orphaned, or left from
+        an earlier daemon."""
+        self._sweep(jobs)
+        seen, self._seen = self._seen, []
+        return Seen(seen)
+
+    def news_at(self) -> int | None:
+        """Nobody knows."""
+        return None
+
+    def _sweep(self, jobs: Iterable[Job]) -> None:
         self._look_at_witness()
-        self._notices.look()
         for job in jobs:
             if job.suspended:  # the daemon may have been killed before it did so
                 self.freeze(job)
@@ -129,7 +147,15 @@ class LocalLauncher:
                 continue
             self.look(*key)
             if job.state == ENDING:
-                self.stop(job)
+                self._stop(job)
+            self._guard(job)
+
+    def hear(self, text: str) -> None:
+        """Look at an attempt of which its supervisor says that something has changed."""
+        found = attempts.numbers(text)
+        if found is not None:
+            with suppress(OSError):  # the sweep looks again
+                self.look(*found)
 
     def look(self, job: int, attempt: int) -> None:
         """Find out what became of an attempt."""
@@ -148,7 +174,8 @@ class LocalLauncher:
                 self._kill_at.pop(key, None)
                 self._known.pop(key, None)
                 self._unproven.discard(key)
-        self.settled(job, attempt, verdict)
+        self._seen.append(Sighting(job, attempt, verdict))
+        self.news()
 
     def _settle(self, key: tuple[int, int]) -> Verdict:
         self._look_at_witness()
@@ -181,7 +208,7 @@ class LocalLauncher:
             groups.end(known["group"])
         return processes.end_attempt(str(self.home), attempts.name(*key))
 
-    def guard(self, job: Job) -> None:
+    def _guard(self, job: Job) -> None:
         """An orphan has no supervisor that ends it at its limit or on request: the daemon does, by the same clock."""
         key = (job.id, job.attempt)
         run = self._run(*key)
@@ -205,7 +232,6 @@ class LocalLauncher:
 
     def close(self) -> None:
         """Let go of everything; jobs go on."""
-        self._notices.close()
         for key in [*self._watched]:
             self._unwatch(key)
         if self._door is not None:

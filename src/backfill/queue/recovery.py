@@ -13,7 +13,7 @@ from pathlib import Path
 from backfill.queue import attempts, processes, witness
 from backfill.queue.book import Event, Facts, Job
 from backfill.queue.engine import Engine
-from backfill.queue.launcher import LocalLauncher
+from backfill.queue.launcher import LocalPool
 from backfill.queue.processes import read_json
 from backfill.queue.states import CANCELLED, DEADLINE, ENDING, HOLDING
 from backfill.queue.store import BACKUP, Store, encode
@@ -141,9 +141,9 @@ def last_number(home: Path) -> int:
     return last
 
 
-def recover(engine: Engine, store: Store, launcher: LocalLauncher, home: Path, behind: bool) -> list[tuple[int, int]]:
+def recover(engine: Engine, store: Store, pool: LocalPool, home: Path, behind: bool) -> list[tuple[int, int]]:
     """Bring the log up to date. Returns the attempts whose run folders are not needed any more."""
-    launcher.open([job for job in engine.book.jobs.values() if job.state in HOLDING])
+    pool.open([job for job in engine.book.jobs.values() if job.state in HOLDING])
     over, first = [], engine.book.last_job
     adopted = []
     for number, attempt in attempts.folders(home):
@@ -156,18 +156,17 @@ def recover(engine: Engine, store: Store, launcher: LocalLauncher, home: Path, b
         elif known.end is not None or known.attempt > attempt:
             over.append((number, attempt))
     if behind:
-        _catch_up(engine, store, launcher, home, adopted, first)
+        _catch_up(engine, store, pool, home, adopted, first)
     for job in [*engine.book.jobs.values()]:
         if job.state in HOLDING:
-            launcher.look(job.id, job.attempt)
+            pool.look(job.id, job.attempt)
+            engine.saw(pool.read(()))
         if job.state == ENDING:  # an earlier daemon may have died before it asked for that
-            launcher.stop(job)
+            pool.stop([job])
     return over
 
 
-def _catch_up(
-    engine: Engine, store: Store, launcher: LocalLauncher, home: Path, adopted: list[int], first: int
-) -> None:
+def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted: list[int], first: int) -> None:
     """Enter the attempts and ends that the witness knows and the log does not."""
     began: dict[int, tuple[int, Facts]] = {}  # the last attempt of each job
     ends: dict[tuple[int, int], Facts] = {}
@@ -216,7 +215,7 @@ def _catch_up(
             engine.ended_before(*key, waited[job.id])
             closed.append(job.id)
         elif job.state in HOLDING and job.id in began and began[job.id][0] == job.attempt:
-            launcher.know(key, began[job.id][1])
+            pool.know(key, began[job.id][1])
     found = {"found": sorted({*adopted}), "ended": ended, "closed": closed, "lost": lost}
     engine.restored(
         {

@@ -1,0 +1,110 @@
+"""The seam between a queue and whoever starts its jobs.
+
+The engine decides, writes that down, and only then tells the pool to start or stop something. What becomes of it the
+pool tells when it is read: one snapshot of what is true by now, from which the engine concludes what has happened. So a
+pool has nothing to remember for the queue, and a daemon that is killed at any point learns the rest from the next
+snapshot.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from backfill.queue.book import Facts, Job
+from backfill.queue.nodes import Amounts, Placement
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is true of an attempt.
+
+    alive: it runs, or may; the record is that of its processes, or what else its pool knows of it, once it has begun
+    ended: the record says how
+    unstarted: it never ran and never will; the record says if the launch failed
+    orphan: whoever watches over it is gone, and it runs; the record is that of its processes
+    unknown: it may have run, and nobody knows how it ended; the record has its processes, if they are known, and says
+    whether it was told to end while it was alive
+    """
+
+    kind: str
+    record: Record = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A job that starts: its next attempt, on `job.nodes`. spec: what to run, where, in which environment."""
+
+    job: Job
+    spec: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What was found of an attempt."""
+
+    job: int
+    attempt: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A job that runs and that the queue did not start. job: its number, or 0 for one of which the queue has never
+    heard: its facts are those of book.Job, its spec is as in Decision. since: by the queue clock."""
+
+    job: int
+    nodes: Placement
+    since: int
+    facts: Facts = field(default_factory=dict)
+    spec: Facts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """What there is at a place by now, see nodes.Nodes. reason: why that is less than is stated, `down` for example."""
+
+    name: str
+    there: Amounts
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A snapshot. Of an attempt or a node that is not in it nothing is concluded."""
+
+    attempts: Sequence[Sighting] = ()
+    nodes: Sequence[NodeSeen] = ()
+    foreign: Sequence[Foreign] = ()
+
+
+class Pool(Protocol):
+    """Who starts jobs. All instants are those of the queue clock."""
+
+    name: str
+    does: frozenset[str]  # which of `signal` and `suspend` it can do for the users of a job
+
+    def read(self, jobs: Iterable[Job]) -> Seen:
+        """Look at the attempts of these jobs, and tell what else is new since the last time."""
+
+    def start(self, some: Sequence[Decision]) -> None:
+        """Start attempts; what becomes of each is told by `read`. Again is harmless."""
+
+    def stop(self, some: Sequence[Job]) -> None:
+        """End the attempts of jobs, whose `cause` says why; again is harmless."""
+
+    def signal(self, job: Job, number: int) -> None:
+        """Send a signal to the processes of an attempt."""
+
+    def freeze(self, job: Job) -> None:
+        """Have the processes of an attempt stand still or go on, as the job has it; again is harmless."""
+
+    def news_at(self) -> int | None:
+        """When there will be something to read, if that is known beforehand."""
+
+    def hear(self, text: str) -> None:
+        """Learn what somebody has sent to the hint socket of the queue."""
+
+    def close(self) -> None:
+        """Let go of everything; jobs go on."""

@@ -1,0 +1,223 @@
+"""A cluster that is not there: jobs only take their time, by a clock that runs as fast as one likes.
+
+All of it follows from what the queue knows of a job and from the seed, so nothing has to be kept, and a daemon that
+comes back finds the same cluster.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+
+from backfill.pools.base import Decision, Foreign, NodeSeen, Seen, Sighting, Verdict
+from backfill.queue.book import Facts, Job
+from backfill.queue.nodes import Amounts, Nodes
+
+SECOND = 1_000_000
+DAY, FAR = 86_400 * SECOND, 2**62
+SHORTEST = 0.05  # share of its walltime that a job runs at least which does not say how long it runs
+LOOKED_AHEAD = 400  # days
+DOWN = "down"
+
+Key = tuple[int, int]  # a job and its attempt
+
+
+class VirtualClock:
+    """Runs `speed` times as fast as time does, and stands still while no daemon is there; see engine.Clock.
+
+    It begins at the calendar of this machine, rounded to the hour, and is the calendar of the queue.
+    """
+
+    def __init__(self, last: int, speed: float) -> None:
+        self.speed = speed
+        self._first = last + 1 if last else int(time.time()) // 3600 * 3600 * SECOND
+        self._begun = time.monotonic()
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """Nothing: the last instant of the log is enough."""
+        return {}
+
+    def now(self) -> int:
+        """Now, in microseconds."""
+        return self._first + int((time.monotonic() - self._begun) * self.speed * SECOND)
+
+    def wall(self) -> int:
+        """The calendar of the queue."""
+        return self.now()
+
+    def slept(self) -> int:
+        """It never does."""
+        return 0
+
+    def instant(self, record: dict[str, object]) -> int | None:
+        """When an attempt ended."""
+        found = record.get("at")
+        return found if isinstance(found, int) else None
+
+
+class FakePool:
+    """See pools.base.Pool. Each job runs for the `runtime` of its spec, or else for a share of its walltime that its
+    number decides, and never longer than its walltime. Nodes fail, and others start jobs, by chance."""
+
+    name = "fake"
+    does: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        settings: Mapping[str, float],
+        stated: Mapping[str, Amounts],
+        spec_of: Callable[[Job], Facts],
+        news: Callable[[], None],
+    ) -> None:
+        """settings: those of config.FAKE. stated: see Nodes. news: is called when there is something to read."""
+        self._clock, self._settings, self._nodes, self._spec_of, self._news = (
+            clock,
+            settings,
+            Nodes(stated),
+            spec_of,
+            news,
+        )
+        self._runs: dict[Key, Job] = {}
+        self._held: dict[Key, list[tuple[str, str, int]]] = {}
+        self._ends: list[tuple[int, Key]] = []  # a heap; some are over already
+        self._seen: list[Sighting] = []
+        now = clock.now()
+        self._changes = [(self._state_of(name, now)[1], name) for name in self._nodes.names]  # a heap
+        self._down = {name for name in self._nodes.names if self._state_of(name, now)[0]}
+        heapify(self._changes)
+        self._told = False  # which nodes are down when the daemon begins
+        self._visit = self._next_visit(now)
+
+    def read(self, jobs: Iterable[Job]) -> Seen:
+        """See Pool."""
+        now = self._clock.now()
+        for job in jobs:
+            if (job.id, job.attempt) not in self._runs:
+                self._begin(job)
+        nodes = self._look_at_nodes(now)
+        while self._ends and self._ends[0][0] <= now:
+            end, key = heappop(self._ends)
+            if key in self._runs:
+                job = self._runs[key]
+                late = self._runtime(job) > job.walltime
+                self._end(
+                    key, Verdict("ended", {"status": 15 if late else 0, "cause": "limit" if late else None, "at": end})
+                )
+        foreign = self._look_for_others(now)
+        seen, self._seen = self._seen, []
+        return Seen(seen, nodes, foreign)
+
+    def start(self, some: Sequence[Decision]) -> None:
+        """Let attempts run from the instant at which they were decided."""
+        for one in some:
+            self._begin(one.job)
+
+    def stop(self, some: Sequence[Job]) -> None:
+        """End attempts at once."""
+        for job in some:
+            ended = {"status": 15, "cause": job.cause, "at": self._clock.now()}
+            self._end((job.id, job.attempt), Verdict("ended", ended))
+
+    def signal(self, job: Job, number: int) -> None:
+        """There are no processes."""
+
+    def freeze(self, job: Job) -> None:
+        """There are no processes."""
+
+    def hear(self, text: str) -> None:
+        """Nobody says anything."""
+
+    def news_at(self) -> int | None:
+        """The next end of a job, the next change of a node, or the next job of somebody else."""
+        while self._ends and self._ends[0][1] not in self._runs:
+            heappop(self._ends)
+        some = [heap[0][0] for heap in (self._ends, self._changes) if heap]
+        return min([*some, self._visit])
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    # ------------------------------------------------------------------
+
+    def _begin(self, job: Job) -> None:
+        key = (job.id, job.attempt)
+        self._runs[key] = job
+        self._held[key] = [*self._nodes.parts(job.need, job.nodes)]
+        self._nodes.take(self._held[key])
+        heappush(self._ends, ((job.start or 0) + min(self._runtime(job), job.walltime), key))
+        self._seen.append(Sighting(*key, Verdict("alive", {"pool": self.name})))
+        self._news()
+
+    def _end(self, key: Key, verdict: Verdict) -> None:
+        if self._runs.pop(key, None) is not None:
+            self._nodes.take(self._held.pop(key), -1)
+        self._seen.append(Sighting(*key, verdict))
+        self._news()
+
+    def _runtime(self, job: Job) -> int:
+        """For how long a job runs if it is not killed."""
+        given = self._spec_of(job).get("runtime")
+        share = random.Random(f"{self._settings['seed']:g} {job.id}").uniform(SHORTEST, 1)
+        return int(job.walltime * share if given is None else given)
+
+    def _look_at_nodes(self, now: int) -> list[NodeSeen]:
+        """The nodes that went down or came back; what ran on one that went down is lost."""
+        changed = set() if self._told else {*self._nodes.names}
+        self._told = True
+        while self._changes and self._changes[0][0] <= now:
+            _, name = heappop(self._changes)
+            down, until = self._state_of(name, now)
+            heappush(self._changes, (until, name))
+            if down != (name in self._down):
+                self._down ^= {name}
+                changed ^= {name}
+        lost = changed & self._down
+        for key, job in [*self._runs.items()] if lost else ():
+            if any(node[0] in lost for node in job.nodes):
+                self._end(key, Verdict("unknown"))
+        stated = self._nodes.stated
+        return [
+            NodeSeen(name, dict.fromkeys(stated[name], 0), DOWN) if name in self._down else NodeSeen(name, stated[name])
+            for name in sorted(changed)
+        ]
+
+    def _state_of(self, node: str, now: int) -> tuple[bool, int]:
+        """Whether a node is down, and when that changes. In each span of DAY it fails once or not at all."""
+        rate, repair = self._settings["failures"], self._settings["repair"] * SECOND
+        if not rate:
+            return False, FAR
+        first = now // DAY - 1
+        for day in range(first, first + LOOKED_AHEAD):
+            chance = random.Random(f"{self._settings['seed']:g} {node} {day}")
+            if chance.random() >= rate:
+                continue
+            down = day * DAY + int(chance.random() * DAY)
+            up = down + min(int(chance.expovariate(1 / repair)) + SECOND, DAY)
+            if now < down:
+                return False, down
+            if now < up:
+                return True, up
+        return False, (first + LOOKED_AHEAD) * DAY
+
+    def _next_visit(self, now: int) -> int:
+        """When somebody else wants to start a job the next time."""
+        rate = self._settings["foreign"]
+        if not rate:
+            return FAR
+        return now + SECOND + int(random.Random(f"{self._settings['seed']:g} {now}").expovariate(rate / DAY))
+
+    def _look_for_others(self, now: int) -> list[Foreign]:
+        """A job that somebody else starts, on a node that has a cpu to spare."""
+        if now < self._visit:
+            return []
+        chance = random.Random(f"{self._settings['seed']:g} {self._visit}")
+        self._visit = self._next_visit(now)
+        free = self._nodes.free()
+        some = [name for name in self._nodes.names if name not in self._down and free.of(name, "cpus") > 0]
+        if not some:
+            return []
+        runtime = chance.randint(600, 7200) * SECOND
+        facts = {"name": "other", "user": "root", "need": {"cpus": 1}, "walltime": 2 * runtime}
+        return [Foreign(0, [[chance.choice(some), 1]], now, facts, {"argv": ["true"], "runtime": runtime})]
