@@ -59,7 +59,7 @@ class Silent:
 def queue_at(clock):
     import random
 
-    engine = Engine(FlakyStore(), clock, Launcher(Machine(random.Random(0), clock)), Silent(),
+    engine = Engine(FlakyStore(), clock, Launcher(Machine(random.Random(0), clock, {})), Silent(),
                     {"walltime": HOUR, "grace": 0}, encode=json.dumps)  # fmt: skip
     engine.open(CAPACITY, "fake", "1")
     engine.flush()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from backfill.pools.base import Verdict
 from backfill.queue import replay
-from backfill.queue.attempts import Verdict
 from backfill.queue.book import PREEMPT
 from backfill.queue.closed import Closed
 from backfill.queue.engine import Engine
@@ -53,7 +53,7 @@ class History:
     def __init__(self, seed, policy, steps=60):
         self.random, self.policy = random.Random(seed), policy
         self.clock, self.store = Clock(), FlakyStore()
-        self.machine = Machine(self.random, self.clock)
+        self.machine = Machine(self.random, self.clock, {"machine": {"cpus": 4, "matlab": 2}})
         self.ends, self.told, self.count = {}, set(), 0
         self.capacity = {"resources": {"cpus": 4, "matlab": 2}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": []}
         self.start()

@@ -17,11 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backfill.queue import client, commands, connection, schema
+from backfill.pools.base import Decision
+from backfill.queue import client, commands, connection, launcher, schema
 from backfill.queue.book import Job
 from backfill.queue.daemon import Waiters, Waiting
 from backfill.queue.engine import Engine
-from backfill.queue.launcher import attempt_spec
+from backfill.queue.launcher import LocalPool, attempt_spec
 from backfill.queue.schema import REQUESTS, Refused
 from backfill.queue.store import Store
 from tests.patience import PATIENCE_S, completed
@@ -106,19 +107,16 @@ class Idle:
     def ask(self, now, messages):
         pass
 
-    def launch(self, job, spec):
+    def start(self, some):
         pass
 
-    def stop(self, job):
+    def stop(self, some):
         pass
 
     def signal(self, job, number):
         pass
 
     def freeze(self, job):
-        pass
-
-    def notify(self, job, spec):
         pass
 
 
@@ -216,19 +214,19 @@ def test_requests_that_used_to_kill_or_poison_are_refused(live):
     assert "Traceback" not in (live.folder / "daemon.log").read_text()
 
 
-def test_a_launch_that_fails_in_our_code_does_not_skip_the_next_one(tmp_path):
-    queue, launched = Virtual(tmp_path), []
+def test_a_launch_that_fails_in_our_code_does_not_skip_the_next_one(tmp_path, monkeypatch, capsys):
+    pool, sent = LocalPool(tmp_path, lambda: None, False, {}), []
 
-    def launch(job, spec):
+    def spec_of(home, job, spec):
         if job.id == 1:
             raise UnicodeError("a mistake of ours")
-        launched.append(job.id)
+        return attempt_spec(home, job, spec)
 
-    queue.launch = launch
-    held = [queue.submit(1, held=True) for _ in range(3)]
-    queue.request(do="release", ids=held)
-    assert launched == held[1:]
-    assert any("a mistake of ours" in note for note in queue.engine.notes)
+    monkeypatch.setattr(launcher, "attempt_spec", spec_of)
+    monkeypatch.setattr(pool, "_send", sent.append)
+    pool.start([Decision(Job(number, attempt=1, need={"cpus": 1}), {"argv": ["true"]}) for number in (1, 2, 3)])
+    assert sent == [b"2.1", b"3.1"]
+    assert "a mistake of ours" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------- many tasks

@@ -2,8 +2,9 @@
 
 import json
 
-from backfill.queue.attempts import Verdict
+from backfill.pools.base import Verdict
 from backfill.queue.book import PREEMPT
+from backfill.queue.config import platform_facts
 from backfill.queue.engine import Engine
 from backfill.queue.planner import answer
 from backfill.queue.states import HOLDING
@@ -16,10 +17,10 @@ BEGIN = 1_700_000_000 * SECOND
 class Virtual:
     """Drive it by `submit`, `ask` and `until`; look at `engine`, `planner` and the store in its folder.
 
-    dies: how many seconds an attempt takes to end when it is preempted.
+    dies: how many seconds an attempt takes to end when it is preempted. platform: its nodes, in place of one machine.
     """
 
-    def __init__(self, folder, policy="easy", dies=0, **resources):
+    def __init__(self, folder, policy="easy", dies=0, platform=None, **resources):
         self.t = BEGIN
         self.facts = {}  # of a clock that no later daemon carries on
         self.folder = folder
@@ -31,10 +32,12 @@ class Virtual:
         self.engine = Engine(self.store, self, self, self, defaults, encode=json.dumps)
         self.resources = {"cpus": 4, "memory": 1 << 34, "gpus": 0, **resources}
         capacity = {"resources": self.resources, "cpu_ids": [*range(self.resources["cpus"])], "gpu_ids": []}
+        if platform is not None:
+            capacity = {"resources": {}, "cpu_ids": [], "gpu_ids": [], **platform_facts(platform)}
         self.engine.open(capacity, policy, "test")
         self.flush()
 
-    # what the engine takes for its clock, launcher and planner
+    # what the engine takes for its clock, pool and planner
 
     def now(self):
         return self.t
@@ -48,22 +51,20 @@ class Virtual:
     def instant(self, record):
         return None  # nobody says when a job ended: it is over when that is known
 
-    def launch(self, job, spec):
+    def start(self, some):
         pass
 
-    def stop(self, job):
-        if job.cause == PREEMPT:
-            self.cut.setdefault((job.id, job.attempt), self.t + self.dies)
-        else:
-            self.runtime[job.id] = self.t - job.start
+    def stop(self, some):
+        for job in some:
+            if job.cause == PREEMPT:
+                self.cut.setdefault((job.id, job.attempt), self.t + self.dies)
+            else:
+                self.runtime[job.id] = self.t - job.start
 
     def signal(self, job, number):
         pass
 
     def freeze(self, job):
-        pass
-
-    def notify(self, job, spec):
         pass
 
     def kept(self, epoch_seq, program):

@@ -2,7 +2,8 @@
 
 The store is the real one, in memory; what is not committed is gone at a crash. Attempts go through the steps of the
 keeper one by one, and whoever takes them may be killed between any two. Planners answer late, wrong, or die. Those of
-every other seed preempt.
+every other seed preempt. Every third seed has a cluster of three nodes, which go down and come back, and on which
+others start jobs, those of the queue or their own.
 """
 
 import copy
@@ -11,16 +12,18 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from backfill.pools.base import Foreign, NodeSeen, Seen, Verdict
 from backfill.queue import book, feed
-from backfill.queue.attempts import Verdict
-from backfill.queue.book import PREEMPT
+from backfill.queue.book import FOREIGN, PREEMPT
 from backfill.queue.deep import judge
 from backfill.queue.engine import Engine
-from backfill.queue.states import HOLDING, OVER
+from backfill.queue.states import HOLDING, OVER, PENDING, RUNNING
 from backfill.queue.store import Store, StoreError, StoreLost
 
 SECOND = 1_000_000
 CAPACITY = {"resources": {"cpus": 4, "memory": 0, "gpus": 1, "matlab": 2}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": [0]}
+NODES = {"a": {"cpus": 4, "gpus": 1}, "b": {"cpus": 4, "gpus": 1}, "c": {"cpus": 2, "gpus": 0}, "": {"matlab": 2}}
+CLUSTER = {"resources": {}, "cpu_ids": [], "gpu_ids": [], "platform": "three nodes", "nodes": NODES}
 POINTS = ("before-commit", "after-commit", "asked")
 
 
@@ -100,14 +103,16 @@ class Attempt:
     told: bool = False  # it was alive, and was told to end since it is preempted
     swept: bool = False  # somebody removed its run folder
     executed: int = 0
+    foreign: bool = False  # somebody else has started it
 
 
 @dataclass
 class Machine:
-    """What outlives the daemon: run folders and processes."""
+    """What outlives the daemon: run folders and processes. nodes: what each has."""
 
     random: random.Random
     clock: Clock
+    nodes: dict
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     executed: dict[int, int] = field(default_factory=dict)
 
@@ -145,9 +150,15 @@ class Machine:
             again = other.asked or (other.failed and one.facts["retry"])
             assert one.facts["requeue"] or other.told or again or not other.executed, f"job {key[0]} ran twice"
             assert not other.record or other.told or again or not other.executed, f"job {key[0]} runs after its end"
-        for name, amount in CAPACITY["resources"].items():
-            held = sum(other.facts["need"].get(name, 0) for other in self.running())
-            assert name == "memory" or held <= amount, f"{held} {name} are held"
+        crowded = {node for other in self.running() if other.foreign for node, *_ in other.facts["nodes"]}
+        held = {}
+        for other in self.running():
+            for place, name, amount in parts(self.nodes, other.facts["need"], other.facts["nodes"]):
+                held[place, name] = held.get((place, name), 0) + amount
+        for (place, name), amount in held.items():
+            there = self.nodes[place][name]
+            free = not amount or amount <= there or place in crowded
+            assert free or not any(node == place for node, *_ in one.facts["nodes"]), f"{amount} {name} of {place!r}"
         for ids in ("cpu_ids", "gpu_ids"):
             used = [number for other in self.running() for number in other.facts[ids]]
             assert len(used) == len(set(used)), f"{ids} {used} are used twice"
@@ -185,16 +196,25 @@ class Machine:
         one.claim, one.record, one.swept = False, None, True
 
 
+def parts(nodes, need, placement):
+    """What a job holds there: place, resource, amount."""
+    floating = nodes.get("", {})
+    found = [(node, name, amount * tasks) for node, tasks in placement for name, amount in need.items()]
+    found = [one for one in found if one[1] not in floating]
+    return found + [("", name, amount) for name, amount in need.items() if name in floating]
+
+
 class Launcher:
     """The daemon's hand on the machine; dies with it."""
 
     def __init__(self, machine):
         self.machine = machine
 
-    def launch(self, job, spec):
-        assert (job.id, job.attempt) not in self.machine.attempts
-        assert (job.begin or 0) <= self.machine.clock.latest + 2 * SECOND, f"job {job.id} begins before its time"
-        self.machine.attempts[job.id, job.attempt] = Attempt(json.loads(json.dumps(job.facts())))
+    def start(self, some):
+        for job in [one.job for one in some]:
+            assert (job.id, job.attempt) not in self.machine.attempts
+            assert (job.begin or 0) <= self.machine.clock.latest + 2 * SECOND, f"job {job.id} begins before its time"
+            self.machine.attempts[job.id, job.attempt] = Attempt(json.loads(json.dumps(job.facts())))
 
     def signal(self, job, number):
         pass
@@ -202,14 +222,12 @@ class Launcher:
     def freeze(self, job):
         pass
 
-    def notify(self, job, spec):
-        pass
-
-    def stop(self, job):
-        one = self.machine.attempts.get((job.id, job.attempt))
-        if one is not None and one.record is None and not one.stop:
-            one.stop = job.cause
-            one.asked = job.cause == "requeue"
+    def stop(self, some):
+        for job in some:
+            one = self.machine.attempts.get((job.id, job.attempt))
+            if one is not None and one.record is None and not one.stop:
+                one.stop = job.cause
+                one.asked = job.cause == "requeue"
 
 
 class Planner:
@@ -218,6 +236,7 @@ class Planner:
 
     def __init__(self, preempts):
         self.facts, self.waits, self.runs = {}, set(), set()
+        self.at = {}  # where each job runs
         self.capacity, self.preempts = {}, preempts
 
     def decide(self, messages):
@@ -234,16 +253,28 @@ class Planner:
                     preempts += [[one, job] for one in sorted(self.runs - stay)]
                     self.waits |= self.runs - stay
                     self.runs = stay
-            if self.fits(job, self.runs):
+            where = self.fits(job, self.runs)
+            if where:
                 self.runs.add(job)
-                starts.append([job, "fit"])
+                self.at[job] = where
+                starts.append([job, "fit"] if "machine" in self.capacity else [job, "fit", where])
         self.waits -= self.runs
         return {"starts": starts, "preempts": preempts}
 
     def fits(self, job, beside):
-        used = {name: sum(self.facts[one]["need"].get(name, 0) for one in beside) for name in self.capacity}
-        need = self.facts[job]["need"]
-        return all(used[name] + need.get(name, 0) <= amount for name, amount in self.capacity.items())
+        """Where a job would run beside these; None for nowhere. One of two tasks runs on two nodes."""
+        used = {}
+        for one in beside:
+            for place, name, amount in parts(self.capacity, self.facts[one]["need"], self.at[one]):
+                used[place, name] = used.get((place, name), 0) + amount
+        need, tasks = self.facts[job]["need"], self.facts[job].get("tasks", 1)
+
+        def has_room(placement):
+            some = parts(self.capacity, need, placement)
+            return all(used.get(one[:2], 0) + one[2] <= self.capacity[one[0]].get(one[1], 0) for one in some if one[2])
+
+        nodes = [place for place in self.capacity if place and has_room([[place, 1]])]
+        return [[node, 1] for node in nodes[:tasks]] if len(nodes) >= tasks else None
 
     def submit(self, job, facts):
         self.facts[job] = facts
@@ -262,8 +293,14 @@ class Planner:
     def change(self, job, to):
         self.facts[job] = self.facts[job] | to
 
+    def began(self, job, since, why, nodes):
+        assert job not in self.runs
+        self.waits.discard(job)
+        self.runs.add(job)
+        self.at[job] = nodes
+
     def capacity_(self, resources, place="machine"):
-        self.capacity = resources
+        self.capacity[place] = resources
 
 
 def rank(job):
@@ -282,11 +319,10 @@ class Link:
 
     def begin(self, epoch, history, since):
         self.planner = Planner(self.world.preempts)
-        self.planner.capacity = dict(epoch["resources"])
-        for job, facts, start in json.loads(json.dumps(epoch["base"])):
-            self.planner.submit(job, facts)
-            if start is not None:
-                self.planner.runs.add(job)
+        stated = json.loads(json.dumps(NODES)) if "platform" in epoch else {"machine": dict(epoch["resources"])}
+        self.planner.capacity = stated | epoch.get("nodes", {})
+        for kind, *about in _said(feed.begun(epoch)):
+            getattr(self.planner, kind)(*about)
         passes = [feed.decisions(self._decide(one.messages)) for one in history]
         self.answer = {"passes": passes, "plan": [], "wake": None, "anew": True, "binds": False}
 
@@ -294,7 +330,9 @@ class Link:
         done = self._decide(messages)
         if self.world.random.random() < self.world.greed:  # more than fits, twice, and what it does not know
             starts, planner = done["starts"], self.planner
-            starts = [*starts, *starts, [99_999, "fit"], *([job, "fit"] for job in sorted(planner.waits))]
+            where = [] if "machine" in planner.capacity else [[["a", 1]]]
+            starts = [*starts, *starts, [99_999, "fit", *where]]
+            starts += [[job, "fit", *where] for job in sorted(planner.waits)]
             left = sorted(planner.runs)[:2] if planner.preempts else []
             planner.runs, planner.waits = planner.runs - {*left}, planner.waits | {*left}
             done = {"starts": starts, "preempts": [*done["preempts"], [99_999, 1], *([job, 1] for job in left * 2)]}
@@ -317,7 +355,8 @@ class World:
         self.random = random.Random(seed)
         self.greed, self.greedy, self.preempts = greed, False, seed % 2 == 0
         self.clock, self.store = Clock(), FlakyStore()
-        self.machine = Machine(self.random, self.clock)
+        self.cluster = seed % 3 == 1
+        self.machine = Machine(self.random, self.clock, NODES if self.cluster else {"machine": CAPACITY["resources"]})
         self.acknowledged, self.refused, self.open = set(), set(), {}
         self.crash_at = ""
         self.tokens = 0
@@ -333,7 +372,7 @@ class World:
             self.store, self.clock, Launcher(self.machine), self.link,
             {"walltime": 60 * SECOND, "grace": 0}, self.fault, json.dumps, slice_=2,
         )  # fmt: skip
-        self.engine.open(CAPACITY, "fake", "1")
+        self.engine.open(CLUSTER if self.cluster else CAPACITY, "fake", "1")
         for job in [*self.engine.book.jobs.values()]:
             if job.state in HOLDING:
                 self.settle(job)
@@ -425,8 +464,9 @@ class World:
                 "capacity",
                 "switch",
                 "sweep",
+                "foreign",
             ],
-            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3, 0.5, 0.5, 0.5],
+            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3, 0.5, 0.5, 0.5, 0.7 * self.cluster],
         )[0]
         if what == "submit":
             self.submit(*self.new_job())
@@ -472,8 +512,46 @@ class World:
         elif what == "switch":
             engine.switch("fake", "1", "switched")
         elif what == "capacity":  # copies of a licence that others take
-            engine.set_capacity("machine", {**CAPACITY["resources"], "matlab": random.choice([0, 1, 2, 2])})
+            self.change_capacity()
+        elif what == "foreign":
+            self.start_by_others()
         self.flush()
+
+    def change_capacity(self):
+        """Others take copies of a licence, or a node goes down, or comes back."""
+        random, engine = self.random, self.engine
+        if not self.cluster:
+            engine.set_capacity("machine", {**CAPACITY["resources"], "matlab": random.choice([0, 1, 2, 2])})
+            return
+        place = random.choice([*NODES])
+        nothing, now = dict.fromkeys(NODES[place], 0), engine.book.nodes.there[place]
+        if now != NODES[place]:
+            engine.saw(Seen(nodes=[NodeSeen(place, NODES[place])]))
+            return
+        for one in self.machine.running() if place else ():
+            if any(node == place for node, *_ in one.facts["nodes"]):  # what ran there is lost
+                one.alive = one.supervisor = one.keeper = False
+                one.step = "over"
+        engine.saw(Seen(nodes=[NodeSeen(place, nothing, "down")]))
+
+    def start_by_others(self):
+        """An administrator starts a job that waits, or one of his own, wherever he likes."""
+        random, book = self.random, self.engine.book
+        waiting = sorted(job.id for job in book.jobs.values() if job.state == PENDING and not job.yields)
+        node = random.choice([name for name in NODES if name])
+        if waiting and random.random() < 0.6:
+            number, facts = random.choice(waiting), {}
+        else:
+            need = {"cpus": random.randint(1, 2)}
+            number, facts = 0, {"name": "his", "need": need, "walltime": 60 * SECOND, "requeue": False}
+        self.engine.saw(Seen(foreign=[Foreign(number, [[node, 1]], self.clock.t, facts, {"argv": ["his"]})]))
+        self.flush()
+        for job in [*self.engine.book.jobs.values()]:
+            if job.why == FOREIGN and (job.id, job.attempt) not in self.machine.attempts and job.state == RUNNING:
+                one = Attempt(json.loads(json.dumps(job.facts())), "running", claim=True, known=True, foreign=True)
+                one.alive, one.executed = True, 1
+                self.machine.attempts[job.id, job.attempt] = one
+                self.machine.executed[job.id] = self.machine.executed.get(job.id, 0) + 1
 
     def step_clock(self):
         """Somebody sets the calendar, or the machine sleeps; the daemon looks sooner or later."""
@@ -495,7 +573,7 @@ class World:
         if some:
             job = self.random.choice(some)
             if job.state == "ENDING":
-                self.engine.launcher.stop(job)
+                self.engine.pool.stop([job])
             self.settle(job)
 
     def check(self):
@@ -504,7 +582,8 @@ class World:
         assert self.acknowledged <= stored, f"{self.acknowledged - stored} were acknowledged and are lost"
         assert not (self.refused - self.acknowledged) & stored, "a job was refused and is there"
         book = self.engine.book
-        assert all(there >= book.held.get(name, 0) for name, there in book.capacity.items() if name != "matlab")
+        if not self.cluster:
+            assert all(there >= book.held.get(name, 0) for name, there in book.capacity.items() if name != "matlab")
         if not self.greedy:
             assert not [note for note in self.notes if "other decisions" in note], self.notes
             self.check_planner()
@@ -530,7 +609,7 @@ class World:
             self.survive(self.step)
             self.check()
         self.store.full, self.greed = False, 0.0
-        self.survive(lambda: (self.engine.set_capacity("machine", CAPACITY["resources"]), self.flush()))
+        self.survive(self.repair)
         self.crash_at = self.store.sync_fails = ""
         for token, request in [*self.open.items()]:
             self.survive(lambda token=token, request=request: (self.submit(token, request), self.flush()))
@@ -571,7 +650,15 @@ class World:
                 )
         assert self.store.differences() == []
         assert judge(self.store.events()) == []
+        assert "bug" not in {job.slip for job in self.store.jobs()}
         self.check()
+
+    def repair(self):
+        """Everything is there again."""
+        nodes = NODES if self.cluster else {"machine": CAPACITY["resources"]}
+        for place, there in nodes.items():
+            self.engine.set_capacity(place, there)
+        self.flush()
 
     def survive(self, action):
         """Do something; if the daemon dies of it, another one comes."""

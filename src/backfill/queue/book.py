@@ -398,7 +398,7 @@ class Book:
         lists = ("after", "nodes", "due_nodes", "cpu_ids", "gpu_ids")
         own = {name: list(facts.get(name, ())) for name in lists}  # the event stays as it is
         job = Job(**{**facts, **own, "id": event.job})
-        job.state = after(state, event.kind)
+        job.state = after(state, event.kind) if event.kind != "began" else state
         if event.kind == "submit":
             job.submit = event.t
             self.fresh[job.token] = job.id

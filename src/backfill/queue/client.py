@@ -654,6 +654,10 @@ def serve(words: Sequence[str]) -> int:
         from backfill.queue.restoring import restore
 
         return restore(given["restore"])
+    if "pool" in given or "platform" in given:
+        from backfill.queue.config import begin_with
+
+        begin_with(home(), {name: given[name] for name in ("pool", "platform") if name in given})
     if given.get("detach"):
         Queue(home()).ask("ping")
         return 0

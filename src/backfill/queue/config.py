@@ -1,13 +1,15 @@
 """What a queue is told by its config.toml, and what it finds out about the machine."""
 
 import hashlib
+import json
 import math
 import os
 import re
 import shutil
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill.model.errors import UsageError
 from backfill.packaged import resolved
@@ -16,7 +18,10 @@ from backfill.queue.licences import Licence
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_memory, parse_time
 
-POLICY = "conservative"
+if TYPE_CHECKING:  # numpy and pydantic are for those who have a platform file
+    from backfill.model.platform import Platform
+
+POLICY, PLATFORM = "conservative", "platform.toml"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
 KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool")
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
@@ -121,10 +126,8 @@ class Config:
         if len(platform.nodes) > 1 and not self.pool:
             many = f"{file} has {len(platform.nodes)} nodes, and this machine is one"
             raise Unreadable(f'{self.file}: {many}; expected pool = "fake:1" for jobs that only take their time')
-        amounts = [dict(zip(platform.resources, row, strict=True)) for row in platform.capacity.tolist()]
-        nodes = dict(zip(platform.nodes, amounts, strict=True))
-        nodes[FLOATING] = dict(zip(platform.licences, platform.copies.tolist(), strict=True))
-        return platform.to_toml(), nodes
+        facts = platform_facts(platform)
+        return facts["platform"], facts["nodes"]
 
     def _fake(self, text: Any) -> dict[str, float]:
         """The settings of a fake pool: fake:SPEED, or fake:NAME=VALUE,..."""
@@ -154,6 +157,63 @@ class Config:
             return int(read(str(told[name])))
         except ValueError as error:
             raise Unreadable(f"{self.file}: {name}: {error}") from None
+
+
+def begin_with(home: str, asked: dict[str, str]) -> None:
+    """Have a new queue begin with this `pool` and `platform`, a file of which it keeps a copy; again is harmless.
+
+    Raises Unreadable; then nothing has changed.
+    """
+    folder, settings, copies = Path(home), dict(asked), dict[Path, str]()
+    file = folder / "config.toml"
+    try:
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        if "platform" in asked:
+            copies[folder / PLATFORM] = Path(asked["platform"]).read_text(encoding="utf-8")
+            settings["platform"] = PLATFORM
+        told = tomllib.loads(text)
+        for name, value in settings.items():
+            if told.get(name, value) != value:
+                raise Unreadable(f"{file}: {name} is {told[name]!r}, not {value!r}; change it there")
+        copies[file] = "".join(
+            f"{name} = {json.dumps(value)}\n" for name, value in settings.items() if name not in told
+        )
+        copies[file] += text
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        before = {path: path.read_text(encoding="utf-8") if path.exists() else None for path in copies}
+        if before.get(folder / PLATFORM) not in (None, copies.get(folder / PLATFORM)):
+            raise Unreadable(f"{folder / PLATFORM} is another platform; change it there")
+        _put(copies)
+        try:
+            Config(folder)
+        except Unreadable:
+            _put(before)
+            raise
+    except OSError as error:
+        raise Unreadable(f"{error.filename}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"{asked.get('platform', file)}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Unreadable(f"{file}: {error}") from None
+
+
+def _put(texts: Mapping[Path, str | None]) -> None:
+    """Have these texts in these files; None: no file."""
+    for path, text in texts.items():
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            new = path.with_suffix(".new")
+            new.write_text(text, encoding="utf-8")
+            new.replace(path)
+
+
+def platform_facts(platform: "Platform") -> dict[str, Any]:
+    """A platform as the log has it: the text of its file, and what each node has; see Nodes."""
+    amounts = [dict(zip(platform.resources, row, strict=True)) for row in platform.capacity.tolist()]
+    nodes = dict(zip(platform.nodes, amounts, strict=True))
+    nodes[FLOATING] = dict(zip(platform.licences, platform.copies.tolist(), strict=True))
+    return {"platform": platform.to_toml(), "nodes": nodes}
 
 
 def kept(home: Path, policy: str) -> str:

@@ -109,6 +109,9 @@ class Daemon:
         self.witness = WitnessWriter(folder, self.store)
         self.notices = Notices(str(folder))
         self.pool, self.clock = self._pool()
+        if self.store.seq and (before := self.store.clock().get("pool", "local")) != self.pool.name:
+            told = f"pool is {self.pool.name}, and the jobs of this queue are those of pool {before}"
+            raise Unreadable(f"{config.file}: {told}; expected a new queue for that, by another BACKFILL_HOME")
         self.engine = Engine(
             self.store,
             self.clock,
@@ -442,7 +445,8 @@ class Daemon:
         planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
         planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
         yield
-        return {"pid": os.getpid(), "planner": planner, "waiters": self._waiters.clients}
+        found = {"pid": os.getpid(), "planner": planner, "waiters": self._waiters.clients}
+        return found | {"pool": self.pool.name, "now_s": self.clock.now() / 1e6}
 
     def _look_queue(self, message: Facts, reply: Answer) -> Steps:
         # A policy that is not compiled yet is too slow for what nobody asked for.

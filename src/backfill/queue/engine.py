@@ -131,6 +131,7 @@ class Engine:
         self._launches: list[Job] = []
         self._stops: list[Job] = []
         self._acts: list[Event] = []  # signals to be sent
+        self._foreign: list[Foreign] = []  # runs that the book does not know yet
         self._timers: list[tuple[int, int]] = []
         self._works: deque[Work] = deque()
         self._deferred: list[Callable[[], None]] = []  # until no array is being entered
@@ -306,8 +307,7 @@ class Engine:
         """What is true by now, as the pool tells it."""
         for node in seen.nodes:
             self.set_capacity(node.name, node.there, node.reason)
-        for run in seen.foreign:
-            self.began(run)
+        self._foreign += seen.foreign
         for one in seen.attempts:
             self.settled(one.job, one.attempt, one.verdict)
 
@@ -370,11 +370,13 @@ class Engine:
         if not self._wanted:
             self._again("adopted")
 
-    def began(self, run: Foreign) -> None:
+    def _began(self, run: Foreign) -> None:
         """A job runs that the policy has not started: an administrator, or the pool, started it."""
         known = self.book.jobs.get(run.job)
-        if known is not None and known.state != PENDING:
+        if (known is None and run.job) or (known is not None and known.state != PENDING):
             return
+        if known is not None and known.due is not None:
+            self._happen(Event("withdrawn", run.job))
         facts: Facts = {"attempt": known.attempt + 1 if known else 1, "start": run.since, "why": FOREIGN}
         facts |= {"nodes": [[*each] for each in run.nodes], "cpu_ids": [], "gpu_ids": []}
         number = run.job
@@ -426,10 +428,11 @@ class Engine:
         self._take_plan(answer)
         for number, by in answer["preempts"]:
             self._preempt(number, by)
+        disturbed = self._disturbed | {run.job for run in self._foreign}
         for number, why, *where in answer["starts"]:
             job, book = self.book.jobs.get(number), self.book
             facts: Facts = {"why": why} | ({"nodes": where[0]} if where else {})
-            late = book.paused or number in self._disturbed  # something has happened since the policy was asked
+            late = book.paused or number in disturbed  # something has happened since the policy was asked
             if late or job is None or not job.waits or not book.will_fit(job, book.placed(job, facts.get("nodes"))):
                 self._happen(Event("declined", 0, {"job": number, **facts}))
             elif self._start(job, now, facts):
@@ -548,6 +551,10 @@ class Engine:
 
     def flush(self) -> None:
         """Write down what happened since the last flush, then do what follows from it."""
+        if self.asked is None:  # else the policy may start them as well, and that is declined first
+            foreign, self._foreign = self._foreign, []
+            for run in foreign:
+                self._began(run)
         self._review()
         self._begin_epoch()
         self._start_due()

@@ -209,11 +209,15 @@ VERBS = {
         Option("--detach", "detach", None, "Run it in the background."),
         Option("--install", "install", None, "Have it started at boot, by a systemd user unit or by crontab."),
         Option("--uninstall", "uninstall", None, "Undo --install."),
+        Option("--pool", "pool", text, "Of a new queue: who starts its jobs. local is this machine; fake:SPEED a cluster "
+               "whose jobs only take their time, SPEED times as fast.", "POOL"),
+        Option("--platform", "platform", text, "Of a new queue: its nodes, partitions, limits and licences.", "FILE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),
         Option("--drop-promises", "drop", None, "Let it take over even if starts that were promised come later."),
         Option("--json", "json", None, "With --policy: print one JSON object.")), (
-        "backfill serve --stop", "backfill serve --policy easy --dry-run",
+        "backfill serve --stop", "backfill serve --pool fake:60 --platform cluster.toml --detach",
+        "backfill serve --policy easy --dry-run",
         "backfill serve --policy easy-sjf --drop-promises")),
 }  # fmt: skip
 
