@@ -113,16 +113,10 @@ class Config:
 
     def _platform(self, home: Path, told: dict[str, Any]) -> tuple[str, dict[str, dict[str, int]]]:
         """The text of the platform file, and what each of its nodes has; its floating licences are at FLOATING."""
-        from backfill.model.errors import PlatformError  # numpy and pydantic are for those who have a file
-        from backfill.model.platform import Platform
-
         if own := [name for name in OWN if name in told]:
             raise Unreadable(f"{self.file}: {own[0]} is set, and the platform says it; expected one of the two")
         file = home / str(told["platform"])
-        try:
-            platform = Platform.read(file)
-        except PlatformError as error:
-            raise Unreadable(str(error)) from None
+        platform = _platform(file)
         if len(platform.nodes) > 1 and not self.pool:
             many = f"{file} has {len(platform.nodes)} nodes, and this machine is one"
             raise Unreadable(f'{self.file}: {many}; expected pool = "fake:1" for jobs that only take their time')
@@ -159,6 +153,17 @@ class Config:
             raise Unreadable(f"{self.file}: {name}: {error}") from None
 
 
+def _platform(file: Path) -> "Platform":
+    """The platform of a file. Raises Unreadable."""
+    from backfill.model.errors import PlatformError  # numpy and pydantic are for those who have one
+    from backfill.model.platform import Platform
+
+    try:
+        return Platform.read(file)
+    except PlatformError as error:
+        raise Unreadable(str(error)) from None
+
+
 def begin_with(home: str, asked: dict[str, str]) -> None:
     """Have a new queue begin with this `pool` and `platform`, a file of which it keeps a copy; again is harmless.
 
@@ -169,6 +174,7 @@ def begin_with(home: str, asked: dict[str, str]) -> None:
     try:
         text = file.read_text(encoding="utf-8") if file.exists() else ""
         if "platform" in asked:
+            _platform(Path(asked["platform"]))
             copies[folder / PLATFORM] = Path(asked["platform"]).read_text(encoding="utf-8")
             settings["platform"] = PLATFORM
         told = tomllib.loads(text)

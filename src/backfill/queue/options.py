@@ -209,7 +209,7 @@ VERBS = {
         Option("--detach", "detach", None, "Run it in the background."),
         Option("--install", "install", None, "Have it started at boot, by a systemd user unit or by crontab."),
         Option("--uninstall", "uninstall", None, "Undo --install."),
-        Option("--pool", "pool", text, "Of a new queue: who starts its jobs. local is this machine; fake:SPEED a cluster "
+        Option("--pool", "pool", text, "Of a new queue: who starts its jobs. local: this machine; fake:SPEED: a cluster "
                "whose jobs only take their time, SPEED times as fast.", "POOL"),
         Option("--platform", "platform", text, "Of a new queue: its nodes, partitions, limits and licences.", "FILE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
