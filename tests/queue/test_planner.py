@@ -349,7 +349,7 @@ def test_a_planner_from_the_disk_decides_as_the_one_that_lived(name, tmp_path):
     for now, said, _ in passes[half:-1]:
         lived.decide(now, said)
     if lived.policy.keeps:
-        assert {job: t for job, t in told["plan"] if t is not None} == lived.reserved()
+        assert {job: t for job, t, *_ in told["plan"] if t is not None} == lived.reserved()
     now, said, done = passes[-1]
     assert json.dumps(planner.decide(now, said)) == json.dumps(done)
 

@@ -30,11 +30,24 @@ class Virtual:
         self.store = Store(folder / "store.db")
         defaults = {"walltime": 3600 * SECOND, "grace": 0}
         self.engine = Engine(self.store, self, self, self, defaults, encode=json.dumps)
+        self._defaults = defaults
         self.resources = {"cpus": 4, "memory": 1 << 34, "gpus": 0, **resources}
         capacity = {"resources": self.resources, "cpu_ids": [*range(self.resources["cpus"])], "gpu_ids": []}
         if platform is not None:
             capacity = {"resources": {}, "cpu_ids": [], "gpu_ids": [], **platform_facts(platform)}
+        self._capacity = capacity
         self.engine.open(capacity, policy, "test")
+        self.flush()
+
+    def restart(self, program="test", policy="", kill=False):
+        """Another daemon takes over, of another program or policy perhaps. kill: the one before it was killed."""
+        if not kill:
+            self.engine.stop()
+            self.engine.flush()
+        policy = policy or self.engine.book.epoch["configured"]
+        self.planner = self._answer = None
+        self.engine = Engine(self.store, self, self, self, self._defaults, encode=json.dumps)
+        self.engine.open(self._capacity, policy, program)
         self.flush()
 
     # what the engine takes for its clock, pool and planner

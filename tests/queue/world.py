@@ -283,6 +283,9 @@ class Planner:
         assert job not in self.runs
         self.waits.add(job)
 
+    def promised(self, job, start, nodes):
+        self.wait(job)
+
     def over(self, job):
         assert job not in self.waits | self.runs
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backfill.queue.book import PREEMPT, Facts
-from backfill.queue.feed import FACTS, Message, Pass
+from backfill.queue.feed import FACTS, WAITS, Message, Pass
 from backfill.queue.planner import Planner
 from backfill.queue.states import CANCELLED
 
@@ -81,7 +81,7 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
                 found[message[1]] = Life({**FACTS, **message[2]})
             life = found[message[1]]
             life.steps.append(step)
-            if kind == "wait":
+            if kind in WAITS:
                 life.waits.append(then.now)
             elif kind == "gone" and len(life.ends) < len(life.starts):
                 life.ends.append(then.now)
@@ -176,7 +176,7 @@ class Closed:
         if step is None or step.message is None:
             return
         t = step.t + self._late[job]
-        on = self._follows.get(job) if step.message[0] == "wait" else None
+        on = self._follows.get(job) if step.message[0] in WAITS else None
         if on:
             if not self._ends.keys() >= {*on}:
                 return  # until the last of them ends
@@ -198,7 +198,7 @@ class Closed:
                 told.append((place, message))
                 self._at[job] += 1
                 self._go_on(job)
-                if message[0] == "wait":
+                if message[0] in WAITS:
                     self.waits.setdefault(job, now)
                 elif message[0] == "gone":
                     self._ends[job] = now

@@ -15,7 +15,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from backfill.pools.base import Decision, Foreign, Pool, Seen, Verdict
 from backfill.queue import commands, feed, schema
@@ -113,6 +113,8 @@ class Engine:
         self.book = store.load()
         self.most: dict[str, int] = {}  # see Context
         self.plan: dict[int, int] = {}  # the starts that the policy has in mind for waiting jobs
+        self.places: dict[int, list[Any]] = {}  # where, if there are several nodes; see nodes.Placement
+        self.carried: dict[int, tuple[int, list[Any]]] = {}  # both, as the planner of another epoch had them
         self.binds = False  # whether these are promises
         self.wake: int | None = None  # when the policy wants to be asked
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
@@ -297,6 +299,9 @@ class Engine:
     def stop(self) -> None:
         """Start nothing any more. Who waits is told, so that nobody takes this for a crash."""
         self.stopping = True
+        if self.binds and self.plan:  # for a planner of another program, which cannot read what this one keeps
+            plan = [[job, t, self.places.get(job, [])] for job, t in self.plan.items()]
+            self._happen(Event("plan", 0, {"plan": plan}))
         told = Refused("the queue was stopped; jobs that run go on", "stopped").answer()
         waiters, self._waiters = self._waiters, {}
         for replies in waiters.values():
@@ -653,8 +658,10 @@ class Engine:
         for message in feed.messages(event):
             self.said.append(message)
             self._stirred |= message[0] != "submit"
-            if message[0] in ("gone", "wait", "change"):
+            if message[0] in ("gone", "change", *feed.WAITS):
                 self._disturbed.add(message[1])
+        if event.kind in ("hold", "edit", "end"):
+            self.carried.pop(event.job, None)
         if event.kind in ("suspend", "resume", "signal"):
             self._acts.append(event)
         if event.kind in ("stop", "preempt") and self.book.jobs[event.job].state == ENDING:
@@ -690,7 +697,7 @@ class Engine:
             if decided:
                 pass
             elif not why:
-                self._happen(Event("wait", number))
+                self._happen(Event("wait", number, self._promise_of(job)))
             elif why == "JobArrayTaskLimit":
                 book.park(job)
             elif why == "BeginTime" and job.begin is not None:
@@ -698,9 +705,25 @@ class Engine:
             if job.deadline is not None:
                 heapq.heappush(self._timers, (job.deadline - job.walltime + 1 - skew, number))
 
+    def _carry(self) -> None:
+        """Remember what has been promised to the jobs that wait, for the planner of the epoch that begins."""
+        plan = [[job, t, self.places.get(job, [])] for job, t in self.plan.items()] if self.binds else self.store.plan()
+        known: dict[int, tuple[int, list[Any]]] = {job: (t, nodes) for job, t, nodes in plan}
+        for job in self.book.jobs.values():
+            if job.waits and job.promise is not None:
+                self.carried[job.id] = known.get(job.id, (job.promise, []))
+
+    def _promise_of(self, job: Job) -> Facts:
+        """The start that the planner of an earlier epoch has promised to a job which joins the queue of the policy."""
+        start, nodes = self.carried.pop(job.id, (0, []))
+        if start <= self._now() or (not nodes and len(self.book.nodes.names) > 1):
+            return {}
+        return {"promised": start, "nodes": nodes} if nodes else {"promised": start}
+
     def _begin_epoch(self) -> None:
         """An epoch begins: the open jobs are all that its planner will know."""
         if self._wanted and self.asked is None:
+            self._carry()
             self._happen(Event("epoch", 0, {**self._wanted, **feed.begins_with(self.book), "now": self._now()}))
             self._wanted = {}
             self.ready = False
@@ -767,11 +790,15 @@ class Engine:
     def _take_plan(self, answer: Facts) -> None:
         if answer["anew"]:
             self.plan.clear()
-        for number, t in answer["plan"]:
+            self.places.clear()
+        for number, t, *nodes in answer["plan"]:
             if t is None:
                 self.plan.pop(number, None)
+                self.places.pop(number, None)
                 continue
             self.plan[number] = t
+            if nodes:
+                self.places[number] = nodes[0]
             job = self.book.jobs.get(number)
             if self.binds and job is not None and job.waits and job.promise is None and number not in self._disturbed:
                 self._happen(Event("promise", number, {"start": t}))

@@ -5,6 +5,7 @@ pass, decides what the one before it decided; that is how it is made anew.
 
 submit job facts       a job is known
 wait job               it is in the queue of the policy from now on
+promised job start nodes    the same, and the planner before this one had promised it this start there
 began job since why nodes   it runs since then, and another planner or somebody else started it
 gone job how           it is in the queue no more, or runs no more
 over job               it is never told of again
@@ -32,6 +33,7 @@ FACTS = {
     )
 }  # fmt: skip
 BASIC = (*FACTS, "submit", "why", "nodes")
+WAITS = ("wait", "promised")  # messages by which a job joins the queue of the policy
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
 
 
@@ -45,6 +47,8 @@ def messages(event: Event) -> Iterator[Message]:
     kind, job, data = event.kind, event.job, event.data
     if kind == "submit":
         yield ["submit", job, told(data["job"])]
+    elif kind == "wait" and "promised" in data:
+        yield ["promised", job, data["promised"], data.get("nodes", [])]
     elif kind == "wait":
         yield ["wait", job]
     elif kind == "hold":

@@ -209,8 +209,8 @@ VERBS = {
         Option("--detach", "detach", None, "Run it in the background."),
         Option("--install", "install", None, "Have it started at boot, by a systemd user unit or by crontab."),
         Option("--uninstall", "uninstall", None, "Undo --install."),
-        Option("--pool", "pool", text, "Of a new queue: who starts its jobs. local: this machine; fake:SPEED: a cluster "
-               "whose jobs only take their time, SPEED times as fast.", "POOL"),
+        Option("--pool", "pool", text, "Of a new queue: who starts its jobs. local: this machine; fake:SPEED: a "
+               "cluster whose jobs only take their time, SPEED times as fast.", "POOL"),
         Option("--platform", "platform", text, "Of a new queue: its nodes, partitions, limits and licences.", "FILE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),

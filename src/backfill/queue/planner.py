@@ -34,6 +34,7 @@ from backfill.core.journal import (
     NUMBERS,
     ON,
     PREEMPT,
+    PROMISED,
     PUT,
     RELEASE,
     RESERVE,
@@ -305,17 +306,33 @@ class Planner:
         if not self.state.queue.waits[row] and self._run_of(row) is None:
             self._do(RELEASE, row)
 
+    def _hear_promised(self, job: int, start: int, nodes: Sequence[Sequence[Any]]) -> None:
+        """A job waits that holds a start which another State promised; see nodes.Placement. A policy that keeps none
+        is told that it waits."""
+        row, now = self.rows[job], int(self.state.now)
+        known = not self.state.queue.waits[row] and self._run_of(row) is None
+        placed = self.state.machine.pool or (nodes and all(name in self.nodes for name, *_ in nodes))
+        if not (known and self.policy.keeps and start > now and placed):
+            self._hear_wait(job)
+            return
+        self._put(row, nodes)
+        self._do(PROMISED, row, start)
+
+    def _put(self, row: int, nodes: Sequence[Sequence[Any]]) -> None:
+        """Say where the job of a row is; on a pool there is nothing to say."""
+        if not self.state.machine.pool:
+            for pair, (name, tasks, *_) in enumerate(nodes):
+                self._do(PUT, row, pair, self.nodes[name], 1 if row in self._whole else tasks)
+
     def _hear_began(self, job: int, since: int, why: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
         """A job runs that the policy did not start in this State. nodes: its placement; see nodes.Placement.
 
         On nodes that the platform does not have any more it holds nothing that the policy could give to others.
         """
-        row, pool = self.rows[job], bool(self.state.machine.pool)
-        known = [(name, tasks) for name, tasks, *_ in nodes if name in self.nodes]
-        if not known and not pool:
+        row, known = self.rows[job], [one for one in nodes if one[0] in self.nodes]
+        if not known and not self.state.machine.pool:
             return
-        for pair, (name, tasks) in enumerate(known if not pool else ()):
-            self._do(PUT, row, pair, self.nodes[name], 1 if row in self._whole else tasks)
+        self._put(row, known)
         self._do(BEGIN, row, since, REASONS.index(why) if why in REASONS else 0)
 
     def _hear_gone(self, job: int, how: str) -> None:
@@ -379,11 +396,7 @@ class Planner:
                     raise PolicyError(f"{who} and keeps its progress; {ANEW}")
                 preempts.append([self.ids[job], 0, *([] if a == REQUEUE else [HOW[a]])])
             elif code == ON:
-                nodes = starts[-1][2]
-                if whole := self._whole.get(self.rows[starts[-1][0]]):
-                    nodes.append([self.platform.nodes[job], min(whole[0], whole[1] - whole[0] * len(nodes)), True])
-                else:
-                    nodes.append([self.platform.nodes[job], a])
+                self._add_node(starts[-1][2], self.rows[starts[-1][0]], job, a)
             elif code == START:
                 starts.append([self.ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
                 for one in preempts[::-1]:  # those that left so that it has room
@@ -396,10 +409,12 @@ class Planner:
                 plan[self.ids[job]] = a
                 if self.policy.keeps:
                     self._note_move(self.ids[job], Move(now, a, CAUSES[b], self.ids[c] if c >= 0 else 0, gone[:3]))
+            elif code == PROMISED:
+                plan.setdefault(self.ids[job], a)
             elif code in (WITHDRAW, LEAVE):
                 plan[self.ids[job]] = None
         state.journal.rows = 0
-        told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": [*plan.items()]}
+        told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan)}
         told["wake"] = self.wake
         return told | {"anew": not self.policy.keeps}
 
@@ -407,6 +422,33 @@ class Planner:
     def wake(self) -> int | None:
         """When the policy wants to be asked again."""
         return int(self.state.batch.timers[0]) if self.state.batch.timed > 0 else None
+
+    def _add_node(self, nodes: list[list[Any]], row: int, node: int, tasks: int) -> None:
+        """Append a node to the placement of a job; see nodes.Placement."""
+        name, whole = self.platform.nodes[node], self._whole.get(row)
+        if whole is None:
+            nodes.append([name, tasks])
+        else:
+            nodes.append([name, min(whole[0], whole[1] - whole[0] * len(nodes)), True])
+
+    def _placed(self, plan: dict[int, int | None]) -> list[list[Any]]:
+        """Reserved starts, with their placements if there are several nodes."""
+        if self.state.machine.pool or not (self.policy.keeps and self.policy.binds):
+            return [[*each] for each in plan.items()]
+        found, held = [], self.state.plan
+        for job, t in plan.items():
+            nodes: list[list[Any]] = []
+            row = self.rows.get(job, -1)
+            if t is not None and row >= 0:
+                first = int(held.first[row])
+                for node, tasks in held.pairs[first : first + int(held.many[row])].tolist():
+                    self._add_node(nodes, row, node, tasks)
+            found.append([job, t, nodes])
+        return found
+
+    def placed(self) -> list[list[Any]]:
+        """The starts that the policy keeps for jobs that wait, with their placements if there are several nodes."""
+        return self._placed({**self.reserved()})
 
     def reserved(self) -> dict[int, int]:
         """The starts that the policy keeps for jobs that wait."""
@@ -518,7 +560,7 @@ def answer(
     passes: list[Any] = [] if planner is None else [planner.last]
     if planner is None:
         planner = Planner(asked["epoch"]["policy"], asked["epoch"])
-    plan: dict[int, int | None] = {**planner.reserved()}
+    plan: dict[int, list[Any]] = {}
     wake = planner.wake
     spoke = time.monotonic()
     for now, messages in asked["history"]:
@@ -526,9 +568,11 @@ def answer(
             progress()
             spoke = time.monotonic()
         done = planner.decide(now, messages)
-        plan = dict(done["plan"]) if done["anew"] else plan | dict(done["plan"])
+        changed = {each[0]: each for each in done["plan"]}
+        plan = changed if done["anew"] else plan | changed
         passes.append(feed.decisions(done))
         wake = done["wake"]
     policy = planner.policy
     binds = policy.binds and policy.keeps
-    return planner, {"passes": passes, "plan": [*plan.items()], "wake": wake, "anew": True, "binds": binds}
+    told = planner.placed() if policy.keeps else [*plan.values()]
+    return planner, {"passes": passes, "plan": told, "wake": wake, "anew": True, "binds": binds}

@@ -147,7 +147,7 @@ def _cannot_simulate(one: Epoch) -> str:
             (preempted.add if event.kind == PREEMPT else preempted.discard)(event.job)
     for then in one.passes:
         for kind, job, *_ in then.messages:
-            if kind == "wait" and ["submit", job] not in [message[:2] for message in then.messages]:
+            if kind in feed.WAITS and ["submit", job] not in [message[:2] for message in then.messages]:
                 return "a job had to wait for something else than the machine"
     found, _ = lives([], one.passes)
     if any(life.steps[-1].message is not None and not life.starts and len(life.steps) > 2 for life in found.values()):

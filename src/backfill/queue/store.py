@@ -275,6 +275,12 @@ class Store:
         found = [*self._read(f"SELECT {column} FROM event ORDER BY seq DESC LIMIT 1")]
         return int(found[0][0]) if found else 0
 
+    def plan(self) -> list[list[Any]]:
+        """The reserved starts with which the last daemon stopped: job, start, placement; none if it did not."""
+        last = "SELECT kind, data FROM event WHERE kind IN ('pass', 'plan') ORDER BY seq DESC LIMIT 1"
+        found = [json.loads(data)["plan"] for kind, data in self._read(last) if kind == "plan"]
+        return [*found[0]] if found else []
+
     def load(self) -> Book:
         """The book as the tables have it: the fold of the log, without reading all of that."""
         book, run = Book(), self._read
