@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from backfill.model.platform import Platform
+from backfill.queue import engine
 from tests.queue.virtual import SECOND, Virtual
 
 LATER = """\
@@ -94,3 +95,20 @@ def test_what_runs_goes_on_under_a_policy_that_starts_nothing_for_an_hour(kind, 
     assert all(queue.job(number).start == start for number, (_, start, _) in running.items())
     queue.drain()
     assert all(queue.job(number).start >= queue.job(number).submit + 3600 * SECOND for number in waiting)
+
+
+@pytest.mark.parametrize("kind", ["machine", "nodes"])
+def test_a_planner_that_would_have_too_much_to_decide_again_begins_with_what_is_promised(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "RELIVED", 20)
+    queue = busy(tmp_path, 5, three_nodes() if kind == "nodes" else None)
+    before = reserved(queue)
+    assert len(before) > 10
+    queue.engine.failed("somebody killed it", blame=False)
+    queue.flush()
+    assert queue.engine.book.epoch["why"] == "restarted"
+    assert queue.engine.book.passes < 5
+    after = reserved(queue)
+    assert after.keys() == before.keys()
+    assert all(after[job] <= before[job] for job in before)
+    queue.drain()
+    assert not any(job.slip for job in queue.store.jobs())

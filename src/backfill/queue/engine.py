@@ -32,7 +32,7 @@ SECOND = 1_000_000
 STEP = 2 * SECOND  # by which clocks may differ before somebody has set them
 LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
 WITHDRAWALS = 20  # attempts in a row that never began, until a job is held
-COMPACT = 10_000  # passes after which an epoch may end when nobody waits
+RELIVED = 10_000  # passes at most that a planner decides again which finds nothing that it could go on from
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
 PAUSE = SECOND // 10  # between two passes while a large request is met
 REVIEWED = 500  # jobs that are looked at in one flush
@@ -372,8 +372,6 @@ class Engine:
         facts = {**facts, "state": "", "spec": self.store.keep_spec(self.encode(spec))}
         self._happen(Event("adopted", facts["id"], {"job": facts}))
         self.notes.append(f"job {facts['id']} was found in its run folder: the end of the log was lost")
-        if not self._wanted:
-            self._again("adopted")
 
     def _began(self, run: Foreign) -> None:
         """A job runs that the policy has not started: an administrator, or the pool, started it."""
@@ -727,9 +725,6 @@ class Engine:
             self._happen(Event("epoch", 0, {**self._wanted, **feed.begins_with(self.book), "now": self._now()}))
             self._wanted = {}
             self.ready = False
-        elif self._may_compact():
-            self._again("compacted")
-            self._begin_epoch()
 
     def _start_due(self) -> None:
         """Start the jobs that are due and fit by now; what can no more be met is told to the policy."""
@@ -745,11 +740,6 @@ class Engine:
             how = {"why": job.why, "nodes": job.due_nodes} if book.platform else {"why": job.why}
             if job.due is not None and not self._start(job, self._now(), how) and not book.yielding:
                 self._happen(Event("withdrawn", job.id))
-
-    def _may_compact(self) -> bool:
-        if self._wanted is not None or not self.ready or self.asked is not None or self.book.passes < COMPACT:
-            return False
-        return not any(job.waits or job.due is not None for job in self.book.jobs.values())
 
     def _ask(self) -> int | None:
         """The instant of a pass, if one is due; it is written down before the planner is asked."""
@@ -779,6 +769,10 @@ class Engine:
         there = next(self.store.events(since - 1), None) if since else None
         if there is None or there.kind != "pass" or there.data["now"] != now:  # another log, as after a restore
             since = 0
+        if not since and book.passes > RELIVED:
+            self._again("restarted")
+            self.flush()
+            return
         self._history, self.said = feed.passes(self.store.events(since or book.epoch_seq), bool(since))
         self._stirred = any(message[0] != "submit" for message in self.said)
         self.last_pass = max([self.last_pass, *(one.now for one in self._history[-1:])])

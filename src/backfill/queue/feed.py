@@ -69,6 +69,11 @@ def messages(event: Event) -> Iterator[Message]:
             yield ["submit", job, data["told"]]
         elif not data.get("leaves"):
             yield ["change", job, {name: value for name, value in data["to"].items() if name in FACTS}]
+    elif kind == "adopted":
+        facts = data["job"]
+        yield ["gone", job, NODE_FAIL]
+        yield ["submit", job, told(facts)]
+        yield ["began", job, facts["start"], facts.get("why", ""), facts.get("nodes", [])]
     elif kind == "began":
         if "job" in data:
             yield ["submit", job, told(data["job"])]
