@@ -270,8 +270,6 @@ class Book:
                 self.passes += 1
             elif event.kind in ("pause", "unpause"):
                 self._pause(event)
-            elif event.kind == "declined":
-                self._decline(event)
             elif event.kind in ("up", "clock"):
                 self._look_up(event)
 
@@ -332,14 +330,6 @@ class Book:
                 self._sort_in(job)
                 self.touched.add(job.id)
                 self.review.add(job.id)
-
-    def _decline(self, event: Event) -> None:
-        """The policy started a job that could not be started after all: if it still waits, it has to be told again."""
-        job = self.jobs.get(event.data["job"])
-        if job is not None and job.waits:
-            job.waits = False
-            self.touched.add(job.id)
-            self.review.add(job.id)
 
     def _job_event(self, event: Event) -> None:
         kind, data = event.kind, event.data
@@ -498,6 +488,15 @@ class Book:
     def _due(self, job: Job, event: Event) -> None:
         job.waits, job.due, job.why = False, event.data["start"], event.data["why"]
         job.due_nodes = self.placed(job, event.data.get("nodes"))
+
+    def _declined(self, job: Job, event: Event) -> None:
+        """The policy started a job that could not be started after all: if it still waits, it has to be told again."""
+        if job.waits:
+            job.waits = False
+            self.review.add(job.id)
+
+    def _spared(self, job: Job, event: Event) -> None:
+        """The policy took back what a job holds no more."""
 
     def _withdrawn(self, job: Job, event: Event) -> None:
         job.due = None

@@ -114,7 +114,7 @@ class Engine:
         self.most: dict[str, int] = {}  # see Context
         self.plan: dict[int, int] = {}  # the starts that the policy has in mind for waiting jobs
         self.places: dict[int, list[Any]] = {}  # where, if there are several nodes; see nodes.Placement
-        self.carried: dict[int, tuple[int, list[Any]]] = {}  # both, as the planner of another epoch had them
+        self.carried: dict[int, list[Any]] = {}  # both, as the planner of another epoch had them
         self.binds = False  # whether these are promises
         self.wake: int | None = None  # when the policy wants to be asked
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
@@ -300,8 +300,7 @@ class Engine:
         """Start nothing any more. Who waits is told, so that nobody takes this for a crash."""
         self.stopping = True
         if self.binds and self.plan:  # for a planner of another program, which cannot read what this one keeps
-            plan = [[job, t, self.places.get(job, [])] for job, t in self.plan.items()]
-            self._happen(Event("plan", 0, {"plan": plan}))
+            self._happen(Event("plan", 0, {"plan": self._promises()}))
         told = Refused("the queue was stopped; jobs that run go on", "stopped").answer()
         waiters, self._waiters = self._waiters, {}
         for replies in waiters.values():
@@ -413,7 +412,7 @@ class Engine:
                         self._preempt(job, *more)
                     else:
                         where = {"nodes": more[0]} if more else {}
-                        self._happen(Event("declined", 0, {"job": job, "why": why, **where}))
+                        self._happen(self._about(job, "declined", {"why": why, **where}))
                 continue
             self.notes.append(f"pass {number} since the epoch gave other decisions when it was repeated")
             self.ready = False
@@ -437,14 +436,14 @@ class Engine:
             facts: Facts = {"why": why} | ({"nodes": where[0]} if where else {})
             late = book.paused or number in disturbed  # something has happened since the policy was asked
             if late or job is None or not job.waits or not book.will_fit(job, book.placed(job, facts.get("nodes"))):
-                self._happen(Event("declined", 0, {"job": number, **facts}))
+                self._happen(self._about(number, "declined", facts))
             elif self._start(job, now, facts):
                 pass
             elif book.yielding:
                 behind = self.behind(job, book.placed(job, facts.get("nodes")))
                 self._happen(Event("due", number, {"start": now, **facts, "behind": behind}))
             else:
-                self._happen(Event("declined", 0, {"job": number, **facts}))
+                self._happen(self._about(number, "declined", facts))
 
     def _start(self, job: Job, start: int, how: Facts) -> bool:
         """Start a job, if what it needs is free there; this is the book's own judgement, in which no policy takes part.
@@ -468,11 +467,15 @@ class Engine:
         self._launches.append(job)
         return True
 
+    def _about(self, number: int, kind: str, facts: Facts) -> Event:
+        """An event of a job; of one that is not there any more, an event of the queue."""
+        return Event(kind, number, facts) if number in self.book.jobs else Event(kind, 0, {"job": number, **facts})
+
     def _preempt(self, number: int, by: int) -> None:
         """The policy has taken back what a job holds, or is about to: its attempt makes way, if it is not over."""
         job = self.book.jobs.get(number)
         if job is None or (job.due is None and (job.yields or job.state not in HOLDING)):
-            self._happen(Event("spared", 0, {"job": number, "for": by}))
+            self._happen(self._about(number, "spared", {"for": by}))
             return
         leaves = {"leaves": True} if job.cause == "cancel" else {}
         self._happen(Event("preempt", number, {"for": by, **leaves}))
@@ -703,17 +706,21 @@ class Engine:
             if job.deadline is not None:
                 heapq.heappush(self._timers, (job.deadline - job.walltime + 1 - skew, number))
 
+    def _promises(self) -> list[list[Any]]:
+        """The reserved starts: job, start, placement if there are several nodes."""
+        return [[job, t, self.places.get(job, [])] for job, t in self.plan.items()]
+
     def _carry(self) -> None:
         """Remember what has been promised to the jobs that wait, for the planner of the epoch that begins."""
-        plan = [[job, t, self.places.get(job, [])] for job, t in self.plan.items()] if self.binds else self.store.plan()
-        known: dict[int, tuple[int, list[Any]]] = {job: (t, nodes) for job, t, nodes in plan}
+        plan = self._promises() if self.binds else self.store.plan()
+        known = {job: where for job, *where in plan}
         for job in self.book.jobs.values():
             if job.waits and job.promise is not None:
-                self.carried[job.id] = known.get(job.id, (job.promise, []))
+                self.carried[job.id] = known.get(job.id, [job.promise, []])
 
     def _promise_of(self, job: Job) -> Facts:
         """The start that the planner of an earlier epoch has promised to a job which joins the queue of the policy."""
-        start, nodes = self.carried.pop(job.id, (0, []))
+        start, nodes = self.carried.pop(job.id, [0, []])
         if start <= self._now() or (not nodes and len(self.book.nodes.names) > 1):
             return {}
         return {"promised": start, "nodes": nodes} if nodes else {"promised": start}

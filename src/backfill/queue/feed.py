@@ -54,7 +54,7 @@ def messages(event: Event) -> Iterator[Message]:
     elif kind == "hold":
         yield ["gone", job, CANCELLED]
     elif kind == "declined":
-        yield ["gone", data["job"], CANCELLED]
+        yield ["gone", job or data["job"], CANCELLED]
     elif kind == "withdrawn" or (kind in ("stop", "preempt") and data.get("leaves")):
         yield ["gone", job, CANCELLED]
     elif kind in ("unstarted", "requeue") or (kind == "preempted" and data.get("leaves")):

@@ -236,10 +236,10 @@ def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple
             policies += [] if event.data["policy"] in policies[-1:] else [event.data["policy"]]
             for each in lives.values():
                 each.known = each.waits > 0 and each.start is None
-        elif event.kind == "declined" and event.data["job"] in lives:
-            lives[event.data["job"]].known = True
         elif life is None:
             continue
+        elif event.kind == "declined":
+            life.known = True
         elif event.kind == "wait" and life.known:
             life.known = False
         elif event.kind == "wait":

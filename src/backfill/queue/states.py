@@ -21,6 +21,7 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     (PENDING, "withdrawn"): (PENDING,),
     (PENDING, "preempt"): (PENDING,),
     (PENDING, "start"): (STARTING,),
+    **{(state, event): (state,) for state in (PENDING, *HOLDING) for event in ("declined", "spared")},
     **{(state, "began"): (RUNNING,) for state in (NEW, PENDING)},
     (PENDING, "end"): (CANCELLED, DEADLINE),
     (STARTING, "spawned"): (RUNNING,),
